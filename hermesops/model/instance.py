@@ -1,0 +1,76 @@
+"""One user's Hermes: the row that outlives its machines, and the settings its user chose."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
+from hermesops.model.plan import Plan
+
+
+class InstanceStatus(StrEnum):
+    """The seed's four values of ``hermes_instances.status``."""
+
+    PROVISIONING = "provisioning"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True)
+class InstanceSettings:
+    """What a user may choose about their agent; everything has a default.
+
+    Attributes:
+        model: Name of a route of the model router; empty means the platform's default.
+        personality: Text for SOUL.md; empty keeps the agent's own.
+        messengers: Environment variables of messengers by name (``TELEGRAM_BOT_TOKEN`` …); secret.
+        mcp_servers: hermes-agent's ``mcp_servers`` entries by name; may hold secrets.
+        cron: Jobs made on the first start: ``{"cron": …, "prompt": …, "enabled": …}``.
+        disabled_tools: Toolsets the user switched off.
+    """
+
+    model: str = ""
+    personality: str = ""
+    messengers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mcp_servers: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    cron: tuple[Mapping[str, object], ...] = ()
+    disabled_tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A row of ``hermes_instances`` with what we record beside it.
+
+    Attributes:
+        user_alias: How operators call the user; empty when only the id is known.
+        machine_id: ``None`` until a machine is known.
+        machine_name: The name a machine of this instance has or will have; written before it is ordered.
+        epoch: Counts changes of machine; hermes-node refuses an older one.
+    """
+
+    id: InstanceId
+    user_id: UserId
+    user_alias: str
+    plan: Plan
+    status: InstanceStatus
+    cell: CellName
+    machine_name: MachineName
+    machine_id: MachineId | None
+    epoch: int
+    created_at: datetime
+    last_heartbeat: datetime | None = None
+
+
+@dataclass(frozen=True)
+class InstanceSecrets:
+    """What only the registry (encrypted) and the instance's own machine may hold.
+
+    Attributes:
+        api_server_key: Bearer of the agent's own HTTP API.
+        model_token: The instance's token for the model router.
+    """
+
+    api_server_key: str = field(repr=False)
+    model_token: str = field(repr=False)

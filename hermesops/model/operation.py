@@ -1,0 +1,68 @@
+"""Anything long: one row with intent, lease and outcome."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from hermesops.model.ids import InstanceId, OperationId
+
+
+class OperationKind(StrEnum):
+    """What a row intends."""
+
+    PROVISION = "provision"
+    TERMINATE = "terminate"
+    RESTART = "restart"
+    STACK_UP = "stack_up"
+    IMAGE_BUILD = "image_build"
+
+
+class OperationStatus(StrEnum):
+    """Where a row stands. ``running`` says that somebody began, not that somebody is still at it: the lease does."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who may work on something, until when, with the number that fences the ones before.
+
+    Attributes:
+        subject: What is leased, as ``instance/<id>`` or ``stack/<project>/<name>``.
+        holder: Host, process and a random part of whoever holds it.
+        epoch: Opened anew when the database is restored.
+        counter: Rises with every taking; ``(epoch, counter)`` is the fencing token.
+    """
+
+    subject: str
+    holder: str
+    epoch: int
+    counter: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A row of ``operations``.
+
+    Attributes:
+        intent: What was asked for, in full: whoever continues it needs nothing else. No secrets.
+        step: The last step that was recorded; a hint for people, never a reason to skip looking.
+        outcome: One line once it has ended.
+    """
+
+    id: OperationId
+    kind: OperationKind
+    subject: str
+    instance_id: InstanceId | None
+    intent: Mapping[str, object]
+    status: OperationStatus
+    step: str
+    outcome: str
+    created_at: datetime
+    updated_at: datetime

@@ -1,0 +1,80 @@
+"""The only module that sleeps: wait for a condition, with a deadline and the last thing seen.
+
+It must not decide what to wait for; callers say it in ``what`` and it is repeated to the operator.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from hermesops.errors import UnavailableError
+
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    """What a check returns while the condition does not hold yet.
+
+    Args:
+        seen: What was observed instead, for the operator and for the error.
+    """
+
+    def __init__(self, seen: str) -> None:
+        self.seen = seen
+
+
+class WaitExpiredError(UnavailableError):
+    """The condition did not come true in time; carries what was seen last."""
+
+    def __init__(self, what: str, timeout_s: float, seen: str) -> None:
+        super().__init__(f"waited {timeout_s:g} s for {what}; last seen: {seen}")
+        self.what = what
+        self.seen = seen
+
+
+async def until(
+    check: Callable[[], Awaitable[T | Pending[T]]],
+    *,
+    what: str,
+    timeout_s: float,
+    every_s: float = 0.2,
+    tell: Callable[[str], None] | None = None,
+) -> T:
+    """Repeat ``check`` until it answers something that is not ``Pending``.
+
+    The check runs at least once and a last time at the deadline. Its own exceptions pass through.
+
+    Args:
+        check: Looks at the world; returns the result or ``Pending(what was seen)``.
+        what: What is waited for, as it should read after "waiting for".
+        timeout_s: Seconds until it gives up.
+        every_s: Seconds between the end of one check and the start of the next.
+        tell: Called with a line of narration each time the observation changes.
+
+    Raises:
+        WaitExpiredError: The deadline passed.
+    """
+    started = time.monotonic()
+    said = ""
+    while True:
+        result = await check()
+        if not isinstance(result, Pending):
+            return result
+        waited = time.monotonic() - started
+        if tell and result.seen != said:
+            said = result.seen
+            tell(f"waiting for {what}: {said} ({waited:.0f} of {timeout_s:g} s)")
+        if waited >= timeout_s:
+            raise WaitExpiredError(what, timeout_s, result.seen)
+        await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))
+
+
+async def pause(seconds: float) -> None:
+    """Let time pass, in the rare place where there is nothing to look at (backoff, pacing)."""
+    await asyncio.sleep(seconds)
+
+
+def pause_blocking(seconds: float) -> None:
+    """Let time pass in code that is not asynchronous."""
+    time.sleep(seconds)
