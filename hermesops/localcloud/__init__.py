@@ -1,0 +1,1 @@
+"""JustAVPS's API on this computer: server, drivers, vendor daemon, proxy, faults, scripted model."""
