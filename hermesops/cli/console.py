@@ -1,0 +1,129 @@
+"""The only module that writes to the terminal: results to stdout, narration to stderr.
+
+A result is a table for people or JSON for programs, made from the same data. Rich is imported when a table is drawn.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from hermesops.errors import HermesError
+
+SHAPE_VERSION = 1
+"""Version of the JSON shapes; raised when a field changes its meaning or goes."""
+
+
+@dataclass
+class _Mode:
+    json: bool = False
+    quiet: bool = False
+
+
+_mode = _Mode()
+
+
+def _set_json(value: bool) -> bool:  # noqa: FBT001 - Typer's callback signature
+    _mode.json = _mode.json or value
+    return value
+
+
+def _set_quiet(value: bool) -> bool:  # noqa: FBT001 - Typer's callback signature
+    _mode.quiet = _mode.quiet or value
+    return value
+
+
+Json = Annotated[bool, typer.Option("--json", callback=_set_json, help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="No narration on stderr.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why you touch a user's agent; goes into the audit log.")]
+
+
+def is_json() -> bool:
+    """Whether the result is for a program."""
+    return _mode.json
+
+
+def say(line: str) -> None:
+    """One line of narration on stderr."""
+    if not _mode.quiet:
+        print(line, file=sys.stderr, flush=True)
+
+
+def write(text: str) -> None:
+    """A piece of a streamed result on stdout, as it comes."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
+    """A piece of a remote command's output, passed through unchanged."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.buffer.write(data)
+    stream.flush()
+
+
+def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = ()) -> None:
+    """Print a result: JSON with its kind and version, or the lines a person reads."""
+    if _mode.json:
+        print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=str, sort_keys=False))
+    else:
+        for line in lines:
+            print(line)
+    sys.stdout.flush()
+
+
+def table(kind: str, key: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
+    """Print rows as JSON under ``key``, or as a table of the named columns.
+
+    Args:
+        kind: Name of the JSON shape.
+        key: Under which the rows stand in it.
+        columns: Fields that a person sees, in order.
+        rows: All fields of every row.
+        empty: What a person reads when there is none.
+    """
+    if _mode.json:
+        result(kind, {key: list(rows)})
+        return
+    if not rows:
+        print(empty)
+        return
+    cells = [[_text(row.get(column)) for column in columns] for row in rows]
+    titles = [column.replace("_", " ").upper() for column in columns]
+    widths = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(columns))]
+    for line in [titles, *cells]:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    sys.stdout.flush()
+
+
+def error(failure: HermesError) -> None:
+    """Say what went wrong and what to do next, on stderr; as JSON on stdout too when a program reads."""
+    print(f"error: {failure.message}", file=sys.stderr)
+    if failure.hint:
+        print(f"hint: {failure.hint}", file=sys.stderr)
+    if _mode.json:
+        result(
+            "error",
+            {
+                "error": type(failure).__name__,
+                "message": failure.message,
+                "hint": failure.hint,
+                "exit_code": failure.exit_code,
+            },
+        )
+
+
+def confirm(question: str, *, expect: str) -> bool:
+    """Ask on the terminal; only the very word counts. Without a terminal the answer is no."""
+    if not sys.stdin.isatty():
+        return False
+    print(f"{question} Type {expect} to go on: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == expect
+
+
+def _text(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)

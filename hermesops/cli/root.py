@@ -1,0 +1,74 @@
+"""The root command: global options, the groups, and the boundary where errors become exit codes."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+from hermesops import __version__
+from hermesops.cli import context
+from hermesops.cli.console import error, say
+from hermesops.errors import INTERRUPTED, HermesError, UsageError
+
+app = typer.Typer(
+    name="hermesops",
+    help="A personal hermes-agent for every user, on a machine of their own, kept alive.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 - Typer's callback signature
+    if value:
+        typer.echo(f"hermesops {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def select_environment(
+    env: Annotated[
+        str, typer.Option("--env", help="Environment: local, staging, production …", show_default=False)
+    ] = "",
+    version: Annotated[  # noqa: ARG001 - acts in its callback
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Remember which environment this command is about."""
+    context.select(env)
+
+
+def run() -> int:
+    """Run the command line given by the process's arguments and return its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except HermesError as failure:
+        error(failure)
+        return failure.exit_code
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as failure:
+        return _usage(failure)
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted; the same command continues where it stopped")
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception:  # noqa: BLE001 - the process edge: a bug is reported whole
+        traceback.print_exc()
+        say("this is a bug in hermesops; the traceback above belongs in its report")
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _usage(failure: click.ClickException) -> int:
+    where = ""
+    if isinstance(failure, click.UsageError) and failure.ctx is not None:
+        where = f"{failure.ctx.command_path} --help"
+    error(UsageError(failure.format_message().replace("\n", " "), hint=where))
+    return UsageError.exit_code

@@ -1,0 +1,184 @@
+"""The only reader of the environment and of settings files.
+
+An environment (``local``, ``staging``, ``production``) is a folder ``<home>/<environment>`` that holds its
+``settings.toml``, keys and state. A value comes from ``HERMESOPS_<NAME>``, else from that file, else from the default.
+It must not build anything from what it read: that is ``hermesops.app``.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from hermesops.errors import UsageError
+from hermesops.model.plan import Plan
+
+PREFIX = "HERMESOPS_"
+_SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
+
+
+class Settings(BaseModel):
+    """Everything an operator can set. Frozen; paths are absolute once loaded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    api_url: str = Field("", description="Base URL of JustAVPS's API, with /api/v1; empty: the local world's")
+    api_key: SecretStr | None = Field(None, description="JustAVPS API key; prefer api_key_file")
+    api_key_file: Path | None = Field(None, description="File with the JustAVPS API key; empty: the local world's")
+
+    registry_url: SecretStr | None = Field(
+        None, description="SQLAlchemy URL of the registry; empty: SQLite in the environment's folder"
+    )
+    registry_key_file: Path | None = Field(
+        None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
+    )
+
+    pulumi_engine: Literal["auto", "cli", "embedded"] = Field(
+        "auto", description="What runs Pulumi programs; production never picks embedded by itself"
+    )
+    pulumi_backend: Path | None = Field(None, description="Folder of Pulumi's state; empty: pulumi/")
+    pulumi_passphrase_file: Path | None = Field(
+        None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
+    )
+
+    region: str = Field("hel1", description="Where new machines are rented")
+    server_types: Mapping[Plan, str] = Field(
+        default={Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, description="Server type of each plan"
+    )
+    cell_size: int = Field(40, ge=1, le=500, description="Machines in a cell at most")
+    image: str = Field("hermes-base", description="Name of the image new machines boot from")
+    gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
+
+    router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
+    router_key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
+    model_base_url: str = Field(
+        "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
+    )
+    model_api_key: SecretStr | None = Field(None, description="Key for model_base_url")
+
+    cache: Path | None = Field(
+        None, description="Downloads and bases that can be made again; empty: ~/.cache/hermesops"
+    )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A named set of settings with its folder.
+
+    Attributes:
+        folder: Holds settings.toml, keys/ and state of this environment.
+        sources: Where each value came from: ``environment``, the file's path, or ``default``.
+        inherited: Proxy, index and CA settings that programs we start shall see.
+    """
+
+    name: str
+    folder: Path
+    settings: Settings
+    sources: Mapping[str, str]
+    inherited: Mapping[str, str]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its machines are this computer's own."""
+        return self.name == "local" and not self.settings.api_url
+
+    @property
+    def is_production(self) -> bool:
+        """Whether mistakes here hurt users."""
+        return self.name == "production"
+
+    @property
+    def world(self) -> Path:
+        """Folder of the local world."""
+        return self.folder / "world"
+
+    @property
+    def keys(self) -> Path:
+        """Folder of keys made on first use."""
+        return self.folder / "keys"
+
+    @property
+    def cache(self) -> Path:
+        """Folder of what can be downloaded or built again."""
+        return self.settings.cache or Path(self.inherited["HOME"]) / ".cache" / "hermesops"
+
+    @classmethod
+    def load(cls, name: str = "", environ: Mapping[str, str] | None = None) -> Self:
+        """Read one environment.
+
+        Args:
+            name: Which; empty takes ``HERMESOPS_ENV``, else ``local``.
+            environ: The process's variables; a test passes its own.
+
+        Raises:
+            UsageError: An unknown key, a bad value, an unreadable file or a bad environment name.
+        """
+        variables = dict(os.environ if environ is None else environ)
+        variables.setdefault("HOME", str(Path.home()))
+        name = name or variables.get("HERMESOPS_ENV", "") or "local"
+        if not name.isidentifier() or name.lower() != name:
+            raise UsageError(f"environment {name!r} is not a name: lower-case letters, digits and _ only")
+        home = Path(variables.get("HERMESOPS_HOME") or Path(variables["HOME"]) / ".hermesops").absolute()
+        folder = home / name
+        file = folder / "settings.toml"
+        from_file = _read_file(file)
+        from_variables = _read_variables(variables)
+        merged = {**from_file, **from_variables}
+        sources = {
+            key: "environment" if key in from_variables else str(file) if key in from_file else "default"
+            for key in Settings.model_fields
+        }
+        return cls(name, folder, _validate(merged, sources), sources, variables)
+
+
+def _read_file(file: Path) -> dict[str, object]:
+    try:
+        values = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot read {file}: {error}", hint=f"repair or remove {file}") from error
+    for key in values:
+        _known(key, f"in {file}")
+    return values
+
+
+def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for variable, text in variables.items():
+        if not variable.startswith(PREFIX) or variable in _SELECTORS:
+            continue
+        key = variable.removeprefix(PREFIX).lower()
+        _known(key, f"(variable {variable})")
+        values[key] = _plan_table(text) if key == "server_types" else text
+    return values
+
+
+def _plan_table(text: str) -> dict[str, str]:
+    """``light=starter,heavy=basic`` as a table; what is malformed is left for validation to name."""
+    return {key.strip(): value.strip() for key, _, value in (part.partition("=") for part in text.split(","))}
+
+
+def _known(key: str, where: str) -> None:
+    if key in Settings.model_fields:
+        return
+    close = difflib.get_close_matches(key, Settings.model_fields, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    raise UsageError(f"unknown settings key {key!r} {where}{meant}", hint="hermesops settings show lists them all")
+
+
+def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Settings:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        key = str(first["loc"][0])
+        raise UsageError(
+            f"settings key {key!r} (from {sources.get(key, 'default')}): {first['msg']}",
+            hint="hermesops settings show lists keys and defaults",
+        ) from None
