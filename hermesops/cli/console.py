@@ -26,12 +26,12 @@ class _Mode:
 _mode = _Mode()
 
 
-def _set_json(value: bool) -> bool:  # noqa: FBT001 - Typer's callback signature
+def _set_json(value: bool) -> bool:
     _mode.json = _mode.json or value
     return value
 
 
-def _set_quiet(value: bool) -> bool:  # noqa: FBT001 - Typer's callback signature
+def _set_quiet(value: bool) -> bool:
     _mode.quiet = _mode.quiet or value
     return value
 

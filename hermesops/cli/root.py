@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - Typer's callback signature
+def _version(value: bool) -> None:
     if value:
         typer.echo(f"hermesops {__version__}")
         raise typer.Exit
@@ -31,9 +31,7 @@ def _version(value: bool) -> None:  # noqa: FBT001 - Typer's callback signature
 
 @app.callback()
 def select_environment(
-    env: Annotated[
-        str, typer.Option("--env", help="Environment: local, staging, production …", show_default=False)
-    ] = "",
+    env: Annotated[str, typer.Option("--env", help="local, staging, production …", show_default=False)] = "",
     version: Annotated[  # noqa: ARG001 - acts in its callback
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -46,24 +44,33 @@ def run() -> int:
     """Run the command line given by the process's arguments and return its exit code."""
     try:
         code = app(standalone_mode=False)
-    except HermesError as failure:
-        error(failure)
-        return failure.exit_code
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
-    except click.ClickException as failure:
-        return _usage(failure)
-    except (KeyboardInterrupt, click.Abort):
+    except Exception as failure:  # noqa: BLE001 - the process edge: every error gets its exit code here
+        return _report(failure)
+    except KeyboardInterrupt:
         say("interrupted; the same command continues where it stopped")
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
-    except Exception:  # noqa: BLE001 - the process edge: a bug is reported whole
-        traceback.print_exc()
-        say("this is a bug in hermesops; the traceback above belongs in its report")
-        return 1
     return code if isinstance(code, int) else 0
+
+
+def _report(failure: Exception) -> int:
+    match failure:
+        case HermesError():
+            error(failure)
+            return failure.exit_code
+        case click.exceptions.Exit():
+            return failure.exit_code
+        case click.Abort():
+            say("interrupted; the same command continues where it stopped")
+            return INTERRUPTED
+        case click.ClickException():
+            return _usage(failure)
+        case BrokenPipeError():
+            sys.stderr.close()  # whoever read stdout has gone; so may stderr's reader
+            return 0
+        case _:
+            traceback.print_exception(failure)
+            say("this is a bug in hermesops; the traceback above belongs in its report")
+            return 1
 
 
 def _usage(failure: click.ClickException) -> int:
