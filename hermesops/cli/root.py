@@ -2,9 +2,8 @@
 
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from hermesops import __version__
@@ -27,6 +26,10 @@ def _version(value: bool) -> None:
     if value:
         typer.echo(f"hermesops {__version__}")
         raise typer.Exit
+
+
+_Misuse = typer.BadParameter.__mro__[1]
+"""Typer's error for unusable arguments; it re-exports only this child of it."""
 
 
 @app.callback()
@@ -57,13 +60,13 @@ def _report(failure: Exception) -> int:
         case HermesError():
             error(failure)
             return failure.exit_code
-        case click.exceptions.Exit():
+        case typer.Exit():
             return failure.exit_code
-        case click.Abort():
+        case typer.Abort():
             say("interrupted; the same command continues where it stopped")
             return INTERRUPTED
-        case click.ClickException():
-            return _usage(failure)
+        case _ if isinstance(failure, _Misuse):
+            return _misuse(failure)
         case BrokenPipeError():
             sys.stderr.close()  # whoever read stdout has gone; so may stderr's reader
             return 0
@@ -73,9 +76,11 @@ def _report(failure: Exception) -> int:
             return 1
 
 
-def _usage(failure: click.ClickException) -> int:
-    where = ""
-    if isinstance(failure, click.UsageError) and failure.ctx is not None:
-        where = f"{failure.ctx.command_path} --help"
-    error(UsageError(failure.format_message().replace("\n", " "), hint=where))
+def _misuse(failure: Any) -> int:  # noqa: ANN401 - its class is private to Typer
+    message = failure.format_message()
+    if "\n" in message:  # a group without a command answers with its whole help
+        say(message)
+    else:
+        hint = f"{failure.ctx.command_path} --help" if failure.ctx else ""
+        error(UsageError(message, hint=hint))
     return UsageError.exit_code
