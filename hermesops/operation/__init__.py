@@ -1,0 +1,1 @@
+"""Operation rows driven to their end: observe, decide, do, record."""

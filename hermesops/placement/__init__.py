@@ -1,0 +1,1 @@
+"""Which machine for whom: cells and how they grow."""
