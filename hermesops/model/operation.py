@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId, OperationId
 
 
@@ -66,3 +67,25 @@ class Operation:
     outcome: str
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Decided when nothing is left to do.
+
+    Attributes:
+        outcome: One line for the operation's row.
+    """
+
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """Decided when no step can bring the work to its end.
+
+    Attributes:
+        error: What the operator is told.
+    """
+
+    error: HermesError

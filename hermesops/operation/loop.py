@@ -5,12 +5,11 @@ It must not know what it drives; that is the work's own module.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UsageError
+from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import Operation, OperationStatus
+from hermesops.model.operation import Finished, Impossible, Operation, OperationStatus
 from hermesops.operation.lease import LeaseKeeper, Leases
 
 SeenT = TypeVar("SeenT")
@@ -18,28 +17,6 @@ StepT = TypeVar("StepT")
 
 MOST_STEPS = 40
 """More steps than any work needs: whoever takes so many decides in a circle."""
-
-
-@dataclass(frozen=True)
-class Finished:
-    """Decided when nothing is left to do.
-
-    Attributes:
-        outcome: One line for the operation's row.
-    """
-
-    outcome: str
-
-
-@dataclass(frozen=True)
-class Impossible:
-    """Decided when no step can bring the work to its end.
-
-    Attributes:
-        error: What the operator is told.
-    """
-
-    error: HermesError
 
 
 class Work(Protocol[SeenT, StepT]):
@@ -51,10 +28,10 @@ class Work(Protocol[SeenT, StepT]):
     def decide(self, seen: SeenT) -> StepT | Finished | Impossible:
         """Say what to do next."""
 
-    async def do(self, step: StepT) -> None:
+    async def do(self, step: StepT, seen: SeenT) -> None:
         """Do it."""
 
-    def describe(self, step: StepT) -> str:
+    def describe(self, step: StepT, seen: SeenT) -> str:
         """Say the step in a few words, for people and for the row."""
 
 
@@ -105,16 +82,17 @@ async def _steps(
     operation: Operation, work: Work[SeenT, StepT], rows: OperationRows, tell: Callable[[str], None]
 ) -> str:
     for _ in range(MOST_STEPS):
-        match work.decide(await work.observe()):
+        seen = await work.observe()
+        match work.decide(seen):
             case Finished(outcome=outcome):
                 return outcome
             case Impossible(error=error):
                 raise error
             case step:
-                words = work.describe(step)
+                words = work.describe(step, seen)
                 tell(words)
                 rows.record_step(operation.id, words)
-                await work.do(step)
+                await work.do(step, seen)
     raise BrokenInvariantError(
         f"operation {operation.id} took {MOST_STEPS} steps without an end",
         hint=f"hermesops operation show {operation.id}",

@@ -4,8 +4,9 @@ Everybody who wants a machine in a cell calls this; one at a time runs, for all 
 wishes end up in one ``up`` and whoever waited finds its machine made.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
@@ -45,24 +46,40 @@ class Growth:
     Args:
         rows: The registry's side.
         stacks: The engine's side.
+        alone: Waits for and holds the lease of a subject for as long as its context lasts.
     """
 
-    def __init__(self, rows: CellRows, stacks: Stacks) -> None:
+    def __init__(
+        self, rows: CellRows, stacks: Stacks, alone: Callable[[str], AbstractAsyncContextManager[Any]]
+    ) -> None:
         self._rows = rows
         self._stacks = stacks
+        self._alone = alone
 
-    async def bring(self, cell: CellName, tell: Callable[[str], None]) -> UpResult:
-        """Run the cell's program for the rows as they stand now.
+    async def bring(
+        self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]], tell: Callable[[str], None]
+    ) -> UpResult | None:
+        """Run the cell's program for the rows as they stand once its lease is ours.
 
-        The caller holds the stack's lease.
+        Args:
+            cell: Which.
+            still_wanted: Asked after the wait for the lease: whoever held it may have done our part.
+            tell: Narration.
+
+        Returns:
+            What changed, or ``None`` when nothing was wanted any more.
 
         Raises:
             RefusedError: It would destroy a machine that no recorded operation names.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
-        return await self._stacks.up(
-            stack_of(cell),
-            self._rows.cell_spec(cell),
-            may_destroy=frozenset(self._rows.doomed_machines(cell)),
-            tell=tell,
-        )
+        stack = stack_of(cell)
+        async with self._alone(f"stack/{stack.project}/{stack.stack}"):
+            if not await still_wanted():
+                return None
+            return await self._stacks.up(
+                stack,
+                self._rows.cell_spec(cell),
+                may_destroy=frozenset(self._rows.doomed_machines(cell)),
+                tell=tell,
+            )

@@ -1,0 +1,1 @@
+"""From a user's first minute to the last: decide (pure) and do."""

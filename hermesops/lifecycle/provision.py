@@ -1,0 +1,227 @@
+"""A user to a living agent: decide what the next step is, and do it.
+
+Steps follow from what is seen, never from what was done before, so the same command finishes what a killed one began.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, MachineStatus, Sight
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+
+
+@dataclass(frozen=True)
+class GrowCell:
+    """Run the cell's stack: it makes the machine, or finds it by name."""
+
+
+@dataclass(frozen=True)
+class RecordMachine:
+    """Write the vendor's id of the machine into the registry."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class StartMachine:
+    """Boot a machine that somebody stopped."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitMachine:
+    """Wait until the vendor calls it ready and hermes-node on it answers."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class Personalise:
+    """Hand the machine its user: identity, keys, settings."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitGateway:
+    """Wait until the gateway answers through the proxy."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class MarkRunning:
+    """Write ``running`` into the registry."""
+
+
+Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | AwaitGateway | MarkRunning
+
+
+def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
+    """The next step towards a living agent.
+
+    Args:
+        seen: The instance as it is now.
+        payload_digest: Digest of what the node should have been given.
+    """
+    machine = seen.machine
+    if machine is None or machine.status is MachineStatus.DELETED:
+        return GrowCell()
+    if seen.instance.machine_id != machine.id:
+        return RecordMachine(machine.id)
+    if (waiting := _machine_step(seen.instance, machine)) is not None:
+        return waiting
+    return _node_step(seen, machine, payload_digest)
+
+
+def _machine_step(instance: Instance, machine: MachineSeen) -> Step | Impossible | None:
+    match machine.status:
+        case MachineStatus.READY:
+            return None
+        case MachineStatus.STOPPED:
+            return StartMachine(machine.id)
+        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
+            return AwaitMachine(machine.id)
+        case MachineStatus.ERROR:
+            return Impossible(
+                UnavailableError(
+                    f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
+                    hint=f"hermesops provision {instance.user_alias} again in some minutes, "
+                    f"or hermesops instance terminate {instance.user_alias}",
+                )
+            )
+        case MachineStatus.DELETED:
+            return GrowCell()
+        case _ as never:
+            assert_never(never)
+
+
+def _node_step(seen: Sight, machine: MachineSeen, payload_digest: str) -> Step | Finished | Impossible:
+    node = seen.node
+    if node is None:
+        return AwaitMachine(machine.id)
+    if node.instance_id not in (None, seen.instance.id):
+        return Impossible(
+            BrokenInvariantError(
+                f"machine {seen.instance.machine_name} belongs to instance {node.instance_id} by its own account, "
+                f"to {seen.instance.id} by the registry's",
+                hint="touch neither before a person has looked: hermesops instance show",
+            )
+        )
+    if node.instance_id is None or node.epoch < seen.instance.epoch or node.digest != payload_digest:
+        return Personalise(machine.id)
+    if seen.gateway is not GatewayHealth.OK:
+        return AwaitGateway(machine.id)
+    if seen.instance.status is not InstanceStatus.RUNNING:
+        return MarkRunning()
+    return Finished(f"{seen.instance.user_alias} has a living agent on {seen.instance.machine_name}")
+
+
+def describe(step: Step, instance: Instance) -> str:
+    """The step in a few words."""
+    match step:
+        case GrowCell():
+            return f"making machine {instance.machine_name} in {instance.cell}"
+        case RecordMachine(machine_id=machine_id):
+            return f"recording machine {machine_id}"
+        case StartMachine():
+            return f"starting machine {instance.machine_name}"
+        case AwaitMachine():
+            return f"waiting for machine {instance.machine_name}"
+        case Personalise():
+            return f"handing the machine to {instance.user_alias}"
+        case AwaitGateway():
+            return "waiting for the gateway"
+        case MarkRunning():
+            return "the agent lives"
+        case _ as never:
+            assert_never(never)
+
+
+class Rows(Protocol):
+    """The registry, as far as provisioning writes it."""
+
+    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
+        """Record the vendor's id of an instance's machine."""
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> None:
+        """Record a status."""
+
+
+class World(Protocol):
+    """What provisioning sees and does outside the registry."""
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        """See one instance whole."""
+
+    def payload_digest(self, instance: Instance) -> str:
+        """Digest of what the instance's node should have been given."""
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        """Boot it."""
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once it is ready and hermes-node answers."""
+
+    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+        """Give the node its payload."""
+
+    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once the gateway is healthy through the proxy."""
+
+
+class Provision:
+    """The work of one instance, for the operations' loop.
+
+    Args:
+        instance_id: Whose; its row exists.
+        rows: The registry.
+        world: Machines, node and gateway.
+        grow: Runs the instance's cell.
+    """
+
+    def __init__(
+        self, instance_id: InstanceId, rows: Rows, world: World, grow: Callable[[Instance], Awaitable[object]]
+    ) -> None:
+        self._instance_id = instance_id
+        self._rows = rows
+        self._world = world
+        self._grow = grow
+
+    async def observe(self) -> Sight:
+        """Look at row, machine, node and gateway."""
+        return await self._world.look(self._instance_id)
+
+    def decide(self, seen: Sight) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, payload_digest=self._world.payload_digest(seen.instance))
+
+    def describe(self, step: Step, seen: Sight) -> str:
+        """The step in a few words."""
+        return describe(step, seen.instance)
+
+    async def do(self, step: Step, seen: Sight) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.instance
+        match step:
+            case GrowCell():
+                await self._grow(instance)
+            case RecordMachine(machine_id=machine_id):
+                self._rows.set_machine(instance.id, machine_id)
+            case StartMachine(machine_id=machine_id):
+                await self._world.start_machine(machine_id)
+            case AwaitMachine(machine_id=machine_id):
+                await self._world.await_machine(instance, machine_id)
+            case Personalise(machine_id=machine_id):
+                await self._world.personalise(instance, machine_id)
+            case AwaitGateway(machine_id=machine_id):
+                await self._world.await_gateway(instance, machine_id)
+            case MarkRunning():
+                self._rows.set_status(instance.id, InstanceStatus.RUNNING)
+            case _ as never:
+                assert_never(never)

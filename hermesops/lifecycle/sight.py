@@ -1,0 +1,70 @@
+"""What lifecycle sees when it looks: the instance's row, its machine, the node on it, the gateway behind the proxy.
+
+Plain data, so that deciding stays pure and a test can write down any situation.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance
+
+
+class MachineStatus(StrEnum):
+    """The vendor's statuses (facts: its OpenAPI enum); anything new reads as ``unknown``."""
+
+    PROVISIONING = "provisioning"
+    READY = "ready"
+    STOPPED = "stopped"
+    ERROR = "error"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class MachineSeen:
+    """A machine as the vendor lists it."""
+
+    id: MachineId
+    status: MachineStatus
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """What hermes-node says of its machine.
+
+    Attributes:
+        instance_id: Whose the machine is; ``None`` when nobody was personalised there.
+        digest: Of the payload last personalised; empty when none was.
+        release: What ``current`` points at.
+    """
+
+    instance_id: InstanceId | None
+    epoch: int
+    digest: str
+    release: str
+
+
+class GatewayHealth(StrEnum):
+    """What the gateway answered through the proxy."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    REFUSED = "refused"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Everything known about one instance at one moment.
+
+    Attributes:
+        machine: ``None`` when the vendor lists none of that name.
+        node: ``None`` when the toolbox or the node did not answer.
+        gateway: ``None`` when there was no reason to ask.
+    """
+
+    instance: Instance
+    machine: MachineSeen | None
+    node: NodeSeen | None = None
+    gateway: GatewayHealth | None = None
