@@ -1,0 +1,184 @@
+"""Provisioning ends in the same world, by the same changes, wherever it was killed."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.lifecycle.provision import (
+    AwaitGateway,
+    AwaitMachine,
+    GrowCell,
+    MarkRunning,
+    Personalise,
+    Provision,
+    RecordMachine,
+    StartMachine,
+    decide,
+)
+from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, MachineStatus, NodeSeen, Sight
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+from hermesops.model.plan import Plan
+
+ID = InstanceId("11111111-2222-3333-4444-555555555555")
+MACHINE = MachineId("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee")
+ROW = Instance(
+    id=ID,
+    user_id=UserId("99999999-2222-3333-4444-555555555555"),
+    user_alias="ada",
+    plan=Plan.LIGHT,
+    status=InstanceStatus.PROVISIONING,
+    cell=CellName("cell1"),
+    machine_name=MachineName("hermes-local-cell1-111111112222"),
+    machine_id=None,
+    epoch=1,
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+RECORDED = replace(ROW, machine_id=MACHINE)
+READY = MachineSeen(MACHINE, MachineStatus.READY)
+FRESH = NodeSeen(None, 0, "", "0.19.0")
+OURS = NodeSeen(ID, 1, "digest", "0.19.0")
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        (Sight(ROW, None), GrowCell()),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.DELETED)), GrowCell()),
+        (Sight(ROW, READY), RecordMachine(MACHINE)),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.PROVISIONING)), AwaitMachine(MACHINE)),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.UNKNOWN)), AwaitMachine(MACHINE)),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.STOPPED)), StartMachine(MACHINE)),
+        (Sight(RECORDED, READY), AwaitMachine(MACHINE)),
+        (Sight(RECORDED, READY, FRESH), Personalise(MACHINE)),
+        (Sight(RECORDED, READY, replace(OURS, digest="older")), Personalise(MACHINE)),
+        (Sight(RECORDED, READY, replace(OURS, epoch=0)), Personalise(MACHINE)),
+        (Sight(RECORDED, READY, OURS), AwaitGateway(MACHINE)),
+        (Sight(RECORDED, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
+        (Sight(RECORDED, READY, OURS, GatewayHealth.OK), MarkRunning()),
+    ],
+)
+def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> None:
+    assert decide(seen, payload_digest="digest") == step
+
+
+def test_a_living_agent_needs_nothing() -> None:
+    living = replace(RECORDED, status=InstanceStatus.RUNNING)
+    assert isinstance(decide(Sight(living, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
+
+
+def test_a_machine_in_error_is_not_replaced_since_it_may_recover() -> None:
+    verdict = decide(Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.ERROR)), payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, UnavailableError)
+
+
+def test_somebody_elses_machine_is_never_personalised() -> None:
+    stranger = replace(OURS, instance_id=InstanceId("other"))
+    verdict = decide(Sight(RECORDED, READY, stranger), payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, BrokenInvariantError)
+
+
+class KilledError(Exception):
+    """Stands for ``kill -9``."""
+
+
+@dataclass
+class World:
+    """A registry, a vendor and a machine in memory; dies before or after the change it is told to."""
+
+    row: Instance = ROW
+    machine: MachineSeen | None = None
+    node: NodeSeen | None = None
+    gateway: GatewayHealth | None = None
+    changes: list[str] = field(default_factory=list)
+    kill_at: int = 10**6
+    kill_before: bool = False
+
+    def change(self, name: str, make: Callable[[], None]) -> None:
+        number = len(self.changes)
+        if number == self.kill_at and self.kill_before:
+            self.kill_at = 10**6
+            raise KilledError
+        make()
+        self.changes.append(name)
+        if number == self.kill_at:
+            self.kill_at = 10**6
+            raise KilledError
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        assert instance_id == ID
+        return Sight(self.row, self.machine, self.node, self.gateway)
+
+    def payload_digest(self, instance: Instance) -> str:
+        assert instance.id == ID
+        return "digest"
+
+    async def grow(self, instance: Instance) -> None:
+        assert self.machine is None, "a second machine"
+        self.change("machine", lambda: setattr(self, "machine", MachineSeen(MACHINE, MachineStatus.PROVISIONING)))
+        assert instance.machine_name == ROW.machine_name
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        raise AssertionError(machine_id)
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        assert instance.machine_id == machine_id
+        self.machine, self.node = READY, self.node or FRESH
+
+    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+        assert instance.machine_id == machine_id
+        self.change("personalised", lambda: setattr(self, "node", OURS))
+
+    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
+        assert instance.machine_id == machine_id
+        self.gateway = GatewayHealth.OK
+
+    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
+        assert instance_id == ID
+        self.change("recorded", lambda: setattr(self, "row", replace(self.row, machine_id=machine_id)))
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> None:
+        assert instance_id == ID
+        self.change("running", lambda: setattr(self, "row", replace(self.row, status=status)))
+
+
+async def provision(world: World) -> None:
+    grow: Callable[[Instance], Awaitable[object]] = world.grow
+    work = Provision(ID, world, world, grow)
+    for _ in range(20):
+        seen = await work.observe()
+        match work.decide(seen):
+            case Finished():
+                return
+            case Impossible(error=error):
+                raise error
+            case step:
+                assert work.describe(step, seen)
+                await work.do(step, seen)
+    pytest.fail("no end")
+
+
+CHANGES = ["machine", "recorded", "personalised", "running"]
+
+
+async def test_four_changes_make_a_living_agent() -> None:
+    world = World()
+    await provision(world)
+    assert world.changes == CHANGES
+    assert world.row.status is InstanceStatus.RUNNING
+
+
+@pytest.mark.parametrize("kill_before", [True, False])
+@pytest.mark.parametrize("kill_at", range(len(CHANGES)))
+async def test_killed_anywhere_it_ends_by_the_same_changes(kill_at: int, *, kill_before: bool) -> None:
+    world = World(kill_at=kill_at, kill_before=kill_before)
+    with pytest.raises(KilledError):
+        await provision(world)
+    await provision(world)
+    assert world.changes == CHANGES

@@ -1,0 +1,136 @@
+"""The loop records, holds its lease, and stops when somebody else has it."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import Finished, Impossible, Lease, Operation, OperationKind, OperationStatus
+from hermesops.operation import lease as lease_module
+from hermesops.operation.lease import LeaseKeeper
+from hermesops.operation.loop import drive
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OPERATION = Operation(
+    id=OperationId("op"),
+    kind=OperationKind.PROVISION,
+    subject="instance/1",
+    instance_id=None,
+    intent={},
+    status=OperationStatus.PENDING,
+    step="",
+    outcome="",
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
+class Rows:
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.end: tuple[OperationStatus, str] | None = None
+
+    def record_step(self, operation_id: OperationId, step: str) -> None:
+        assert operation_id == OPERATION.id
+        self.steps.append(step)
+
+    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
+        assert operation_id == OPERATION.id
+        self.end = (status, outcome)
+
+
+class Leases:
+    def __init__(self, *, holder: str = "", lost: bool = False) -> None:
+        self.holder = holder
+        self.lost = lost
+        self.released = 0
+
+    def take_lease(self, subject: str, holder: str) -> Lease:
+        if self.holder:
+            raise RefusedError(f"{subject} is held by {self.holder}")
+        self.holder = holder
+        return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        if self.lost:
+            raise RefusedError("taken over")
+        return lease
+
+    def release_lease(self, lease: Lease) -> None:
+        assert lease.holder == self.holder
+        self.holder = ""
+        self.released += 1
+
+
+class Countdown:
+    """Work that needs some steps."""
+
+    def __init__(self, steps: int, error: Exception | None = None) -> None:
+        self.left = steps
+        self.error = error
+
+    async def observe(self) -> int:
+        return self.left
+
+    def decide(self, seen: int) -> str | Finished | Impossible:
+        return "count" if seen else Finished("counted")
+
+    def describe(self, step: str, seen: int) -> str:
+        return f"{step} {seen}"
+
+    async def do(self, step: str, seen: int) -> None:
+        assert (step, seen) == ("count", self.left)
+        if self.error:
+            raise self.error
+        self.left -= 1
+
+
+async def test_steps_are_recorded_before_they_are_done_and_the_outcome_after() -> None:
+    rows, leases, told = Rows(), Leases(), list[str]()
+    assert await drive(OPERATION, Countdown(2), rows, leases, told.append) == "counted"
+    assert rows.steps == told == ["count 2", "count 1"]
+    assert rows.end == (OperationStatus.DONE, "counted")
+    assert leases.released == 1
+
+
+async def test_a_second_runner_is_refused_by_name_and_touches_nothing() -> None:
+    rows = Rows()
+    with pytest.raises(RefusedError, match="host:7"):
+        await drive(OPERATION, Countdown(2), rows, Leases(holder="host:7"), lambda _: None)
+    assert rows.steps == []
+    assert rows.end is None
+
+
+async def test_a_step_without_an_answer_leaves_the_row_open() -> None:
+    rows, leases = Rows(), Leases()
+    with pytest.raises(UnavailableError):
+        await drive(OPERATION, Countdown(1, UnavailableError("no answer")), rows, leases, lambda _: None)
+    assert rows.end is None
+    assert leases.released == 1
+
+
+async def test_a_refusal_closes_the_row_with_its_reason() -> None:
+    rows = Rows()
+    with pytest.raises(RefusedError):
+        await drive(OPERATION, Countdown(1, RefusedError("would destroy a machine")), rows, Leases(), lambda _: None)
+    assert rows.end == (OperationStatus.FAILED, "would destroy a machine")
+
+
+async def test_deciding_in_a_circle_ends() -> None:
+    with pytest.raises(BrokenInvariantError):
+        await drive(OPERATION, Countdown(1000), Rows(), Leases(), lambda _: None)
+
+
+async def test_a_lost_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    leases = Leases(lost=True)
+    async with LeaseKeeper(leases, "instance/1") as keeper:
+        with pytest.raises(UnavailableError, match="lost the lease"):
+            await keeper.guard(_forever())
+    assert leases.released == 0
+
+
+async def _forever() -> None:
+    await asyncio.Event().wait()
