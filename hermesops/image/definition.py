@@ -1,0 +1,153 @@
+"""An image folder: what the image is made of, and the digest that says whether it has to be built again.
+
+It reads files and nothing else: no network, no machine.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.errors import UsageError
+
+FILE = "definition.toml"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What ``definition.toml`` says, with every path absolute and known to exist.
+
+    Attributes:
+        folder: The image's folder.
+        playbook: Name of the playbook that makes the machine what the image shall be.
+        roles: Names of the roles that playbook applies.
+        prepare: Script run on the builder once the roles are through.
+        clean: Script that takes out of the builder what must not be in an image.
+        prove: Script that checks a machine booted from the image.
+        sdist: Requirement, with hash, of the agent's source archive.
+        locks: Requirements, with hashes, of the agent's wheels by Python version (``3.11``).
+        uv_version: Version of uv that installs them.
+        uv_sha256: Hash of uv's wheel for the machines.
+    """
+
+    name: str
+    folder: Path
+    playbook: str
+    roles: tuple[str, ...]
+    prepare: Path
+    clean: Path
+    prove: Path
+    sdist: Path
+    locks: Mapping[str, Path]
+    uv_version: str
+    uv_sha256: str
+
+    def lock_for(self, python: str) -> Path:
+        """The lock for a Python version.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if python not in self.locks:
+            raise UsageError(
+                f"image {self.name} has no lock for Python {python}; it has {', '.join(sorted(self.locks))}",
+                hint=f"make one as {self.folder / 'locks' / 'README.md'} says",
+            )
+        return self.locks[python]
+
+
+def load(folder: Path) -> Definition:
+    """Read one image folder.
+
+    Raises:
+        UsageError: It has no definition, or one that names something absent or lacks something.
+    """
+    path = folder / FILE
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"no image is defined in {folder}", hint="see what there is: hermesops image list") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+        raise UsageError(f"{path}: {cause}") from cause
+    try:
+        return Definition(
+            name=said["name"],
+            folder=folder,
+            playbook=said["playbook"],
+            roles=tuple(said["roles"]),
+            prepare=_file(folder, said["prepare"]),
+            clean=_file(folder, said["clean"]),
+            prove=_file(folder, said["prove"]),
+            sdist=_file(folder, said["agent"]["sdist"]),
+            locks={python: _file(folder, lock) for python, lock in said["agent"]["locks"].items()},
+            uv_version=said["uv"]["version"],
+            uv_sha256=said["uv"]["sha256"],
+        )
+    except KeyError as missing:
+        raise UsageError(f"{path} lacks {missing}") from missing
+    except (AttributeError, TypeError) as cause:
+        raise UsageError(f"{path}: a value of the wrong kind ({cause})") from cause
+
+
+def inputs_of(
+    definition: Definition,
+    *,
+    roles: Path,
+    playbooks: Path,
+    variables: Mapping[str, object],
+    extra: Mapping[str, Path],
+) -> dict[str, str]:
+    """SHA-256 of everything the image depends on, by a name that is the same on every computer.
+
+    Args:
+        definition: The image.
+        roles: Folder of all roles; those the definition names count, except their READMEs.
+        playbooks: Folder of the playbooks.
+        variables: What the roles are told from outside; no secrets.
+        extra: More files or folders that end up in the image, by name.
+
+    Raises:
+        UsageError: A role, playbook or file is not there.
+    """
+    inputs = {f"image/{name}": digest for name, digest in _digests(definition.folder)}
+    for role in definition.roles:
+        inputs |= {f"roles/{role}/{name}": digest for name, digest in _digests(_folder(roles, role))}
+    inputs[f"playbooks/{definition.playbook}"] = _sha256(_file(playbooks, definition.playbook).read_bytes())
+    inputs["variables"] = _sha256(json.dumps(variables, sort_keys=True).encode())
+    for label, path in extra.items():
+        if path.is_dir():
+            inputs |= {f"{label}/{name}": digest for name, digest in _digests(path)}
+        else:
+            inputs[label] = _sha256(_file(path.parent, path.name).read_bytes())
+    return dict(sorted(inputs.items()))
+
+
+def digest_of(inputs: Mapping[str, str]) -> str:
+    """One SHA-256 over all inputs; it does not depend on their order."""
+    return _sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(inputs.items())).encode())
+
+
+def _digests(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != "README.md" and "__pycache__" not in path.parts:
+            yield path.relative_to(folder).as_posix(), _sha256(path.read_bytes())
+
+
+def _file(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_file():
+        raise UsageError(f"{path} is not there")
+    return path
+
+
+def _folder(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_dir():
+        raise UsageError(f"{path} is not there")
+    return path
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

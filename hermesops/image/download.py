@@ -1,0 +1,80 @@
+"""Fetches packages from whatever index this computer is set up for, by pip, each checked against a hash.
+
+It must not know where an index is: pip's own settings say so.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hermesops.errors import RefusedError, UnavailableError
+
+_DOWNLOAD_S = 900.0
+_OLDEST_GLIBC = 5
+_NEWEST_GLIBC = 36
+"""Debian 12 has glibc 2.36 and is the oldest base our machines have."""
+
+
+class Pip:
+    """Downloads with pip, in a process of its own.
+
+    Args:
+        environ: The process's variables: HOME, PATH, and what sets up proxies, indexes and authorities.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = dict(environ)
+
+    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
+        """Put the wheels that ``requirements`` locks into ``folder``, for x86_64 Linux and that Python.
+
+        Raises:
+            RefusedError: A file does not have the hash it is locked to.
+            UnavailableError: The index does not answer or lacks one.
+        """
+        digits = python.replace(".", "")
+        names = ["manylinux1", "manylinux2010", "manylinux2014"]
+        names += [f"manylinux_2_{minor}" for minor in range(_OLDEST_GLIBC, _NEWEST_GLIBC + 1)]
+        tags = [f"--platform={name}_x86_64" for name in names]
+        tags += [f"--abi={abi}" for abi in (f"cp{digits}", "abi3", "none")]
+        self._download(
+            ["--only-binary=:all:", f"--python-version={python}", "--implementation=cp", *tags], requirements, folder
+        )
+
+    def source(self, requirements: Path, folder: Path) -> None:
+        """Put the source archives that ``requirements`` locks into ``folder``.
+
+        Raises:
+            RefusedError: A file does not have the hash it is locked to.
+            UnavailableError: The index does not answer or lacks one.
+        """
+        self._download(["--no-binary=:all:"], requirements, folder)
+
+    def _download(self, options: Sequence[str], requirements: Path, folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--require-hashes"]
+        command += [*options, f"--dest={folder}", f"--requirement={requirements}"]
+        try:
+            done = subprocess.run(
+                command,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_DOWNLOAD_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as cause:
+            raise UnavailableError(f"pip did not fetch {requirements.name} within {_DOWNLOAD_S:g} s") from cause
+        if done.returncode == 0:
+            return
+        if "DO NOT MATCH THE HASHES" in done.stderr:
+            raise RefusedError(
+                f"the package index offers something else than {requirements} is locked to",
+                hint="do not build from this index; compare it with another one",
+            )
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        raise UnavailableError(
+            f"pip could not fetch what {requirements.name} locks: {lines[-1] if lines else 'no reason given'}",
+            hint="check the index pip is set up for: pip config list",
+        )
