@@ -1,0 +1,1 @@
+"""Keys, secrets and tokens: who may reach what, and for how long."""

@@ -1,0 +1,161 @@
+"""Connects to SQLite or PostgreSQL: transactions that are safe between processes, the database's errors as ours.
+
+It knows no table of ours but ``meta``; it must not decide what to store.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+
+_BUSY_MS = 20_000
+_RESTORE = "restore the registry from its last backup; the damaged file stays where it is"
+
+Clock = Callable[[], datetime]
+
+
+class Database:
+    """One registry database.
+
+    Args:
+        url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``.
+        clock: What time it is; by default the database server's clock, so that computers need not agree, and this
+            computer's for SQLite.
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self._url = _parsed(url)
+        self._clock = clock
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        self.title = self._url.database or "" if self.is_sqlite else self._url.render_as_string(hide_password=True)
+        self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """One consistent look at the database.
+
+        Raises:
+            UnavailableError: It does not answer, or is locked for too long.
+            BrokenInvariantError: The file is damaged.
+        """
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One short transaction; committed when the block ends, undone when it raises.
+
+        On SQLite it takes the write lock at its start, so that what is read inside stays true until the commit.
+
+        Raises:
+            UnavailableError: As ``reading``; also when the disk is full. Nothing changed.
+            BrokenInvariantError: The file is damaged.
+        """
+        if self.is_sqlite:
+            with self._translated():
+                _make_private(Path(self.title))
+        with (
+            self._translated(),
+            self._engine.connect().execution_options(hermesops_writes=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def now(self, connection: sa.Connection) -> datetime:
+        """The present moment, aware and in UTC."""
+        if self._clock:
+            return self._clock()
+        if self.is_sqlite:
+            return datetime.now(UTC)
+        moment: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        return moment.astimezone(UTC)
+
+    def is_missing(self) -> bool:
+        """Whether there is no SQLite file yet."""
+        return self.is_sqlite and not Path(self.title).exists()
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except HermesError:
+            raise
+        except sa.exc.DBAPIError as error:
+            raise _as_ours(self.title, error) from error
+        except PermissionError as error:
+            raise RefusedError(f"the registry {self.title} may not be opened by this user") from error
+        except OSError as error:
+            raise UnavailableError(f"the registry {self.title} cannot be opened: {error.strerror}") from error
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise UsageError("the registry's URL is not one; it reads sqlite:///FILE or postgresql://…") from error
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        return parsed
+    if parsed.get_backend_name() == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    raise UsageError(
+        f"a registry cannot be kept in {parsed.drivername}; its URL reads sqlite:///FILE or postgresql://…"
+    )
+
+
+def _sqlite_engine(url: sa.URL) -> sa.Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: "sa.engine.interfaces.DBAPIConnection", _record: object) -> None:
+        # The driver would open transactions by its own rules, and too late; we say BEGIN ourselves, below.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("hermesops_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgresql_engine(url: sa.URL) -> sa.Engine:
+    return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+
+
+def _make_private(file: Path) -> None:
+    """Make the file before SQLite would, readable by its owner only; its journals inherit that."""
+    if file.exists():
+        return
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
+    said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+    code = getattr(error.orig, "sqlite_errorname", "") or ""
+    if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return BrokenInvariantError(f"the registry {title} is damaged: {said}", hint=_RESTORE)
+    if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return RefusedError(f"the registry {title} may not be written by this user")
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return UnavailableError(f"the registry {title} is locked by another process for more than {_BUSY_MS // 1000} s")
+    if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")) or isinstance(
+        error, sa.exc.OperationalError
+    ):
+        return UnavailableError(f"the registry {title} does not answer: {said}")
+    # A broken constraint or a missing table is our own mistake: it keeps its traceback.
+    return BrokenInvariantError(f"the registry {title} refused what was written: {said}")

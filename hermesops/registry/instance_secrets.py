@@ -1,0 +1,89 @@
+"""The encrypted columns of an instance: its settings, its API key, and which model token counts."""
+
+import dataclasses
+import json
+
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError, UsageError
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceSettings
+from hermesops.registry.rows import Rows
+from hermesops.registry.schema import instance_details
+from hermesops.registry.sealing import place
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
+
+
+class InstanceSecretRows(Rows):
+    """What only the registry and the instance's own machine may hold."""
+
+    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
+        """What the instance's user chose."""
+        values = json.loads(self._unseal(instance_id, "settings"))
+        unknown = values.keys() - _FIELDS
+        if unknown:
+            raise BrokenInvariantError(
+                f"instance {instance_id} has settings that this hermesops does not know: {', '.join(sorted(unknown))}"
+            )
+        for name in ("cron", "disabled_tools"):
+            values[name] = tuple(values.get(name, ()))
+        return InstanceSettings(**values)
+
+    def put_instance_settings(self, instance_id: InstanceId, settings: InstanceSettings, *, why: str = "") -> None:
+        """Replace what the instance's user chose; the machine learns of it when it is personalised again."""
+        plain = json.dumps(dataclasses.asdict(settings), default=dict)
+        sealed = self._desk.sealer.seal(plain, place=_place("settings", instance_id))
+        with self._database.writing() as connection:
+            _one(connection, instance_id)
+            connection.execute(
+                instance_details.update().where(instance_details.c.instance_id == instance_id).values(settings=sealed)
+            )
+            # Settings hold tokens of messengers: the audit says that they changed, never what they say.
+            self._note(connection, "settings_changed", f"instance/{instance_id}", why=why)
+
+    def api_server_key(self, instance_id: InstanceId) -> str:
+        """The bearer of the agent's own HTTP API."""
+        return self._unseal(instance_id, "api_server_key")
+
+    def model_token_generation(self, instance_id: InstanceId) -> int:
+        """The generation below which the instance's tokens for the model router are revoked."""
+        with self._database.reading() as connection:
+            generation: int = _one(connection, instance_id).model_token_generation
+        return generation
+
+    def revoke_model_tokens(self, instance_id: InstanceId, *, why: str) -> int:
+        """Raise the generation, and return the new one."""
+        with self._database.writing() as connection:
+            before: int = _one(connection, instance_id, lock=True).model_token_generation
+            connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id)
+                .values(model_token_generation=before + 1)
+            )
+            self._note(
+                connection,
+                "model_tokens_revoked",
+                f"instance/{instance_id}",
+                before={"generation": before},
+                after={"generation": before + 1},
+                why=why,
+            )
+        return before + 1
+
+    def _unseal(self, instance_id: InstanceId, column: str) -> str:
+        with self._database.reading() as connection:
+            sealed = getattr(_one(connection, instance_id), column)
+        return self._desk.sealer.unseal(sealed, place=_place(column, instance_id))
+
+
+def _one(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> "sa.Row[tuple[object, ...]]":
+    query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+    return row
+
+
+def _place(column: str, instance_id: InstanceId) -> str:
+    return place("instance_details", column, instance_id)

@@ -1,0 +1,231 @@
+"""Rows of ``hermes_instances`` with what stands beside them in ``instance_details``."""
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
+from hermesops.model.ids import (
+    CellName,
+    ImageId,
+    InstanceId,
+    MachineId,
+    MachineName,
+    UserId,
+    is_alias,
+    machine_name,
+    user_id_of,
+)
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.model.user import User
+from hermesops.registry.rows import Rows, insert_or_ignore, new_id
+from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
+from hermesops.registry.sealing import place
+
+_ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
+    hermes_instances.join(instance_details, instance_details.c.instance_id == hermes_instances.c.id).join(
+        users, users.c.id == hermes_instances.c.user_id
+    )
+)
+_NONE = "{}"
+
+
+class InstanceRows(Rows):
+    """Instances: one per user that is not terminated."""
+
+    def create_provisioning(
+        self,
+        user: User,
+        *,
+        plan: Plan,
+        cell: CellName,
+        server_type: str,
+        region: str,
+        image_id: ImageId | None = None,
+    ) -> Instance:
+        """Write the row of a user's instance, ``provisioning``, or find the one that lives.
+
+        Two at once, from two processes too, make one row: the second gets the first one's, whatever it asked for.
+        A new row has its machine's name and an API key of its own. User and cell must have rows
+        (``resolve_user(…, create=True)``, ``ensure_cell``); ``image_id`` is what the machine boots from, ``None`` the
+        vendor's base.
+        """
+        instance_id = InstanceId(new_id())
+        with self._database.writing() as connection:
+            row = {
+                "id": instance_id,
+                "user_id": user.id,
+                "plan": plan,
+                "status": InstanceStatus.PROVISIONING,
+                "created_at": self._database.now(connection),
+            }
+            if connection.execute(insert_or_ignore(connection, hermes_instances, row)).rowcount:
+                details = {
+                    "instance_id": instance_id,
+                    "cell": cell,
+                    "machine_name": machine_name(self._desk.environment, cell, instance_id),
+                    "machine_wanted": True,
+                    "server_type": server_type,
+                    "region": region,
+                    "image_id": image_id,
+                    "epoch": 1,
+                    "settings": self._desk.sealer.seal(_NONE, place=_place("settings", instance_id)),
+                    "api_server_key": self._desk.sealer.seal(
+                        secrets.token_urlsafe(32), place=_place("api_server_key", instance_id)
+                    ),
+                    "model_token_generation": 1,
+                }
+                connection.execute(instance_details.insert().values(details))
+                made = {"user": user.id, "plan": plan.value, "cell": cell, "server_type": server_type}
+                self._note(connection, "instance_created", _subject(instance_id), after=made)
+            found = connection.execute(_ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
+        if found is None:
+            raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
+        return _instance(found)
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        """One instance, terminated or not.
+
+        Raises:
+            UsageError: There is none with that id.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(_ALL.where(hermes_instances.c.id == instance_id)).one_or_none()
+        if row is None:
+            raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+        return _instance(row)
+
+    def instance_of_user(self, user_id: UserId) -> Instance | None:
+        """The user's instance that is not terminated."""
+        with self._database.reading() as connection:
+            row = connection.execute(_ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
+        return _instance(row) if row else None
+
+    def find_instance(self, text: str) -> Instance:
+        """The instance an operator means by a user's alias, a user id or an instance id.
+
+        A living one comes before a terminated one, a later one before an earlier one.
+
+        Raises:
+            UsageError: There is none.
+        """
+        id_ = user_id_of(text)
+        if not id_ and not is_alias(text):
+            raise UsageError(
+                f"{text!r} is neither a user nor an instance: it reads like no UUID and no alias",
+                hint="hermesops instance list",
+            )
+        is_meant = (
+            sa.or_(hermes_instances.c.id == id_, hermes_instances.c.user_id == id_) if id_ else users.c.alias == text
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(
+                _ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
+            ).one_or_none()
+        if row is None:
+            raise UsageError(f"{text!r} has no instance here", hint=f"hermesops provision {text} --plan light|heavy")
+        return _instance(row)
+
+    def list_instances(
+        self,
+        *,
+        plan: Plan | None = None,
+        status: InstanceStatus | None = None,
+        cell: CellName | None = None,
+        terminated: bool = False,
+    ) -> tuple[Instance, ...]:
+        """Instances by age, oldest first.
+
+        Args:
+            plan: Only of that plan.
+            status: Only in that state.
+            cell: Only of that cell.
+            terminated: Whether terminated ones are listed too; asking for that ``status`` lists them anyway.
+        """
+        query = _ALL.order_by(hermes_instances.c.created_at, hermes_instances.c.id)
+        if plan:
+            query = query.where(hermes_instances.c.plan == plan)
+        if cell:
+            query = query.where(instance_details.c.cell == cell)
+        if status:
+            query = query.where(hermes_instances.c.status == status)
+        elif not terminated:
+            query = query.where(LIVING)
+        with self._database.reading() as connection:
+            return tuple(_instance(row) for row in connection.execute(query))
+
+    def set_machine(
+        self, instance_id: InstanceId, machine_id: MachineId | None, *, ip: str | None = None, why: str = ""
+    ) -> Instance:
+        """Write which machine the instance is on, and its internal address where the vendor tells it."""
+        return self._set(instance_id, "machine_set", why, {"vm_id": machine_id, "vm_ip": ip})
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
+        """Write what state the instance is in; ``terminated`` is for good.
+
+        Raises:
+            RefusedError: It is terminated already and something else is asked for.
+        """
+        return self._set(instance_id, "status_changed", why, {"status": status})
+
+    def record_heartbeat(self, instance_id: InstanceId, at: datetime) -> None:
+        """Write when the instance was last heard of; not audited, it comes every 30 s."""
+        with self._database.writing() as connection:
+            connection.execute(
+                hermes_instances.update().where(hermes_instances.c.id == instance_id).values(last_heartbeat=at)
+            )
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed."""
+        with self._database.writing() as connection:
+            changed = connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
+                .values(machine_wanted=False)
+            ).rowcount
+            if changed:
+                self._note(connection, "machine_given_up", _subject(instance_id), why=why)
+
+    def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            row = connection.execute(
+                sa.select(hermes_instances).where(columns.id == instance_id).with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+            before = {name: getattr(row, name) for name in values}
+            if before != dict(values):
+                if row.status == InstanceStatus.TERMINATED:
+                    raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+                connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
+                self._note(connection, action, _subject(instance_id), before=before, after=values, why=why)
+            return _instance(connection.execute(_ALL.where(columns.id == instance_id)).one())
+
+
+def _place(column: str, instance_id: InstanceId) -> str:
+    return place("instance_details", column, instance_id)
+
+
+def _subject(instance_id: InstanceId) -> str:
+    return f"instance/{instance_id}"
+
+
+def _instance(row: sa.Row[Any]) -> Instance:
+    return Instance(
+        id=InstanceId(row.id),
+        user_id=UserId(row.user_id),
+        user_alias=row.alias or "",
+        plan=row.plan,
+        status=row.status,
+        cell=CellName(row.cell),
+        machine_name=MachineName(row.machine_name),
+        machine_id=MachineId(row.vm_id) if row.vm_id else None,
+        epoch=row.epoch,
+        created_at=row.created_at,
+        last_heartbeat=row.last_heartbeat,
+    )

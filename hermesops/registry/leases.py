@@ -1,0 +1,109 @@
+"""Rows of ``leases``: who may work on what, and the numbers that fence those before them."""
+
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.model.operation import Lease
+from hermesops.registry.epoch import read_epoch
+from hermesops.registry.rows import Rows, insert_or_ignore
+from hermesops.registry.schema import leases
+
+LEASE_LIFE = timedelta(seconds=15)
+"""How long after its last renewal a lease may be taken over."""
+
+_NOBODY = ""
+
+
+class LeaseRows(Rows):
+    """Leases. Rows stay when a lease ends, so that their counters only rise."""
+
+    def take_lease(self, subject: str, holder: str) -> Lease:
+        """Take a lease that is free or has expired.
+
+        Args:
+            subject: ``instance/<id>``, ``stack/<project>/<name>`` …
+            holder: Host, process and a random part; one who holds it already is refused like anybody else.
+
+        Raises:
+            RefusedError: Somebody holds it; the message says who and until when.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            epoch = read_epoch(connection)
+            free = {"subject": subject, "holder": _NOBODY, "epoch": epoch, "counter": 0, "expires_at": now}
+            connection.execute(insert_or_ignore(connection, leases, free))
+            row = _locked(connection, subject)
+            if row.holder != _NOBODY and row.expires_at > now:
+                left = (row.expires_at - now).total_seconds()
+                raise RefusedError(
+                    f"{subject} is being worked on by {row.holder} (lease ends in {left:.0f} s unless renewed)",
+                    hint="hermesops operation list",
+                )
+            # A new epoch starts counting anew: (epoch, counter) rises all the same.
+            counter = row.counter + 1 if row.epoch == epoch else 1
+            lease = Lease(subject, holder, epoch, counter, now + LEASE_LIFE)
+            _write(connection, lease)
+            return lease
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        """Hold a lease for another while. One that ran out but was taken by nobody is still ours.
+
+        Raises:
+            RefusedError: It was given back, or somebody else took it; the holder must stop working at once.
+        """
+        with self._database.writing() as connection:
+            require_lease(connection, lease)
+            now = self._database.now(connection)
+            renewed = Lease(lease.subject, lease.holder, lease.epoch, lease.counter, now + LEASE_LIFE)
+            _write(connection, renewed)
+            return renewed
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back; does nothing when it is no longer held."""
+        with self._database.writing() as connection:
+            row = _locked(connection, lease.subject)
+            if row is not None and _is_held(row, lease):
+                now = self._database.now(connection)
+                _write(connection, Lease(lease.subject, _NOBODY, lease.epoch, lease.counter, now))
+
+    def list_leases(self) -> tuple[Lease, ...]:
+        """The leases that are held now."""
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            query = sa.select(leases).where(leases.c.holder != _NOBODY, leases.c.expires_at > now)
+            return tuple(
+                Lease(row.subject, row.holder, row.epoch, row.counter, row.expires_at)
+                for row in connection.execute(query.order_by(leases.c.subject))
+            )
+
+
+def require_lease(connection: sa.Connection, lease: Lease) -> None:
+    """Let a transaction go on only if ``lease`` is still the last one taken of its subject.
+
+    Raises:
+        RefusedError: It is not; the message says who holds it.
+    """
+    row = _locked(connection, lease.subject)
+    if row is None or not _is_held(row, lease):
+        holder = "nobody" if row is None or row.holder == _NOBODY else row.holder
+        raise RefusedError(f"the lease of {lease.subject} is lost: {holder} holds it now")
+
+
+def _locked(connection: sa.Connection, subject: str) -> Any:  # noqa: ANN401 - SQLAlchemy's row, or None
+    query = sa.select(leases).where(leases.c.subject == subject).with_for_update()
+    return connection.execute(query).one_or_none()
+
+
+def _is_held(row: sa.Row[Any], lease: Lease) -> bool:
+    return (row.holder, row.epoch, row.counter) == (lease.holder, lease.epoch, lease.counter)
+
+
+def _write(connection: sa.Connection, lease: Lease) -> None:
+    connection.execute(
+        leases.update()
+        .where(leases.c.subject == lease.subject)
+        .values(holder=lease.holder, epoch=lease.epoch, counter=lease.counter, expires_at=lease.expires_at)
+    )

@@ -1,0 +1,151 @@
+"""Rows of ``operations``: intent, last step and outcome of everything long."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
+from hermesops.registry.leases import require_lease
+from hermesops.registry.rows import Rows, insert_or_ignore, new_id
+from hermesops.registry.schema import UNFINISHED, operations
+
+_OPEN = frozenset({OperationStatus.PENDING, OperationStatus.RUNNING})
+
+
+class OperationRows(Rows):
+    """Operations, unfinished and past."""
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        """Write down an intent before anything is done, or find the unfinished one.
+
+        There is at most one unfinished operation of a kind and subject; whoever comes second, from another process
+        too, gets the first one's row with its own intent.
+        ``subject`` is named as in a lease (``instance/<id>``); ``intent`` is JSON without secrets.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            values = {
+                "id": new_id(),
+                "kind": kind.value,
+                "subject": subject,
+                "instance_id": instance_id,
+                "intent": dict(intent or {}),
+                "status": OperationStatus.PENDING,
+                "step": "",
+                "outcome": "",
+                "created_at": now,
+                "updated_at": now,
+            }
+            if connection.execute(insert_or_ignore(connection, operations, values)).rowcount:
+                self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
+            row = connection.execute(
+                sa.select(operations).where(operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
+            ).one()
+            return _operation(row)
+
+    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
+        """Note the step that begins now; the operation is ``running`` from here on.
+
+        With a ``lease`` the note is refused unless that lease still holds.
+
+        Raises:
+            RefusedError: The operation has ended, or the lease has been lost.
+        """
+        self._move(operation_id, lease, status=OperationStatus.RUNNING, step=step)
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        """End the operation, with its outcome in one line and without secrets.
+
+        Raises:
+            RefusedError: It ended otherwise before, or the lease has been lost.
+        """
+        self._move(operation_id, lease, status=status, outcome=outcome)
+
+    def get_operation(self, operation_id: str) -> Operation:
+        """One operation by its id, or by the beginning of it when only one has that.
+
+        Raises:
+            UsageError: There is none, or more than one.
+        """
+        with self._database.reading() as connection:
+            ids = connection.scalars(sa.select(operations.c.id)).all()
+            matching = [known for known in ids if operation_id and known.startswith(operation_id)]
+            if len(matching) != 1:
+                what = "no operation" if not matching else f"{len(matching)} operations"
+                raise UsageError(f"{what} with id {operation_id!r}", hint="hermesops operation list")
+            return _operation(connection.execute(sa.select(operations).where(operations.c.id == matching[0])).one())
+
+    def list_operations(
+        self,
+        *,
+        unfinished: bool = False,
+        instance_id: InstanceId | None = None,
+        kind: OperationKind | None = None,
+        limit: int = 1000,
+    ) -> tuple[Operation, ...]:
+        """Operations, newest first."""
+        query = sa.select(operations).order_by(operations.c.created_at.desc(), operations.c.id).limit(limit)
+        if unfinished:
+            query = query.where(UNFINISHED)
+        if instance_id:
+            query = query.where(operations.c.instance_id == instance_id)
+        if kind:
+            query = query.where(operations.c.kind == kind)
+        with self._database.reading() as connection:
+            return tuple(_operation(row) for row in connection.execute(query))
+
+    def _move(self, operation_id: OperationId, lease: Lease | None, **values: object) -> None:
+        status = values["status"]
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            row = connection.execute(
+                sa.select(operations).where(operations.c.id == operation_id).with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise UsageError(f"no operation with id {operation_id!r}", hint="hermesops operation list")
+            if row.status not in _OPEN:
+                if row.status == status:
+                    return
+                raise RefusedError(f"operation {operation_id} has ended: {row.status}")
+            connection.execute(
+                operations.update()
+                .where(operations.c.id == operation_id)
+                .values(updated_at=self._database.now(connection), **values)
+            )
+            if status not in _OPEN:
+                self._note(
+                    connection,
+                    "operation_ended",
+                    row.subject,
+                    before={"status": row.status},
+                    after={"status": status, "outcome": values.get("outcome", "")},
+                    why=f"{row.kind} {operation_id}",
+                )
+
+
+def _operation(row: sa.Row[Any]) -> Operation:
+    return Operation(
+        id=OperationId(row.id),
+        kind=OperationKind(row.kind),
+        subject=row.subject,
+        instance_id=InstanceId(row.instance_id) if row.instance_id else None,
+        intent=row.intent,
+        status=row.status,
+        step=row.step,
+        outcome=row.outcome,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,114 @@
+"""Opens the registry: tables of the right revision, and a key that opens what is in them."""
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.registry import schema_version
+from hermesops.registry.auditing import AuditRows
+from hermesops.registry.cells import CellRows
+from hermesops.registry.database import Clock, Database
+from hermesops.registry.epoch import EpochRows
+from hermesops.registry.images import ImageRows
+from hermesops.registry.instance_secrets import InstanceSecretRows
+from hermesops.registry.instances import InstanceRows
+from hermesops.registry.leases import LeaseRows
+from hermesops.registry.operations import OperationRows
+from hermesops.registry.rows import Desk, insert_or_ignore
+from hermesops.registry.schema import meta
+from hermesops.registry.sealing import Sealer, place
+from hermesops.registry.tokens import TokenRows
+from hermesops.registry.users import UserRows
+
+_PROOF = "key_proof"
+_PROVEN = "this key opens this registry"
+
+
+class Registry(
+    UserRows,
+    InstanceRows,
+    InstanceSecretRows,
+    CellRows,
+    ImageRows,
+    OperationRows,
+    LeaseRows,
+    TokenRows,
+    EpochRows,
+    AuditRows,
+):
+    """Everything the registry can say and write; each group of rows has its module.
+
+    Every method is one short transaction. Methods may be called from several threads and processes.
+    """
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+
+def open_registry(
+    url: str,
+    *,
+    environment: str,
+    actor: str,
+    sealer: Callable[[bool], Sealer],
+    clock: Clock | None = None,
+) -> Registry:
+    """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.
+
+    PostgreSQL is migrated by ``registry migrate`` only, since others read it too.
+
+    Args:
+        url: ``sqlite:///FILE`` or ``postgresql://…``.
+        environment: Name of the environment; part of machine names.
+        actor: Who acts, for the audit.
+        sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
+            for an old one would hide that the right key is missing.
+        clock: For tests.
+
+    Raises:
+        RefusedError: The tables are older or newer than this code, or the key does not open this registry.
+        UnavailableError: The database does not answer.
+        BrokenInvariantError: The database file is damaged.
+    """
+    database = Database(url, clock=clock)
+    try:
+        is_new = schema_version.current(database) is None
+        keys = sealer(is_new)
+        if database.is_sqlite:
+            schema_version.migrate(database)
+        schema_version.require(database)
+        _prove(database, keys)
+    except BaseException:
+        database.close()
+        raise
+    return Registry(Desk(database, environment, actor, keys))
+
+
+def migrate_registry(url: str) -> tuple[str, str]:
+    """Bring the tables to this code's revision; safe to call twice.
+
+    Returns:
+        The revisions before (empty for a new one) and now.
+    """
+    database = Database(url)
+    try:
+        return schema_version.migrate(database) or "", schema_version.REVISIONS[-1]
+    finally:
+        database.close()
+
+
+def _prove(database: Database, keys: Sealer) -> None:
+    """Leave a proof of the key in a new registry; in another one, open the proof that is there."""
+    where = place("meta", "value", _PROOF)
+    query = sa.select(meta.c.value).where(meta.c.name == _PROOF)
+    with database.reading() as connection:
+        proof = connection.execute(query).scalar()
+    if proof is None:
+        with database.writing() as connection:
+            values = {"name": _PROOF, "value": keys.seal(_PROVEN, place=where)}
+            connection.execute(insert_or_ignore(connection, meta, values))
+            proof = connection.execute(query).scalar_one()
+    if keys.unseal(proof, place=where) != _PROVEN:
+        raise RefusedError(f"the registry {database.title} carries a proof of another registry's key")

@@ -1,0 +1,85 @@
+"""What every group of rows shares: the database, who seals secrets, and who acts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from hermesops.registry import schema
+from hermesops.registry.database import Database
+from hermesops.registry.sealing import Sealer
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where rows are written.
+
+    Attributes:
+        environment: Name of the environment; part of machine names.
+        actor: Who acts, for the audit.
+        sealer: Encrypts secret columns.
+    """
+
+    database: Database
+    environment: str
+    actor: str
+    sealer: Sealer = field(repr=False)
+
+
+class Rows:
+    """Base of each group of rows.
+
+    Args:
+        desk: Where they are written.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._database = desk.database
+
+    def _note(
+        self,
+        connection: sa.Connection,
+        action: str,
+        subject: str,
+        *,
+        before: Mapping[str, object] | None = None,
+        after: Mapping[str, object] | None = None,
+        why: str = "",
+    ) -> None:
+        """Write an audit entry in the transaction of the change that it tells of."""
+        connection.execute(
+            schema.audit.insert().values(
+                at=self._database.now(connection),
+                who=self._desk.actor,
+                action=action,
+                subject=subject,
+                why=why,
+                before=dict(before or {}),
+                after=dict(after or {}),
+            )
+        )
+
+
+def new_id() -> str:
+    """A fresh UUID."""
+    return str(uuid4())
+
+
+def insert_or_ignore(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> sa.Insert:
+    """An INSERT that leaves a row alone that is there already; its ``rowcount`` says which it was."""
+    return _insert(connection, table).values(values).on_conflict_do_nothing()
+
+
+def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> sa.Insert:
+    """An INSERT that overwrites the row with the same primary key."""
+    key = [column.name for column in table.primary_key]
+    rest = {name: value for name, value in values.items() if name not in key}
+    return _insert(connection, table).values(values).on_conflict_do_update(index_elements=key, set_=rest)
+
+
+def _insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
