@@ -1,0 +1,250 @@
+"""Makes, resizes, reads and deletes one machine at the vendor, and waits until it is so.
+
+Every action looks before it acts, so it may be repeated after any interruption. None trusts a status right after a
+request: the vendor answers 404 for a while after an order, and calls machines broken that recover by themselves.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from hermesops import waiting
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen, Vendor
+from hermesops.waiting import Pending, WaitExpiredError
+
+T = TypeVar("T")
+
+Tell = Callable[[str], Awaitable[None]]
+"""Passes a line of progress to whoever watches."""
+
+_PACE_S = ((0.25, 3.0), (1.0, 30.0))
+"""Interval and span of the first looks; later ones are ``_SLOWLY_S`` apart. A local machine boots in seconds."""
+_SLOWLY_S = 3.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long is waited before something counts as failed, in seconds.
+
+    Attributes:
+        ready: For a machine to become ready, when the program sets no timeout of its own.
+        newborn: During which a machine just ordered may be unknown to the vendor (60 s seen in practice).
+        broken: During which one with status ``error`` may still recover by itself.
+        gone: For a deleted one to vanish.
+    """
+
+    ready: float = 900
+    newborn: float = 60
+    broken: float = 60
+    gone: float = 120
+
+
+@dataclass
+class Machines:
+    """The actions, on one vendor.
+
+    Attributes:
+        open_vendor: Where machines come from; opened when the first of them is asked for, since most runs of an engine
+            find nothing to do. What it raises reaches the operator.
+        stopping: Set when the engine wants an end: nothing new is begun, and waits are given up.
+    """
+
+    open_vendor: Callable[[], Vendor]
+    patience: Patience = field(default_factory=Patience)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @cached_property
+    def vendor(self) -> Vendor:
+        """The vendor, opened."""
+        return self.open_vendor()
+
+    async def create(self, order: Order, *, timeout_s: float, tell: Tell) -> Seen:
+        """Rent a machine, or adopt the one of that name, and wait until it is ready.
+
+        Args:
+            order: What to rent.
+            timeout_s: For it to become ready; 0 takes the default.
+            tell: Hears what is waited for.
+
+        Raises:
+            HalfMadeError: It exists and did not become ready.
+            RefusedError: The vendor said no, or another machine bears the name.
+            InterruptedWorkError: The engine stopped before it was ordered.
+        """
+        self._go_on(f"machine {order.name} was not ordered")
+        machine = await self.vendor.order(order)
+        _refuse_another(order, machine)
+        await tell(f"{order.name} is machine {machine.id}")
+        return await self._settled(machine, timeout_s=timeout_s, tell=tell, newborn=True)
+
+    async def update(self, machine_id: str, name: str, server_type: str, *, timeout_s: float, tell: Tell) -> Seen:
+        """Bring a machine to a size, or finish one that was left half made.
+
+        Raises:
+            HalfMadeError: The vendor accepted and it is not done.
+            RefusedError: It is gone, bears another name, or cannot be resized.
+        """
+        self._go_on(f"machine {name} was not changed")
+        machine = await self.read(machine_id, name)
+        if machine is None:
+            raise RefusedError(f"machine {name} ({machine_id}) is gone", hint="hermesops stack refresh")
+        _refuse_stranger(machine, name)
+        if machine.server_type != server_type:
+            await tell(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
+            await self.vendor.resize(machine_id, server_type)
+        return await self._settled(machine, timeout_s=timeout_s, tell=tell, server_type=server_type)
+
+    async def read(self, machine_id: str, name: str) -> Seen | None:
+        """The machine, or ``None`` when it is gone.
+
+        A machine the vendor does not know by id is looked for in its list as well: right after an order the two
+        disagree, and who believes the 404 forgets a machine that is billed.
+        """
+        machine = await self.vendor.look(machine_id)
+        if machine is None and name:
+            found = await self.vendor.find(name)
+            machine = found if found is not None and found.id == machine_id else None
+        return None if machine is None or machine.status == "deleted" else machine
+
+    async def delete(self, machine_id: str, name: str) -> None:
+        """Destroy a machine for good and wait until the vendor knows none of that id.
+
+        Raises:
+            RefusedError: The machine of that id bears another name than the state says.
+            UnavailableError: It could not be seen to go; safe to repeat.
+        """
+        self._go_on(f"machine {name} was not deleted")
+        machine = await self.read(machine_id, name)
+        if machine is None:
+            return
+        _refuse_stranger(machine, name)
+        lost = ""
+        try:
+            await self.vendor.delete(machine_id)
+        except UnknownOutcomeError as error:
+            lost = f" (the answer was lost: {error.message})"
+
+        async def look() -> bool | Pending[bool]:
+            seen = await self.read(machine_id, name)
+            return seen is None or Pending(seen.status)
+
+        await _patiently(look, what=f"machine {name} ({machine_id}) to be gone{lost}", timeout_s=self.patience.gone)
+
+    async def _settled(
+        self, machine: Seen, *, timeout_s: float, tell: Tell, server_type: str = "", newborn: bool = False
+    ) -> Seen:
+        """Wait until a machine is ready (or stopped, if that is how it was found) and of the size asked for."""
+        wanted = {"ready", "stopped"} if machine.status == "stopped" else {"ready"}
+        watch = _Watch(self, machine, wanted, server_type, tell, newborn=newborn)
+        try:
+            return await _patiently(
+                watch.look, what=f"machine {machine.name}", timeout_s=timeout_s or self.patience.ready
+            )
+        except WaitExpiredError as error:
+            raise HalfMadeError(
+                watch.last, f"machine {machine.name} ({machine.id}) did not become ready in time: {error.seen}"
+            ) from error
+
+    def _go_on(self, otherwise: str) -> None:
+        if self.stopping.is_set():
+            raise InterruptedWorkError(f"interrupted; {otherwise}")
+
+
+@dataclass
+class _Watch:
+    """Looks at one machine until it is settled, and remembers how it looked last."""
+
+    machines: Machines
+    last: Seen
+    wanted: set[str]
+    server_type: str
+    tell: Tell
+    newborn: bool
+    said: str = ""
+    broken_since: float | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    async def look(self) -> Seen | Pending[Seen]:
+        name, machine_id = self.last.name, self.last.id
+        if self.machines.stopping.is_set():
+            raise HalfMadeError(self.last, f"interrupted while waiting for machine {name} ({machine_id}); it exists")
+        try:
+            seen = await self.machines.read(machine_id, name)
+        except UnavailableError as error:
+            return await self._pending(f"no answer ({error.message})")
+        except HermesError as error:
+            raise HalfMadeError(
+                self.last, f"machine {name} ({machine_id}) exists, and then: {error.message}"
+            ) from error
+        if seen is None:
+            return await self._missing()
+        self.last = seen
+        if seen.status == "error":
+            return await self._broken()
+        self.broken_since = None
+        if seen.status in self.wanted and self.server_type in {"", seen.server_type}:
+            return seen
+        size = f", still {seen.server_type}" if self.server_type not in {"", seen.server_type} else ""
+        return await self._pending(f"{seen.status} {seen.stage}".strip() + size)
+
+    async def _missing(self) -> Pending[Seen]:
+        if self.newborn and time.monotonic() - self.began < self.machines.patience.newborn:
+            return await self._pending("not in the vendor's books yet")
+        raise RefusedError(
+            f"machine {self.last.name} ({self.last.id}) is gone: the vendor knows no such machine",
+            hint="run the same command again; it orders another one",
+        )
+
+    async def _broken(self) -> Pending[Seen]:
+        now = time.monotonic()
+        self.broken_since = self.broken_since or now
+        if now - self.broken_since < self.machines.patience.broken:
+            return await self._pending("error; some recover by themselves")
+        raise HalfMadeError(
+            self.last, f"machine {self.last.name} ({self.last.id}) has status error and did not recover"
+        )
+
+    async def _pending(self, seen: str) -> Pending[Seen]:
+        if seen != self.said:
+            self.said = seen
+            await self.tell(f"waiting for {self.last.name} to be ready: {seen}")
+        return Pending(seen)
+
+
+async def _patiently(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str, timeout_s: float) -> T:
+    """Look often at first, and seldom later; the last look is at the deadline."""
+    left = timeout_s
+    for every_s, span_s in _PACE_S:
+        if left <= span_s:
+            return await waiting.until(check, what=what, timeout_s=left, every_s=every_s)
+        try:
+            return await waiting.until(check, what=what, timeout_s=span_s, every_s=every_s)
+        except WaitExpiredError:
+            left -= span_s
+    return await waiting.until(check, what=what, timeout_s=left, every_s=_SLOWLY_S)
+
+
+def _refuse_another(order: Order, machine: Seen) -> None:
+    """Refuse a machine that bears the name and cannot be the one ordered: adopting it would hide the difference."""
+    for what, wanted, found in (
+        ("region", order.region, machine.region),
+        ("image", order.image_id, machine.image_id),
+    ):
+        if found and wanted != found:
+            raise RefusedError(
+                f"a machine named {order.name} exists already ({machine.id}), with {what} {found}"
+                f" and not {wanted or 'the base'}",
+                hint="delete it or take another name",
+            )
+
+
+def _refuse_stranger(machine: Seen, name: str) -> None:
+    if machine.name != name:
+        raise RefusedError(
+            f"machine {machine.id} is named {machine.name!r} at the vendor, and {name!r} in the state: left alone",
+            hint="hermesops stack refresh",
+        )

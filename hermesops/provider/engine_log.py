@@ -1,0 +1,49 @@
+"""Tells the engine, and through it the operator, what the plugin is doing.
+
+Losing a line of narration is never a failure of the work that it narrates.
+"""
+
+from typing import cast
+
+import grpc
+import grpc.aio
+from pulumi.runtime.proto import engine_pb2 as proto
+from pulumi.runtime.proto import engine_pb2_grpc
+
+_TIMEOUT_S = 5
+
+
+class EngineLog:
+    """Diagnostics in the engine that started this process.
+
+    Args:
+        address: Host and port of the engine; empty: nobody listens (until ``connect``).
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._engine: engine_pb2_grpc.EngineAsyncStub | None = None
+
+    def connect(self, address: str) -> None:
+        """Take another engine from now on; an empty address changes nothing."""
+        if address and address != self._address:
+            self._address, self._engine = address, None
+
+    async def progress(self, urn: str, message: str) -> None:
+        """A line that the next one on the same resource replaces."""
+        await self._log(proto.LogRequest(severity=proto.INFO, urn=urn, message=message, ephemeral=True))
+
+    async def debug(self, urn: str, message: str) -> None:
+        """What only someone who asked for debug output gets to see."""
+        await self._log(proto.LogRequest(severity=proto.DEBUG, urn=urn, message=message))
+
+    async def _log(self, line: proto.LogRequest) -> None:
+        if not self._address:
+            return
+        if self._engine is None:
+            stub = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(self._address))
+            self._engine = cast("engine_pb2_grpc.EngineAsyncStub", stub)  # what a stub on such a channel is
+        try:
+            await self._engine.Log(line, timeout=_TIMEOUT_S)
+        except grpc.RpcError:
+            self._address, self._engine = "", None  # it is gone or deaf; the work goes on

@@ -1,0 +1,57 @@
+"""Answers an engine when something went wrong: one line for people, details for the state, never a stack trace."""
+
+from typing import Any, TypeAlias
+
+import grpc
+import grpc.aio
+from google.protobuf import any_pb2
+from pulumi.runtime.proto import provider_pb2 as proto
+from pulumi.runtime.proto import status_pb2
+
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.provider import properties, values
+from hermesops.provider.ports import HalfMadeError, InterruptedWorkError
+
+_CODES: tuple[tuple[type[HermesError], grpc.StatusCode], ...] = (
+    (InterruptedWorkError, grpc.StatusCode.CANCELLED),
+    (UsageError, grpc.StatusCode.INVALID_ARGUMENT),
+    (RefusedError, grpc.StatusCode.FAILED_PRECONDITION),
+    (UnavailableError, grpc.StatusCode.UNAVAILABLE),
+    (UnknownOutcomeError, grpc.StatusCode.UNKNOWN),
+)
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+async def abort(context: Context, error: HermesError) -> None:
+    """End the call with the error's line; always raises.
+
+    Source: an engine takes UNKNOWN, INTERNAL and DATA_LOSS of an update, delete or read for a state that may be
+    corrupt (recordings of CLI 3.259), so a refusal must not come as one of these.
+    """
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
+    await context.abort(code, f"{error.message} (next: {error.hint})" if error.hint else error.message)
+
+
+async def abort_half_made(context: Context, error: HalfMadeError, inputs: dict[str, object]) -> None:
+    """End the call so that the engine keeps the machine with its id and finishes it next time; always raises."""
+    machine = error.machine
+    detail = proto.ErrorResourceInitFailed(
+        id=machine.id,
+        properties=values.write(properties.outputs(inputs, machine)),
+        reasons=[error.message],
+        inputs=values.write(inputs),
+    )
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    code = grpc.StatusCode.UNKNOWN
+    status = status_pb2.Status(code=code.value[0], message=error.message, details=[packed])
+    await context.abort(code, error.message, (("grpc-status-details-bin", status.SerializeToString()),))
+
+
+async def abort_bug(context: Context, error: Exception) -> None:
+    """End the call for something nobody foresaw; always raises."""
+    await context.abort(
+        grpc.StatusCode.INTERNAL,
+        f"a bug in the justavps provider: {type(error).__name__}: {error} (traceback: debug log)",
+    )

@@ -1,0 +1,71 @@
+"""Runs the plugin's gRPC server for as long as the engine that started it lives."""
+
+import asyncio
+import math
+import os
+import re
+import signal
+from collections.abc import Callable
+
+import grpc.aio
+from pulumi.runtime.proto import provider_pb2_grpc
+
+from hermesops import waiting
+from hermesops.provider.actions import Machines
+from hermesops.provider.engine_log import EngineLog
+from hermesops.provider.ports import Vendor
+from hermesops.provider.servicer import MachineServicer
+from hermesops.waiting import Pending
+
+_LARGEST_MESSAGE = 400 * 1024 * 1024
+"""Bytes; what the SDK's own servers take, since a state may be large."""
+
+_ORPHAN_CHECK_S = 2.0
+
+
+def engine_address(arguments: list[str]) -> str:
+    """Where the engine listens, from the plugin's arguments; empty when a person started it.
+
+    Engines put flags of their own before it (``--logtostderr -v=9 --tracing URL``).
+    """
+    last = arguments[-1] if arguments else ""
+    return last if re.fullmatch(r"\S+:\d+", last) else ""
+
+
+async def serve(
+    open_vendor: Callable[[], Vendor], *, version: str, engine: str, announce: Callable[[int], None]
+) -> None:
+    """Answer the engine until it is gone.
+
+    Args:
+        open_vendor: Opens where machines come from; called when the first of them is asked for.
+        version: Of the plugin.
+        engine: The engine's address; empty when none is known yet.
+        announce: Told the port once calls are answered there.
+    """
+    # Ctrl-C reaches the whole process group. The engine decides what it means and says so by Cancel.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
+    server = grpc.aio.server(
+        options=(
+            ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
+            ("grpc.max_send_message_length", _LARGEST_MESSAGE),
+        )
+    )
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(
+        MachineServicer(Machines(open_vendor), EngineLog(engine), version), server
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    announce(port)
+    await _orphaned()
+    await server.stop(grace=None)
+
+
+async def _orphaned() -> None:
+    """Wait until whoever started this process is gone: a killed engine takes no plugin with it."""
+    parent = os.getppid()
+
+    async def look() -> bool | Pending[bool]:
+        return os.getppid() != parent or Pending("alive")
+
+    await waiting.until(look, what="the engine to end", timeout_s=math.inf, every_s=_ORPHAN_CHECK_S)

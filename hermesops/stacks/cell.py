@@ -1,0 +1,59 @@
+"""The component ``Cell``: the machines of one cell, protected from birth."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi import Output, ResourceOptions
+
+from hermesops.model.cell import CellMachine
+from hermesops.model.ids import MachineName
+from hermesops.stacks.machine import Machine, MachineArgs
+
+TYPE = "hermesops:fleet:Cell"
+
+
+@dataclass(frozen=True)
+class CellArgs:
+    """What a cell consists of.
+
+    Attributes:
+        machines: Every machine the cell should have.
+        released: Machines whose deletion or replacement was asked for by name: protection is taken from these.
+    """
+
+    machines: Sequence[CellMachine]
+    released: frozenset[MachineName] = frozenset()
+
+
+class Cell(pulumi.ComponentResource):
+    """The machines of one cell.
+
+    Attributes:
+        machines: By machine name: ``id``, ``slug`` and ``status``.
+    """
+
+    machines: Output[dict[str, dict[str, str]]]
+
+    def __init__(self, name: str, args: CellArgs, opts: ResourceOptions | None = None) -> None:
+        super().__init__(TYPE, name, None, opts)
+        made = {machine.name: self._machine(machine, args) for machine in args.machines}
+        self.machines = Output.all(
+            **{
+                name: Output.all(id=machine.id, slug=machine.slug, status=machine.status)
+                for name, machine in made.items()
+            }
+        )
+        self.register_outputs({"machines": self.machines})
+
+    def _machine(self, machine: CellMachine, args: CellArgs) -> Machine:
+        return Machine(
+            machine.name,
+            MachineArgs(region=machine.region, server_type=machine.server_type, image_id=machine.image_id),
+            ResourceOptions(
+                parent=self,
+                protect=machine.name not in args.released,
+                # Orders are found again by name: the old machine must be gone before one of its name is ordered.
+                delete_before_replace=True,
+            ),
+        )

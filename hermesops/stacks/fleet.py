@@ -1,0 +1,36 @@
+"""The program of the project ``fleet``: one stack a cell."""
+
+from dataclasses import dataclass
+
+import pulumi
+
+from hermesops.model.cell import CellSpec
+from hermesops.model.ids import MachineName
+from hermesops.model.stack import StackRef
+from hermesops.stacks.cell import Cell, CellArgs
+
+PROJECT = "fleet"
+"""Pulumi's project name, as in pulumi/fleet/Pulumi.yaml."""
+
+
+@dataclass(frozen=True)
+class FleetProgram:
+    """A Pulumi program: call it inside an engine.
+
+    Attributes:
+        spec: What the cell should be.
+        released: Machines that lose their protection, so that a later run may delete or replace them.
+    """
+
+    spec: CellSpec
+    released: frozenset[MachineName] = frozenset()
+
+    @property
+    def stack(self) -> StackRef:
+        """The stack it belongs to."""
+        return StackRef(PROJECT, self.spec.name)
+
+    def __call__(self) -> None:
+        """Register the cell; exports ``machines``: ``{name: {id, slug, status}}``."""
+        cell = Cell(self.spec.name, CellArgs(machines=self.spec.machines, released=self.released))
+        pulumi.export("machines", cell.machines)

@@ -1,0 +1,59 @@
+"""The program's side of ``justavps:index:Machine``.
+
+The plugin's side is ``hermesops.provider``, and only an engine knows both.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi import Input, Output, ResourceOptions
+
+TYPE = "justavps:index:Machine"
+
+
+@dataclass(frozen=True)
+class MachineArgs:
+    """What to rent.
+
+    Attributes:
+        region: Where; a change replaces the machine.
+        server_type: The size; a change resizes and reboots it.
+        image_id: What it boots from, ``None`` for the vendor's base; a change replaces the machine.
+    """
+
+    region: Input[str]
+    server_type: Input[str]
+    image_id: Input[str] | None = None
+
+
+class Machine(pulumi.CustomResource):
+    """A rented machine; its Pulumi name is its name at the vendor, by which a lost order is found again."""
+
+    name: Output[str]
+    region: Output[str]
+    server_type: Output[str]
+    image_id: Output[str | None]
+    slug: Output[str]
+    status: Output[str]
+    ip: Output[str]
+    port_template: Output[str]
+    created_at: Output[str]
+
+    def __init__(self, name: str, args: MachineArgs, opts: ResourceOptions | None = None) -> None:
+        super().__init__(
+            TYPE,
+            name,
+            {
+                "name": name,
+                "region": args.region,
+                "server_type": args.server_type,
+                "image_id": args.image_id,
+                # What the SDK shall resolve although no input has it.
+                "slug": None,
+                "status": None,
+                "ip": None,
+                "port_template": None,
+                "created_at": None,
+            },
+            opts,
+        )
