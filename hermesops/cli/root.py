@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hermesops import __version__
-from hermesops.cli import context
+from hermesops.cli import context, image, instance, operation, provision, settings, stack
 from hermesops.cli.console import error, say
 from hermesops.errors import INTERRUPTED, HermesError, UsageError
 
@@ -27,6 +27,13 @@ def _version(value: bool) -> None:
         typer.echo(f"hermesops {__version__}")
         raise typer.Exit
 
+
+app.command()(provision.provision)
+app.add_typer(instance.app, name="instance")
+app.add_typer(image.app, name="image")
+app.add_typer(stack.app, name="stack")
+app.add_typer(operation.app, name="operation")
+app.add_typer(settings.app, name="settings")
 
 _Misuse = typer.BadParameter.__mro__[1]
 """Typer's error for unusable arguments; it re-exports only this child of it."""

@@ -1,0 +1,203 @@
+"""``hermesops instance``: look at one user's agent, talk to it, repair it, end it."""
+
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context, render
+from hermesops.cli.console import Json, Quiet, Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
+from hermesops.errors import RefusedError, UsageError
+
+app = typer.Typer(help="One user's agent.", no_args_is_help=True)
+
+User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
+
+
+@app.command("list")
+def list_(
+    status: Annotated[str, typer.Option(help="Only of this status.")] = "",
+    plan: Annotated[str, typer.Option(help="Only of this plan.")] = "",
+    cell: Annotated[str, typer.Option(help="Only of this cell.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """List instances."""
+    rows = context.compose().instances(status=status, plan=plan, cell=cell, terminated=everything)
+    table(
+        "instance-list",
+        "instances",
+        ("user", "plan", "status", "cell", "machine_name", "created_at"),
+        [render.instance(row) for row in rows],
+        "no instances; hermesops provision USER --plan light makes one",
+    )
+
+
+@app.command()
+def show(user: User, json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+    """Show one instance: its row, and what the vendor and the machine say."""
+    composed = context.compose()
+
+    async def work() -> dict[str, object]:
+        async with composed.session() as session:
+            return await session.describe(user)
+
+    data = context.run(work())
+    result("instance", {"instance": data}, render.fields(data))
+
+
+@app.command()
+def chat(
+    user: User,
+    message: Annotated[str, typer.Argument(help="What to say; without it, standard input.")] = "",
+    reason: Reason = "",
+    session_id: Annotated[str, typer.Option("--session", help="Go on with this conversation.")] = "",
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """Say something to a user's agent through the proxy and stream its answer."""
+    composed = context.compose()
+    text = message or sys.stdin.read().strip()
+    if not text:
+        raise UsageError("nothing to say", hint='hermesops instance chat USER "hello" --reason …')
+    answer: list[str] = []
+
+    async def work() -> None:
+        async with composed.session() as session:
+            async for piece in session.chat(user, text, reason=reason, session_id=session_id):
+                if piece.is_tool:
+                    say(f"[{piece.text}]")
+                    continue
+                answer.append(piece.text)
+                if not is_json():
+                    write(piece.text)
+
+    context.run(work())
+    result("chat", {"user": user, "answer": "".join(answer)}, [""])
+
+
+@app.command()
+def logs(
+    user: User,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="Lines from the end.")] = 80,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new lines come.")] = False,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """Show the gateway's log; the instance's own keys are masked."""
+    composed = context.compose()
+    kept: list[str] = []
+
+    async def work() -> None:
+        async with composed.session() as session:
+            async for line in session.logs(user, lines=lines, follow=follow):
+                if is_json():
+                    kept.append(line)
+                else:
+                    write(line + "\n")
+
+    context.run(work())
+    if is_json():
+        result("logs", {"user": user, "lines": kept})
+
+
+@app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def exec_(
+    user: User,
+    command: Annotated[list[str], typer.Argument(help="Command and arguments; after --.")],
+    reason: Reason = "",
+    as_user: Annotated[str, typer.Option("--user", help="Run as this user of the machine.")] = "root",
+    timeout: Annotated[float, typer.Option(help="Seconds until it is ended.")] = 60,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+) -> int:
+    """Run a command on a user's machine; its exit code becomes ours."""
+    composed = context.compose()
+    line = command[0] if len(command) == 1 else shlex.join(command)
+
+    async def work() -> tuple[int, bytes, bytes]:
+        async with composed.session() as session:
+            done = await session.execute(user, line, reason=reason, as_user=as_user, timeout_s=timeout)
+            return done.exit_code, done.stdout, done.stderr
+
+    code, stdout, stderr = context.run(work())
+    if is_json():
+        result(
+            "exec",
+            {"exit_code": code, "stdout": stdout.decode(errors="replace"), "stderr": stderr.decode(errors="replace")},
+        )
+    else:
+        write_bytes(stdout)
+        write_bytes(stderr, to_stderr=True)
+    return code
+
+
+@app.command()
+def shell(user: User, reason: Reason = "") -> int:
+    """A line-by-line shell on a user's machine (the toolbox has no terminal): cd works, full-screen programs do not."""
+    composed = context.compose()
+
+    async def work() -> int:
+        async with composed.session() as session:
+            remote = await session.shell(user, reason=reason)
+            while True:
+                write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
+                line = sys.stdin.readline()
+                if not line or line.strip() == "exit":
+                    return remote.last_exit_code
+                done = await remote.run(line)
+                write_bytes(done.stdout)
+                write_bytes(done.stderr, to_stderr=True)
+
+    return context.run(work())
+
+
+@app.command()
+def restart(user: User, json: Json = False, quiet: Quiet = False) -> None:  # noqa: ARG001 - both act in their callbacks
+    """Restart a user's gateway and wait until it is healthy again."""
+    composed = context.compose()
+
+    async def work() -> str:
+        async with composed.session() as session:
+            return await session.restart(user)
+
+    outcome = context.run(work())
+    result("restart", {"user": user, "outcome": outcome}, [outcome])
+
+
+@app.command()
+def verify(user: User, json: Json = False) -> int:  # noqa: ARG001 - json acts in its callback
+    """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
+    composed = context.compose()
+
+    async def work() -> list[dict[str, object]]:
+        async with composed.session() as session:
+            return await session.verify(user)
+
+    checks = context.run(work())
+    failed = [check for check in checks if check["verdict"] != "ok"]
+    table("verify", "checks", ("check", "verdict", "seen"), checks, "no checks")
+    say(f"{len(checks) - len(failed)} of {len(checks)} checks ok")
+    return RefusedError.exit_code if failed else 0
+
+
+@app.command()
+def terminate(
+    user: User,
+    yes: Yes = False,
+    reason: Reason = "",
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """End a user's agent: its machine and everything on it are destroyed."""
+    composed = context.compose()
+    name = composed.env.name
+    if not yes and not confirm(
+        f"This destroys the machine of {user} in environment {name} with all its memories.", expect=user
+    ):
+        raise RefusedError(f"not confirmed: {user} in {name} is untouched", hint="--yes confirms without a terminal")
+
+    async def work() -> str:
+        async with composed.session() as session:
+            return await session.terminate(user, reason=reason)
+
+    outcome = context.run(work())
+    result("terminate", {"user": user, "outcome": outcome}, [outcome])

@@ -1,0 +1,43 @@
+"""``hermesops operation``: what is or was under way, and its continuation."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context, render
+from hermesops.cli.console import Json, Quiet, result, table
+
+app = typer.Typer(help="Long work: rows with intent, lease and outcome.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """List operations that have not ended."""
+    rows = context.compose().operations(ended=everything)
+    table(
+        "operation-list",
+        "operations",
+        ("id", "kind", "subject", "status", "step", "updated_at"),
+        [render.operation(row) for row in rows],
+        "nothing is under way",
+    )
+
+
+@app.command("continue")
+def continue_(
+    operation_id: Annotated[str, typer.Argument(help="Id of the operation.")],
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """Bring an operation to its end, wherever it stopped."""
+    app_ = context.compose()
+
+    async def work() -> str:
+        async with app_.session() as session:
+            return await session.continue_operation(operation_id)
+
+    outcome = context.run(work())
+    result("operation", {"id": operation_id, "outcome": outcome}, [outcome])

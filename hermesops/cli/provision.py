@@ -1,0 +1,31 @@
+"""``hermesops provision``: a user to a living agent."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context, render
+from hermesops.cli.console import Json, Quiet, result
+
+
+def provision(
+    user: Annotated[str, typer.Argument(help="User id (UUID) or alias.")],
+    plan: Annotated[str, typer.Option(help="light or heavy.")],
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """Give a user a living agent. The same command finishes what a killed one began."""
+    from hermesops.model.instance import Instance
+
+    app = context.compose()
+
+    async def work() -> Instance:
+        async with app.session() as session:
+            return await session.provision(user, plan)
+
+    instance = context.run(work())
+    result(
+        "instance",
+        {"instance": render.instance(instance)},
+        [f"{instance.user_alias or instance.user_id} has a living agent on {instance.machine_name}"],
+    )

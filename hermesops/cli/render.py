@@ -1,0 +1,70 @@
+"""Shapes of results: model objects as the plain data that JSON and tables are made from.
+
+A field is never removed or given another meaning without raising ``console.SHAPE_VERSION``. No secret has a shape.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation
+from hermesops.model.stack import Change, Preview
+
+
+def moment(when: datetime | None) -> str | None:
+    """ISO 8601 in UTC, to the second."""
+    return when.isoformat(timespec="seconds") if when else None
+
+
+def instance(row: Instance) -> dict[str, object]:
+    """An instance as everybody sees it."""
+    return {
+        "user": row.user_alias or row.user_id,
+        "instance_id": row.id,
+        "user_id": row.user_id,
+        "plan": row.plan.value,
+        "status": row.status.value,
+        "cell": row.cell,
+        "machine_name": row.machine_name,
+        "machine_id": row.machine_id,
+        "epoch": row.epoch,
+        "created_at": moment(row.created_at),
+        "last_heartbeat": moment(row.last_heartbeat),
+    }
+
+
+def operation(row: Operation) -> dict[str, object]:
+    """An operation as everybody sees it."""
+    return {
+        "id": row.id,
+        "kind": row.kind.value,
+        "subject": row.subject,
+        "status": row.status.value,
+        "step": row.step,
+        "outcome": row.outcome,
+        "created_at": moment(row.created_at),
+        "updated_at": moment(row.updated_at),
+    }
+
+
+def change(one: Change) -> dict[str, object]:
+    """A change of one resource."""
+    return {
+        "kind": one.kind.value,
+        "type": one.type,
+        "name": one.name,
+        "id": one.id or None,
+        "urn": one.urn,
+        "properties": list(one.properties),
+    }
+
+
+def preview(seen: Preview) -> dict[str, object]:
+    """What would change in a stack."""
+    return {"stack": seen.stack.stack, "changes": [change(one) for one in seen.changes]}
+
+
+def fields(data: Mapping[str, object]) -> list[str]:
+    """One line a field, for ``show`` commands."""
+    width = max((len(key) for key in data), default=0)
+    return [f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in data.items()]

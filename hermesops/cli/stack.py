@@ -1,0 +1,84 @@
+"""``hermesops stack``: a cell's Pulumi stack, looked at and run by hand."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context, render
+from hermesops.cli.console import Json, Quiet, Yes, confirm, result, table
+from hermesops.errors import CHANGES_REMAIN, RefusedError
+from hermesops.model.stack import ChangeKind
+
+app = typer.Typer(help="Pulumi stacks of cells.", no_args_is_help=True)
+
+Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+    """List cells from the registry; no state is read."""
+    rows = context.compose().cells()
+    table("stack-list", "stacks", ("cell", "region", "machines"), rows, "no cells")
+
+
+@app.command()
+def preview(
+    cell: Cell,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 7 when something would change.")] = False,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
+) -> int:
+    """Show what bringing the cell to its rows would change; nothing does."""
+    composed = context.compose()
+    seen = context.run(composed.stack_preview(cell))
+    changes = [render.change(one) for one in seen.changes if one.kind is not ChangeKind.SAME]
+    table("stack-preview", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
+    return CHANGES_REMAIN if changes and exit_code else 0
+
+
+@app.command()
+def up(
+    cell: Cell,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """Bring the cell to its rows; destroys nothing that no recorded operation names."""
+    composed = context.compose()
+    done = context.run(composed.stack_up(cell))
+    changes = [render.change(one) for one in done.changes if one.kind is not ChangeKind.SAME]
+    table("stack-up", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
+
+
+@app.command()
+def destroy(
+    cell: Cell,
+    yes: Yes = False,
+    json: Json = False,  # noqa: ARG001 - acts in its callback
+    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
+) -> None:
+    """Remove a cell that holds no instance any more."""
+    composed = context.compose()
+    name = composed.env.name
+    if not yes and not confirm(f"This removes cell {cell} of environment {name}.", expect=cell):
+        raise RefusedError(f"not confirmed: {cell} in {name} is untouched", hint="--yes confirms without a terminal")
+    done = context.run(composed.stack_destroy(cell))
+    changes = [render.change(one) for one in done.changes]
+    table("stack-destroy", "changes", ("kind", "type", "name"), changes, f"{cell}: nothing was there")
+
+
+@app.command()
+def export(cell: Cell) -> None:
+    """Print the stack's deployment as Pulumi exports it; secrets stay encrypted."""
+    import json
+
+    from hermesops.cli.console import write
+
+    deployment = context.run(context.compose().stack_export(cell))
+    write(json.dumps(deployment, indent=4) + "\n")
+
+
+@app.command()
+def outputs(cell: Cell, json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+    """Print the stack's outputs."""
+    values = context.run(context.compose().stack_outputs(cell))
+    result("stack-outputs", {"outputs": values}, render.fields(values))
