@@ -1,0 +1,24 @@
+"""Run commands and move files on a machine, over whatever leads there; today the vendor's toolbox."""
+
+from hermesops.channel.errors import (
+    AnswerLostError,
+    CommandExpiredError,
+    MachineGoneError,
+    MachineUnreachableError,
+    NoSuchFileError,
+)
+from hermesops.channel.interface import Channel, Completed, Exit, Output
+from hermesops.channel.toolbox import ToolboxChannel
+
+__all__ = [
+    "AnswerLostError",
+    "Channel",
+    "CommandExpiredError",
+    "Completed",
+    "Exit",
+    "MachineGoneError",
+    "MachineUnreachableError",
+    "NoSuchFileError",
+    "Output",
+    "ToolboxChannel",
+]

@@ -1,0 +1,68 @@
+"""What can go wrong between us and a machine, for an operator who need not know how we reach it.
+
+It must not let a type of the vendor's client through: whoever uses a channel may be talking over another one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.justavps import errors as vendor
+
+
+class MachineUnreachableError(UnavailableError):
+    """The machine or its daemon cannot be reached, and nothing was done there."""
+
+
+class MachineGoneError(RefusedError):
+    """There is no such machine at the vendor, or not yet."""
+
+
+class NoSuchFileError(RefusedError):
+    """There is no such file on the machine."""
+
+
+class CommandExpiredError(UnknownOutcomeError):
+    """The command ran into its time limit and was killed; what it had done by then stays."""
+
+
+class AnswerLostError(UnknownOutcomeError):
+    """It was sent to the machine and no answer came: it may have been done, and may still be running."""
+
+
+_NOT_DELIVERED = frozenset({502, 503})
+"""Statuses with which a proxy says that it could not hand the request on (RFC 9110, 15.6.3 and 15.6.4)."""
+
+
+@contextmanager
+def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = RefusedError) -> Iterator[None]:
+    """Turn the vendor client's errors into ours.
+
+    Args:
+        machine_id: Whose machine.
+        doing: What was being done, as it reads after "while"; no secrets, so never a command.
+        missing: What a 404 of the machine's own daemon means.
+
+    Raises:
+        HermesError: Always one of this module or of ``hermesops.errors``.
+    """
+    where = f"machine {machine_id}, while {doing}"
+    look = f"look at it with: hermesops instance show (machine {machine_id})"
+    try:
+        yield
+    except vendor.CommandTimedOutError as cause:
+        raise CommandExpiredError(f"{where}: the command ran into its time limit", hint=look) from cause
+    except vendor.NotFoundError as cause:
+        if cause.code:
+            raise missing(f"{where}: {cause.said}") from cause
+        raise MachineGoneError(f"{where}: {cause.said}", hint="compare with: hermesops instance list") from cause
+    except vendor.ServerError as cause:
+        if cause.status in _NOT_DELIVERED or not isinstance(cause, vendor.ChangeServerError):
+            raise MachineUnreachableError(f"{where}: {cause.said}", hint=look) from cause
+        raise AnswerLostError(f"{where}: {cause.said}", hint=look) from cause
+    except vendor.LostChangeError as cause:
+        raise AnswerLostError(f"{where}: {cause.said}", hint=look) from cause
+    except (vendor.UnreachableError, vendor.LostReadError, vendor.NotJsonError, vendor.RateLimitedError) as cause:
+        raise MachineUnreachableError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
+    except vendor.JustAvpsError as cause:
+        raise RefusedError(f"{where}: {cause.said}", hint=cause.hint) from cause

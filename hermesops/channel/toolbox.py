@@ -1,0 +1,153 @@
+"""A channel through the vendor's toolbox: works wherever the API does, needs no port and no SSH key."""
+
+import asyncio
+import base64
+import shlex
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
+from uuid import uuid4
+
+from hermesops.channel.errors import NoSuchFileError, translated
+from hermesops.channel.interface import Completed, Exit, Output
+from hermesops.errors import HermesError
+from hermesops.justavps import Client, Execution, OutputEvent
+
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+_INLINE = 1 << 20
+"""Bytes of output up to which a binary run brings it back in the same round trip."""
+
+_STDIN_FOLDER = "/run"
+_SPOOL_FOLDER = "/var/tmp"  # noqa: S108 - the folder made there has an unguessable name and mode 0700
+
+# $1 file with standard input, $2 user, $3 command. Runs as root, so that the file can be root's alone; it is gone
+# before the command starts. setpriv, not su: no PAM session, no login shell.
+_WITH_STDIN = """
+exec 0<"$1" && rm -f "$1" || exit 126
+[ "$2" = root ] && exec sh -c "$3"
+HOME=$(getent passwd "$2" | cut -d: -f6) && group=$(id -g "$2") || exit 126
+export HOME USER="$2" LOGNAME="$2"
+exec setpriv --reuid "$2" --regid "$group" --init-groups sh -c "$3"
+"""
+
+# $1 folder for the output, $2 command, $3 limit. Prints the exit code and, where they fit, both streams in base64; the
+# folder stays where they do not.
+_BINARY = """
+umask 077; mkdir "$1" || exit 126
+sh -c "$2" >"$1/out" 2>"$1/err"; echo "$?"
+if [ "$(cat "$1/out" "$1/err" | wc -c)" -le "$3" ]; then
+  echo inline; base64 -w0 "$1/out"; echo; base64 -w0 "$1/err"; echo; rm -rf "$1"
+fi
+"""
+
+
+class ToolboxChannel:
+    """The channel to one machine through its vendor's toolbox.
+
+    Args:
+        client: An open client; it stays the caller's to close.
+        machine_id: The vendor's id of the machine.
+    """
+
+    def __init__(self, client: Client, machine_id: str) -> None:
+        self._toolbox = client.toolbox
+        self._id = machine_id
+
+    @property
+    def machine_id(self) -> str:
+        """Which machine."""
+        return self._id
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout_s: float = 60,
+        user: str = "root",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: bytes | None = None,
+        binary: bool = False,
+    ) -> Completed:
+        """See ``Channel.run``. One round trip; two with ``stdin``; more for binary output above a megabyte."""
+        if stdin is not None:
+            name = f"{_STDIN_FOLDER}/hermesops-{uuid4().hex}.stdin"
+            await self.put(name, stdin, mode=0o600)
+            command, user = _script(_WITH_STDIN, name, user, command), "root"
+            try:
+                return await self.run(command, timeout_s=timeout_s, user=user, env=env, cwd=cwd, binary=binary)
+            except BaseException:
+                # Also when cancelled: what was uploaded may be a secret, and the command may never have begun.
+                with suppress(HermesError):
+                    await asyncio.shield(self.delete(name))
+                raise
+        execution = Execution(command, timeout_s=ceil(timeout_s), user=user, cwd=cwd or "", env=env or {})
+        if binary:
+            return await self._run_binary(execution)
+        with translated(self._id, "running a command"):
+            result = await self._toolbox.execute(self._id, execution)
+        exact = not result.truncated and _REPLACED not in result.stdout and _REPLACED not in result.stderr
+        return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode(), exact=exact)
+
+    async def _run_binary(self, execution: Execution) -> Completed:
+        folder = f"{_SPOOL_FOLDER}/hermesops-{uuid4().hex}"
+        wrapped = Execution(
+            _script(_BINARY, folder, execution.command, str(_INLINE)),
+            timeout_s=execution.timeout_s,
+            user=execution.user,
+            cwd=execution.cwd,
+            env=execution.env,
+        )
+        try:
+            with translated(self._id, "running a command"):
+                result = await self._toolbox.execute(self._id, wrapped)
+            code, where, *streams = result.stdout.split("\n")
+            if not code.isdigit():
+                return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
+            if where == "inline":
+                out, err = (base64.b64decode(stream) for stream in streams[:2])
+                return Completed(int(code), out, err)
+            out, err = await self.get(f"{folder}/out"), await self.get(f"{folder}/err")
+        except BaseException:
+            await asyncio.shield(self._forget(folder))
+            raise
+        await self._forget(folder)
+        return Completed(int(code), out, err)
+
+    async def _forget(self, folder: str) -> None:
+        with suppress(HermesError), translated(self._id, "removing output"):
+            await self._toolbox.delete(self._id, folder, recursive=True)
+
+    async def stream(
+        self, command: str, *, timeout_s: float = 60, user: str = "root", env: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Output | Exit]:
+        """See ``Channel.stream``."""
+        execution = Execution(command, timeout_s=ceil(timeout_s), user=user, env=env or {})
+        with translated(self._id, "running a command"):
+            async for event in self._toolbox.stream(self._id, execution):
+                yield Output(event.stream, event.data) if isinstance(event, OutputEvent) else Exit(event.exit_code)
+
+    async def put(self, path: str, content: bytes | Path, *, mode: int = 0o600) -> None:
+        """See ``Channel.put``."""
+        with translated(self._id, f"writing {path}"):
+            await self._toolbox.upload(self._id, path, content, mode=mode)
+
+    async def get(self, path: str) -> bytes:
+        """See ``Channel.get``."""
+        with translated(self._id, f"reading {path}", missing=NoSuchFileError):
+            return await self._toolbox.download(self._id, path)
+
+    async def get_to(self, path: str, target: Path) -> None:
+        """See ``Channel.get_to``."""
+        with translated(self._id, f"reading {path}", missing=NoSuchFileError):
+            await self._toolbox.download_to(self._id, path, target)
+
+    async def delete(self, path: str) -> None:
+        """See ``Channel.delete``."""
+        with translated(self._id, f"removing {path}"):
+            await self._toolbox.delete(self._id, path)
+
+
+def _script(script: str, *arguments: str) -> str:
+    return shlex.join(["sh", "-c", script, "sh", *arguments])

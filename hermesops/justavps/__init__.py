@@ -1,0 +1,36 @@
+"""JustAVPS's HTTP API and nothing else: one account's machines, images, tokens, and what runs on the machines.
+
+It must not know what hermesops uses machines for.
+"""
+
+from hermesops.justavps.client import Client
+from hermesops.justavps.ordering import wait_ready
+from hermesops.justavps.toolbox import Execution, ExitEvent, OutputEvent
+from hermesops.justavps.wire import (
+    ExecResult,
+    Image,
+    ImageStatus,
+    Machine,
+    MachineOrder,
+    MachineStatus,
+    ProxyToken,
+    ServerType,
+    StatusEvent,
+)
+
+__all__ = [
+    "Client",
+    "ExecResult",
+    "Execution",
+    "ExitEvent",
+    "Image",
+    "ImageStatus",
+    "Machine",
+    "MachineOrder",
+    "MachineStatus",
+    "OutputEvent",
+    "ProxyToken",
+    "ServerType",
+    "StatusEvent",
+    "wait_ready",
+]

@@ -1,0 +1,182 @@
+"""JustAVPS's HTTP API: machines, images, proxy tokens, sizes, account. The toolbox is in ``toolbox.py``."""
+
+import json
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from hermesops.justavps import ordering, wire
+from hermesops.justavps.sse import events_of
+from hermesops.justavps.toolbox import Toolbox
+from hermesops.justavps.transport import Call, Transport, validated
+
+_SLOW_READ_S = 60.0
+"""One machine's answer was seen to take six seconds; leave ten times that."""
+
+_ORDER_S = 300.0
+"""The vendor's only public client raised this from 30 to 300 s on its first day."""
+
+_STREAM_IDLE_S = 90.0
+"""The status stream pings; silence for this long is a dead connection."""
+
+
+class Client:
+    """One account at JustAVPS, or at a server that speaks its API. Use as an async context manager.
+
+    Safe for many tasks at once. Reads are retried; changes never are.
+
+    Args:
+        base_url: With ``/api/v1``, as ``https://justavps.com/api/v1``.
+        api_key: The account's key.
+        transport: For tests: what carries requests instead of the network.
+    """
+
+    def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._transport = Transport(base_url, api_key, transport=transport)
+        self.toolbox = Toolbox(self._transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._transport.aclose()
+
+    async def list_machines(self) -> list[wire.Machine]:
+        """All machines of the account that are not deleted, whoever's; the API has no filter and no pages."""
+        return await self._transport.ask_for_list(_read("/machines"), "machines", wire.Machine)
+
+    async def find_machine(self, name: str) -> wire.Machine | None:
+        """The newest machine of exactly that name, or ``None``. Names are not unique at the vendor."""
+        return ordering.newest_named(await self.list_machines(), name)
+
+    async def get_machine(self, machine_id: str) -> wire.Machine:
+        """Look at one machine.
+
+        Raises:
+            NotFoundError: It does not exist, or was ordered within the last minute.
+        """
+        return await self._transport.ask_for(_read(f"/machines/{machine_id}"), wire.Machine)
+
+    async def create_machine(self, order: wire.MachineOrder) -> wire.Machine:
+        """Rent a machine, once: one of exactly that name that exists already is returned instead.
+
+        Billing starts when JustAVPS accepts. The order is sent at most once; after a lost answer or a 5xx the
+        machine is looked for by name, five times, two seconds apart.
+
+        Raises:
+            PaymentRequiredError: No payment method; nothing was ordered.
+            UnprocessableError: Not sold there, or the image is larger than the disk; nothing was ordered.
+            OrderUnknownError: The answer was lost and no machine of that name has appeared: look again before ordering.
+
+        Source:
+            kortix-ai/suna at 1de0693, 2026-04-17: orders answered with 5xx that were carried out.
+        """
+        return await ordering.order_once(self, order)
+
+    async def post_order(self, order: wire.MachineOrder) -> wire.Machine:
+        """Send one order, blindly. For ``create_machine`` alone."""
+        call = Call("POST", "/machines", body=order.to_wire(), read_timeout_s=_ORDER_S)
+        return await self._transport.ask_for(call, wire.Machine)
+
+    async def delete_machine(self, machine_id: str) -> None:
+        """Destroy a machine and its disk for good and stop its billing. One that is gone already is success."""
+        await self._transport.ask_gone(Call("DELETE", f"/machines/{machine_id}", read_timeout_s=_SLOW_READ_S))
+
+    async def reboot_machine(self, machine_id: str) -> None:
+        """Reboot hard. Its status may go on saying ``ready``: believe the machine's boot id, not the status."""
+        await self._do(machine_id, "reboot")
+
+    async def start_machine(self, machine_id: str) -> None:
+        """Boot a stopped machine."""
+        await self._do(machine_id, "start")
+
+    async def stop_machine(self, machine_id: str) -> None:
+        """Shut a machine down; it may still be billed."""
+        await self._do(machine_id, "stop")
+
+    async def resize_machine(self, machine_id: str, *, server_type: str) -> None:
+        """Change a machine's size; it reboots. Whether a disk can shrink again is not known: assume it cannot."""
+        await self._do(machine_id, "resize", {"server_type": server_type})
+
+    async def _do(self, machine_id: str, verb: str, body: object = None) -> None:
+        await self._transport.ask(
+            Call("POST", f"/machines/{machine_id}/{verb}", body=body, read_timeout_s=_SLOW_READ_S)
+        )
+
+    async def status_events(self, machine_id: str) -> AsyncIterator[wire.StatusEvent]:
+        """Follow a machine's status to a final state; the server ends it after ten minutes, the caller reconnects.
+
+        Raises:
+            LostReadError: The stream broke, or was silent for a minute and a half.
+        """
+        call = _read(f"/machines/{machine_id}/status/stream", read_timeout_s=_STREAM_IDLE_S)
+        async with self._transport.opened(call) as answer:
+            async for event in events_of(answer.aiter_lines()):
+                yield _status_event(call, event.event, event.data)
+
+    async def list_images(self) -> list[wire.Image]:
+        """All images of the account that are not deleted."""
+        return await self._transport.ask_for_list(_read("/images"), "images", wire.Image)
+
+    async def get_image(self, image_id: str) -> wire.Image:
+        """Look at one image."""
+        return await self._transport.ask_for(_read(f"/images/{image_id}"), wire.Image)
+
+    async def delete_image(self, image_id: str) -> None:
+        """Delete an image for good. One that is gone already is success."""
+        await self._transport.ask_gone(Call("DELETE", f"/images/{image_id}", read_timeout_s=_SLOW_READ_S))
+
+    async def save_image(self, machine_id: str, *, name: str) -> wire.Image:
+        """Begin to save a ready machine's disk as an image; ``creating`` at first, for up to tens of minutes.
+
+        The disk is copied as of one instant, as if the power had failed then. Names are not unique.
+        """
+        call = Call("POST", f"/machines/{machine_id}/image", body={"name": name}, read_timeout_s=_SLOW_READ_S)
+        return await self._transport.ask_for(call, wire.Image)
+
+    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> wire.ProxyToken:
+        """Make a token that opens the machine's ports through the vendor's proxy.
+
+        Args:
+            machine_id: Whose ports.
+            label: What it is for, as it appears in the vendor's list.
+            lifetime_s: Seconds; the vendor caps it at seven days, we at six hours.
+        """
+        body = {"machine_id": machine_id, "label": label, "expires_in_seconds": lifetime_s}
+        return await self._transport.ask_for(Call("POST", "/proxy-tokens", body=body), wire.ProxyToken)
+
+    async def revoke_proxy_token(self, token_id: str) -> None:
+        """End a token before its time. One that is gone already is success."""
+        await self._transport.ask_gone(Call("DELETE", f"/proxy-tokens/{token_id}"))
+
+    async def list_server_types(self, *, region: str, provider: str = "cloud") -> list[wire.ServerType]:
+        """The sizes sold in a region, with ``available`` saying whether one can be had now."""
+        call = _read("/server-types", query={"provider": provider, "region": region})
+        return await self._transport.ask_for_list(call, "server_types", wire.ServerType)
+
+    async def get_account(self) -> wire.Account:
+        """Whose key this is; the cheapest way to learn that the key works."""
+        return await self._transport.ask_for(_read("/account"), wire.Account)
+
+
+def _read(path: str, *, query: dict[str, str] | None = None, read_timeout_s: float = _SLOW_READ_S) -> Call:
+    return Call("GET", path, query=query or {}, read_timeout_s=read_timeout_s, changes=False)
+
+
+def _status_event(call: Call, kind: str, data: str) -> wire.StatusEvent:
+    try:
+        told = json.loads(data) if data else {}
+    except ValueError:
+        told = {"message": data}
+    if not isinstance(told, dict):
+        told = {"message": str(told)}
+    known = {key: told[key] for key in ("status", "stage", "message") if isinstance(told.get(key), str)}
+    return validated(call, {"kind": kind, **known}, wire.StatusEvent)

@@ -1,0 +1,205 @@
+"""The toolbox: commands and files on a machine, through the API and the vendor's daemon there, as root."""
+
+import base64
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from hermesops.justavps import errors, wire
+from hermesops.justavps.sse import ServerSentEvent, events_of
+from hermesops.justavps.transport import Call, Transport
+
+_CHUNK = 1 << 20
+_BEYOND_S = 30.0
+"""How much longer than the command's own limit we wait for the answer."""
+
+_FILE_S = 120.0
+"""Silence in a transfer that counts as lost; the far side may be writing a large file to a slow disk."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A command to run.
+
+    Attributes:
+        command: For ``/bin/sh -c``, which is dash: no ``pipefail``.
+        timeout_s: Whole seconds after which the machine kills it.
+    """
+
+    command: str = field(repr=False)
+    timeout_s: int = 60
+    user: str = "root"
+    cwd: str = ""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def to_wire(self) -> dict[str, object]:
+        """The body of ``process/execute``."""
+        body: dict[str, object] = {"command": self.command, "timeout": self.timeout_s, "user": self.user}
+        if self.cwd:
+            body["cwd"] = self.cwd
+        if self.env:
+            body["env"] = dict(self.env)
+        return body
+
+
+@dataclass(frozen=True)
+class OutputEvent:
+    """Some output of a command that runs on."""
+
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ExitEvent:
+    """The command ended; nothing follows."""
+
+    exit_code: int
+
+
+class Toolbox:
+    """The toolbox calls of one account's machines."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def execute(self, machine_id: str, execution: Execution) -> wire.ExecResult:
+        """Run a command to its end. Not repeated when the answer is lost.
+
+        Raises:
+            CommandTimedOutError: It ran into its limit and was killed.
+            LostChangeError: No answer: it may have run, and may still be running.
+        """
+        call = _post(machine_id, "process/execute", execution)
+        return await self._transport.ask_for(call, wire.ExecResult)
+
+    async def stream(self, machine_id: str, execution: Execution) -> AsyncIterator[OutputEvent | ExitEvent]:
+        """Run a command and yield its output as it comes; the last event is its exit.
+
+        Raises:
+            LostChangeError: The stream ended without an exit code.
+        """
+        call = _post(machine_id, "process/execute/stream", execution)
+        async with self._transport.opened(call) as answer:
+            async for event in events_of(answer.aiter_lines()):
+                told = _told(call, event)
+                if told is not None:
+                    yield told
+                if isinstance(told, ExitEvent):
+                    return
+        raise errors.LostChangeError(call.shown, "the stream ended without an exit code")
+
+    async def upload(
+        self, machine_id: str, path: str, content: bytes | Path | AsyncIterable[bytes], *, mode: int = 0o644
+    ) -> None:
+        """Write a file on the machine, replacing one that is there; parents are made.
+
+        Args:
+            machine_id: Which machine.
+            path: Absolute.
+            content: A ``Path`` and an iterable are streamed and need no memory.
+            mode: Permission bits.
+        """
+        body = _chunks(content) if isinstance(content, Path) else content
+        query = {"path": path, "mode": f"{mode:o}", "overwrite": "true"}
+        await self._transport.ask(
+            Call("POST", _path(machine_id, "files/upload"), query=query, content=body, read_timeout_s=_FILE_S)
+        )
+
+    async def download(self, machine_id: str, path: str) -> bytes:
+        """The content of a file; ``download_to`` for one that may be large."""
+        return await self._transport.ask(self._reading(machine_id, "files/download", path))
+
+    async def download_to(self, machine_id: str, path: str, target: Path) -> None:
+        """Stream a file of the machine into ``target``, which appears only when it is whole."""
+        partial = target.with_name(f".{target.name}.partial")
+        try:
+            async with self._transport.opened(self._reading(machine_id, "files/download", path)) as answer:
+                with partial.open("wb") as file:
+                    async for chunk in answer.aiter_bytes(_CHUNK):
+                        file.write(chunk)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    async def exists(self, machine_id: str, path: str) -> bool:
+        """Whether there is a file or folder of that path."""
+        call = self._reading(machine_id, "files/exists", path)
+        try:
+            answer = json.loads(await self._transport.ask(call))
+        except errors.NotFoundError as missing:
+            if missing.code:  # the daemon answered, so the machine exists and the file does not
+                return False
+            raise
+        return bool(answer.get("exists")) if isinstance(answer, dict) else bool(answer)
+
+    async def describe(self, machine_id: str, path: str) -> wire.FileEntry:
+        """Size, mode and kind of a file or folder."""
+        return await self._transport.ask_for(self._reading(machine_id, "files/info", path), wire.FileEntry)
+
+    async def delete(self, machine_id: str, path: str, *, recursive: bool = False) -> None:
+        """Remove a file or folder. One that is gone already is success.
+
+        Raises:
+            NotAllowedError: A folder that is not empty, without ``recursive``.
+            ForbiddenError: A protected path.
+        """
+        query = {"path": path, "recursive": str(recursive).lower()}
+        call = Call("DELETE", _path(machine_id, "files"), query=query)
+        try:
+            await self._transport.ask(call)
+        except errors.NotFoundError as missing:
+            if not missing.code:
+                raise
+
+    @staticmethod
+    def _reading(machine_id: str, verb: str, path: str) -> Call:
+        return Call("GET", _path(machine_id, verb), query={"path": path}, read_timeout_s=_FILE_S, changes=False)
+
+
+def _path(machine_id: str, verb: str) -> str:
+    return f"/machines/{machine_id}/toolbox/{verb}"
+
+
+def _post(machine_id: str, verb: str, execution: Execution) -> Call:
+    wait = execution.timeout_s + _BEYOND_S
+    return Call("POST", _path(machine_id, verb), body=execution.to_wire(), read_timeout_s=wait)
+
+
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _told(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
+    """What one event says. Only "the last one carries the exit code" is documented, so several spellings are read."""
+    try:
+        told = json.loads(event.data) if event.data else {}
+    except ValueError:
+        told = event.data
+    if not isinstance(told, dict):
+        told = {"data": told}
+    kind = event.event if event.event != "message" else str(told.get("type") or told.get("stream") or "")
+    exit_code = told.get("exit_code", told.get("code"))
+    if isinstance(exit_code, int) and kind not in {"stdout", "stderr"}:
+        return ExitEvent(exit_code)
+    text = told.get("data", told.get("text", told.get("output")))
+    if kind in {"stdout", "stderr"} and isinstance(text, str):
+        return OutputEvent("stderr" if kind == "stderr" else "stdout", _decoded(text))
+    if kind == "timeout" or (kind == "error" and told.get("code") == "timeout"):
+        raise errors.CommandTimedOutError(call.shown, "the command ran into its time limit", status=408)
+    if kind == "error":
+        said = told.get("error") or told.get("message") or text
+        raise errors.NotAllowedError(call.shown, errors.scrubbed(str(said)), status=400, code=str(told.get("code", "")))
+    return None
+
+
+def _decoded(text: str) -> bytes:
+    """Output as bytes. The daemon sends base64, the only way to carry bytes in JSON; anything else is text as it stands."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return text.encode()

@@ -1,0 +1,271 @@
+"""One HTTP exchange with JustAVPS: timeouts, request id, retries of reads, and every failure as a type.
+
+It knows nothing of machines or images. Bodies are never logged, and neither are queries: both may hold secrets.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from uuid import uuid4
+
+import httpx
+import structlog
+from pydantic import BaseModel, ValidationError
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from hermesops.justavps import errors
+from hermesops.waiting import pause
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_CONNECT_S = 10.0
+_READ_S = 30.0
+_TRIES = 3
+_SUCCESS = range(200, 300)
+_IDLE_S = 3.0
+"""Idle connections are dropped before a server does (uvicorn: 5 s), else a change may be sent into a closing one."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request.
+
+    Attributes:
+        query: What follows the path; never logged.
+        body: Sent as JSON; ``content`` is sent as it is.
+        read_timeout_s: Seconds without a byte of the answer until it counts as lost.
+        changes: Whether it may change something, so that a lost answer is an unknown outcome.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: object = None
+    content: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
+    read_timeout_s: float = _READ_S
+    changes: bool = True
+
+    @property
+    def shown(self) -> str:
+        """Method and path, without query."""
+        return f"{self.method} {self.path}"
+
+
+class Transport:
+    """The connections to one API with one key. Use as an async context manager.
+
+    Args:
+        base_url: With ``/api/v1``.
+        api_key: Sent as bearer; kept out of every text.
+        transport: For tests: what carries requests instead of the network.
+    """
+
+    def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._http = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {api_key}", "Accept": "application/json"},
+            timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S, pool=None),
+            limits=httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
+            transport=transport,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def ask(self, call: Call) -> bytes:
+        """Make one call and return the body of a success; reads are tried up to three times.
+
+        Raises:
+            JustAvpsError: The subclass says what happened.
+        """
+        if call.changes:
+            return await self._once(call)
+        again = AsyncRetrying(
+            retry=retry_if_exception_type(
+                (errors.UnreachableError, errors.LostReadError, errors.ReadServerError, errors.RateLimitedError)
+            ),
+            stop=stop_after_attempt(_TRIES),
+            wait=wait_exponential_jitter(initial=0.2, max=2),
+            sleep=pause,
+            reraise=True,
+        )
+        return await again(self._once, call)
+
+    async def ask_for(self, call: Call, model: type[ModelT]) -> ModelT:
+        """Make one call and parse its answer."""
+        return parsed(call, await self.ask(call), model)
+
+    async def ask_for_list(self, call: Call, key: str, model: type[ModelT]) -> list[ModelT]:
+        """Make one call and parse the list under ``key`` of its answer; a missing list is empty."""
+        answer = loaded(call, await self.ask(call))
+        items = answer.get(key) if isinstance(answer, dict) else answer
+        if not isinstance(items, list):
+            items = []
+        return [validated(call, item, model) for item in items]
+
+    async def ask_gone(self, call: Call) -> None:
+        """Make one call that removes something; that it is gone already is success."""
+        try:
+            await self.ask(call)
+        except errors.NotFoundError:
+            _log.debug("justavps_gone_already", path=call.path)
+
+    async def _once(self, call: Call) -> bytes:
+        async with self.opened(call) as answer:
+            return await answer.aread()
+
+    @asynccontextmanager
+    async def opened(self, call: Call) -> AsyncIterator[httpx.Response]:
+        """Make one call, without retry, and leave the body of a success to be read while the context is open.
+
+        Failures while the body is read become types as well.
+        """
+        request_id = uuid4().hex
+        request = self._http.build_request(
+            call.method,
+            f"{self.base_url}{call.path}",
+            params=dict(call.query) or None,
+            content=_content(call),
+            headers=_headers(call, request_id),
+            timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S, read=call.read_timeout_s, pool=None),
+        )
+        started = time.monotonic()
+        outcome: object = "interrupted"
+        try:
+            response = await self._http.send(request, stream=True)
+            outcome = response.status_code
+            try:
+                if response.status_code not in _SUCCESS:
+                    raise refusal(call, response, await response.aread(), request_id)
+                yield response
+            finally:
+                await response.aclose()
+        except httpx.HTTPError as cause:
+            outcome = type(cause).__name__
+            raise _lost(call, cause, request_id) from cause
+        finally:
+            _log.debug(
+                "justavps_called",
+                method=call.method,
+                path=call.path,
+                outcome=outcome,
+                seconds=round(time.monotonic() - started, 3),
+                request_id=request_id,
+            )
+
+
+def _content(call: Call) -> bytes | AsyncIterable[bytes] | None:
+    return call.content if call.body is None else json.dumps(call.body).encode()
+
+
+def _headers(call: Call, request_id: str) -> dict[str, str]:
+    headers = {"X-Request-Id": request_id}
+    if call.body is not None:
+        headers["Content-Type"] = "application/json"
+    elif call.content is not None:
+        headers["Content-Type"] = "application/octet-stream"
+    return headers
+
+
+def _lost(call: Call, cause: httpx.HTTPError, request_id: str) -> errors.JustAvpsError:
+    why = errors.scrubbed(str(cause)) or type(cause).__name__
+    # Raised before the first byte of the request leaves this computer.
+    if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol):
+        return errors.UnreachableError(
+            call.shown, f"not reachable ({why})", request_id=request_id, hint="check it with: hermesops doctor"
+        )
+    lost = errors.LostChangeError if call.changes else errors.LostReadError
+    return lost(call.shown, f"no answer ({why})", request_id=request_id)
+
+
+def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) -> errors.AnswerError:
+    """The error that a status and body mean."""
+    said, code, checkout = _sentence(body)
+    status = response.status_code
+    kind: type[errors.AnswerError]
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        kind = errors.ChangeServerError if call.changes else errors.ReadServerError
+    elif status == httpx.codes.REQUEST_TIMEOUT:
+        kind = errors.CommandTimedOutError
+    elif status == httpx.codes.TOO_MANY_REQUESTS:
+        kind = errors.RateLimitedError
+    elif status < httpx.codes.BAD_REQUEST:
+        kind = errors.NotJsonError
+    else:
+        kind = errors.NOT_ALLOWED.get(status, errors.NotAllowedError)
+    hint = "check the API key: hermesops settings show" if kind is errors.UnauthorisedError else ""
+    error = kind(call.shown, said, status=status, code=code, request_id=request_id, hint=hint)
+    if isinstance(error, errors.PaymentRequiredError):
+        error.checkout_url = checkout
+        error.hint = f"add a payment method at {checkout}" if checkout else ""
+    return error
+
+
+def _sentence(body: bytes) -> tuple[str, str, str]:
+    """The vendor's own sentence, code and checkout address; of a body that is not JSON nothing may be repeated."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return ("an answer that is not JSON" if body else ""), "", ""
+    if not isinstance(answer, dict):
+        return "", "", ""
+    # The API says {error: true, message}, the machine's daemon {error: text, code}.
+    said = answer.get("message") or answer.get("error")
+    code, checkout = answer.get("code"), answer.get("checkout_url")
+    return (
+        errors.scrubbed(said) if isinstance(said, str) else "",
+        errors.scrubbed(code) if isinstance(code, str) else "",
+        checkout if isinstance(checkout, str) and checkout.startswith(("https://", "http://")) else "",
+    )
+
+
+def loaded(call: Call, body: bytes) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """Parse JSON.
+
+    Raises:
+        NotJsonError: It is something else. The body itself is neither repeated nor kept in the error's context.
+    """
+    try:
+        return json.loads(body)
+    except ValueError:
+        pass
+    raise errors.NotJsonError(call.shown, "an answer that is not JSON", status=200)
+
+
+def parsed(call: Call, body: bytes, model: type[ModelT]) -> ModelT:
+    """Parse an object."""
+    return validated(call, loaded(call, body), model)
+
+
+def validated(call: Call, answer: object, model: type[ModelT]) -> ModelT:
+    """Turn parsed JSON into a wire type.
+
+    Raises:
+        NotJsonError: It lacks what we cannot do without.
+    """
+    try:
+        return model.model_validate(answer)
+    except ValidationError as wrong:
+        where = ", ".join(
+            sorted({".".join(str(part) for part in one["loc"]) for one in wrong.errors(include_input=False)})
+        )
+    # Outside the handler: a ValidationError keeps its input, which may hold a key, and would stay as context.
+    said = f"a {model.__name__} of a shape we do not know (at {where or 'its top'})"
+    raise errors.NotJsonError(call.shown, said, status=200)

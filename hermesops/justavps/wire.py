@@ -1,0 +1,270 @@
+"""JustAVPS's objects as they arrive, parsed leniently: shapes changed within weeks, so only an id is insisted on.
+
+No type here has a field for the root private key that every machine answer carries: it is dropped while parsing, and
+with it every ``setup_command``, which is a shell line around the same key.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from hermesops.justavps.errors import scrubbed
+
+
+class MachineStatus(StrEnum):
+    """The vendor's statuses; ``unknown`` is ours, for one that we have not met."""
+
+    PROVISIONING = "provisioning"
+    READY = "ready"
+    STOPPED = "stopped"
+    ERROR = "error"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MachineStatus":  # noqa: ARG003 - the signature is enum's
+        return cls.UNKNOWN
+
+
+class ImageStatus(StrEnum):
+    """Where an image stands; ``unknown`` is ours."""
+
+    CREATING = "creating"
+    READY = "ready"
+    FAILED = "failed"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ImageStatus":  # noqa: ARG003 - the signature is enum's
+        return cls.UNKNOWN
+
+
+class _Wire(BaseModel):
+    # A ValidationError repeats its input unless told not to, and an input may hold the root key.
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+
+
+class MachineUrls(_Wire):
+    """Where a machine is reached.
+
+    Attributes:
+        port_template: URL of a port with ``{port}`` (and perhaps ``{slug}``) in it; newer answers only.
+        proxy: URL of the machine's daemon; older answers carry this one or neither.
+    """
+
+    port_template: str = ""
+    proxy: str = ""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _absent_is_empty(cls, value: object) -> object:
+        return value if isinstance(value, str) else ""
+
+
+class MachineHealth(_Wire):
+    """What the machine's daemon last reported, each minute; percent."""
+
+    cpu: float | None = None
+    memory: float | None = None
+    disk: float | None = None
+    last_heartbeat_at: datetime | None = None
+
+
+class Machine(_Wire):
+    """A rented machine.
+
+    Attributes:
+        ssh_command: The vendor's ready-made ssh command line; it has been a text and an object, and may be empty.
+        price_monthly: In US dollars a month, with backups where they are on.
+    """
+
+    id: str
+    slug: str = ""
+    name: str = ""
+    status: MachineStatus = MachineStatus.UNKNOWN
+    provisioning_stage: str = ""
+    provider: str = ""
+    image_id: str | None = None
+    server_type: str = ""
+    region: str = ""
+    ip: str | None = None
+    price_monthly: float | None = None
+    backups_enabled: bool = False
+    created_at: datetime | None = None
+    ready_at: datetime | None = None
+    urls: MachineUrls = MachineUrls()
+    ssh_command: str = Field(default="", validation_alias="ssh")
+    health: MachineHealth | None = None
+
+    @field_validator("slug", "name", "provisioning_stage", "provider", "server_type", "region", mode="before")
+    @classmethod
+    def _null_is_empty(cls, value: object) -> object:
+        return "" if value is None else value
+
+    @field_validator("backups_enabled", mode="before")
+    @classmethod
+    def _null_is_no(cls, value: object) -> object:
+        return bool(value)
+
+    @field_validator("urls", mode="before")
+    @classmethod
+    def _no_urls(cls, value: object) -> object:
+        return value if isinstance(value, Mapping) else {}
+
+    @field_validator("health", mode="before")
+    @classmethod
+    def _no_health(cls, value: object) -> object:
+        return value if isinstance(value, Mapping) else None
+
+    @field_validator("ssh_command", mode="before")
+    @classmethod
+    def _either_shape(cls, value: object) -> object:
+        command = value.get("command") if isinstance(value, Mapping) else value
+        return scrubbed(command) if isinstance(command, str) else ""
+
+    def url_of_port(self, port: int) -> str | None:
+        """The proxy URL of a port, or ``None`` while the vendor has not said how it is built."""
+        template = self.urls.port_template
+        if "{port}" not in template:
+            return None
+        return template.replace("{port}", str(port)).replace("{slug}", self.slug).rstrip("/")
+
+
+class Image(_Wire):
+    """A saved disk.
+
+    Attributes:
+        provider_image_id: Set once the provider below JustAVPS has it; without it a ``ready`` image does not boot yet.
+        description: Why it failed, where the vendor says so.
+    """
+
+    id: str
+    name: str = ""
+    status: ImageStatus = ImageStatus.UNKNOWN
+    source_machine_id: str | None = None
+    provider_image_id: str | None = None
+    disk_size_gb: float | None = None
+    architecture: str | None = None
+    description: str | None = None
+    created_at: datetime | None = None
+
+    @property
+    def bootable(self) -> bool:
+        """Whether a machine can be ordered from it now."""
+        return self.status is ImageStatus.READY and bool(self.provider_image_id)
+
+
+class ExecResult(_Wire):
+    """A command that ended.
+
+    Attributes:
+        stdout: Bytes that are not UTF-8 arrive as U+FFFD: use files for those.
+        truncated: Whether the daemon gave up keeping output; ours does at 16 MiB a stream.
+    """
+
+    exit_code: int
+    stdout: str = ""
+    stderr: str = ""
+    duration_ms: float = 0
+    truncated: bool = False
+
+    @field_validator("stdout", "stderr", mode="before")
+    @classmethod
+    def _null_is_empty(cls, value: object) -> object:
+        return "" if value is None else value
+
+
+class FileEntry(_Wire):
+    """A file or folder on a machine, as the daemon describes it."""
+
+    path: str = ""
+    name: str = ""
+    size: int = 0
+    mode: str = ""
+    is_dir: bool = False
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        return "" if value is None else str(value)
+
+
+class ProxyToken(_Wire):
+    """A token for a machine's ports; the vendor caps its life at seven days."""
+
+    id: str
+    token: str = Field(repr=False)
+    expires_at: datetime | None = None
+
+
+class ServerType(_Wire):
+    """A size that can be rented. Memory and disk in GB; price in US dollars a month."""
+
+    name: str
+    vcpu: float = 0
+    ram_gb: float = 0
+    disk_gb: float = 0
+    architecture: str = ""
+    price_monthly: float | None = None
+    available: bool = True
+
+
+class Account(_Wire):
+    """Whose key this is."""
+
+    id: str
+    email: str = ""
+    machines_count: int = 0
+
+
+class StatusEvent(_Wire):
+    """One event of a machine's status stream: ``kind`` is ``status``, ``stage``, ``done``, ``ping`` or ``error``."""
+
+    kind: str
+    status: MachineStatus | None = None
+    stage: str = ""
+    message: str = ""
+
+    @field_validator("message", mode="before")
+    @classmethod
+    def _may_be_shown(cls, value: object) -> object:
+        return scrubbed(value) if isinstance(value, str) else ""
+
+
+class MachineOrder(_Wire):
+    """What to rent.
+
+    Attributes:
+        name: Unique for the attempt: a lost order is found again by it and by nothing else.
+        image_id: ``None`` is the vendor's own base.
+        init_script: Shell script run once at the first boot. The vendor has used two names for this field, so it is
+            sent under both: it must bear running twice.
+    """
+
+    name: str = Field(min_length=1)
+    server_type: str
+    region: str
+    image_id: str | None = None
+    env_vars: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    ssh_key_ids: tuple[str, ...] = ()
+    init_script: str = Field(default="", repr=False)
+    enable_backups: bool = False
+
+    def to_wire(self) -> dict[str, Any]:
+        """The body of ``POST /machines``, without what was left at its default."""
+        body: dict[str, Any] = {"name": self.name, "server_type": self.server_type, "region": self.region}
+        if self.image_id:
+            body["image_id"] = self.image_id
+        if self.env_vars:
+            body["env_vars"] = dict(self.env_vars)
+        if self.ssh_key_ids:
+            body["ssh_key_ids"] = list(self.ssh_key_ids)
+        if self.init_script:
+            body["cloud_init_script"] = body["startup_script"] = self.init_script
+        if self.enable_backups:
+            body["enable_backups"] = True
+        return body
