@@ -2,14 +2,15 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, UsageError
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceSettings
+from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.registry.rows import Rows
-from hermesops.registry.schema import instance_details
+from hermesops.registry.schema import hermes_connections, hermes_instances, instance_details, proxy_tokens
 from hermesops.registry.sealing import place
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
@@ -35,7 +36,7 @@ class InstanceSecretRows(Rows):
         plain = json.dumps(dataclasses.asdict(settings), default=dict)
         sealed = self._desk.sealer.seal(plain, place=_place("settings", instance_id))
         with self._database.writing() as connection:
-            _one(connection, instance_id)
+            _one(connection, instance_id, lock=True)
             connection.execute(
                 instance_details.update().where(instance_details.c.instance_id == instance_id).values(settings=sealed)
             )
@@ -71,13 +72,44 @@ class InstanceSecretRows(Rows):
             )
         return before + 1
 
+    def mark_terminated(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
+
+        Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
+        """
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            details = _one(connection, instance_id, lock=True)
+            row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
+            if row.status == InstanceStatus.TERMINATED:
+                return
+            connection.execute(
+                hermes_instances.update()
+                .where(columns.id == instance_id)
+                .values(status=InstanceStatus.TERMINATED, proxy_token=None)
+            )
+            connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id)
+                .values(
+                    settings=self._desk.sealer.seal("{}", place=_place("settings", instance_id)),
+                    api_server_key=self._desk.sealer.seal("", place=_place("api_server_key", instance_id)),
+                    machine_wanted=False,
+                    model_token_generation=details.model_token_generation + 1,
+                )
+            )
+            connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
+            connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
+            before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
+            self._note(connection, "status_changed", f"instance/{instance_id}", before=before, after=after, why=why)
+
     def _unseal(self, instance_id: InstanceId, column: str) -> str:
         with self._database.reading() as connection:
             sealed = getattr(_one(connection, instance_id), column)
         return self._desk.sealer.unseal(sealed, place=_place(column, instance_id))
 
 
-def _one(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> "sa.Row[tuple[object, ...]]":
+def _one(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
     query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:

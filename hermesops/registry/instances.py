@@ -165,11 +165,13 @@ class InstanceRows(Rows):
         return self._set(instance_id, "machine_set", why, {"vm_id": machine_id, "vm_ip": ip})
 
     def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
-        """Write what state the instance is in; ``terminated`` is for good.
+        """Write what state the instance is in; ``mark_terminated`` writes the last one.
 
         Raises:
-            RefusedError: It is terminated already and something else is asked for.
+            RefusedError: It is terminated, and that is for good.
         """
+        if status is InstanceStatus.TERMINATED:
+            raise ValueError("an instance is ended by mark_terminated, which erases its secrets too")
         return self._set(instance_id, "status_changed", why, {"status": status})
 
     def record_heartbeat(self, instance_id: InstanceId, at: datetime) -> None:
