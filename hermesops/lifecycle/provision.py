@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, MachineStatus, Sight
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, Sight
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
@@ -71,12 +72,22 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     """
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
-        return GrowCell()
+        return _machine_is_gone(seen.instance) if seen.instance.machine_id else GrowCell()
     if seen.instance.machine_id != machine.id:
         return RecordMachine(machine.id)
     if (waiting := _machine_step(seen.instance, machine)) is not None:
         return waiting
     return _node_step(seen, machine, payload_digest)
+
+
+def _machine_is_gone(instance: Instance) -> Impossible:
+    # A new machine would be an agent without its memory: never made in silence.
+    return Impossible(
+        RefusedError(
+            f"machine {instance.machine_name} of {instance.user_alias} is gone at JustAVPS, with what was on it",
+            hint=f"hermesops instance terminate {instance.user_alias}, then provision anew",
+        )
+    )
 
 
 def _machine_step(instance: Instance, machine: MachineSeen) -> Step | Impossible | None:
@@ -96,7 +107,7 @@ def _machine_step(instance: Instance, machine: MachineSeen) -> Step | Impossible
                 )
             )
         case MachineStatus.DELETED:
-            return GrowCell()
+            return _machine_is_gone(instance)
         case _ as never:
             assert_never(never)
 

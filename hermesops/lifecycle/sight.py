@@ -6,19 +6,9 @@ Plain data, so that deciding stays pure and a test can write down any situation.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
-
-
-class MachineStatus(StrEnum):
-    """The vendor's statuses (facts: its OpenAPI enum); anything new reads as ``unknown``."""
-
-    PROVISIONING = "provisioning"
-    READY = "ready"
-    STOPPED = "stopped"
-    ERROR = "error"
-    DELETED = "deleted"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

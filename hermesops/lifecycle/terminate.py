@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from hermesops.lifecycle.sight import MachineSeen, MachineStatus, Sight
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.provision import (
     AwaitGateway,
     AwaitMachine,
@@ -18,7 +19,7 @@ from hermesops.lifecycle.provision import (
     StartMachine,
     decide,
 )
-from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, MachineStatus, NodeSeen, Sight
+from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, NodeSeen, Sight
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
@@ -48,7 +49,7 @@ OURS = NodeSeen(ID, 1, "digest", "0.19.0")
     ("seen", "step"),
     [
         (Sight(ROW, None), GrowCell()),
-        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.DELETED)), GrowCell()),
+        (Sight(ROW, MachineSeen(MACHINE, MachineStatus.DELETED)), GrowCell()),
         (Sight(ROW, READY), RecordMachine(MACHINE)),
         (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.PROVISIONING)), AwaitMachine(MACHINE)),
         (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.UNKNOWN)), AwaitMachine(MACHINE)),
@@ -75,6 +76,13 @@ def test_a_machine_in_error_is_not_replaced_since_it_may_recover() -> None:
     verdict = decide(Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.ERROR)), payload_digest="digest")
     assert isinstance(verdict, Impossible)
     assert isinstance(verdict.error, UnavailableError)
+
+
+@pytest.mark.parametrize("machine", [None, MachineSeen(MACHINE, MachineStatus.DELETED)])
+def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineSeen | None) -> None:
+    verdict = decide(Sight(RECORDED, machine), payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, RefusedError)
 
 
 def test_somebody_elses_machine_is_never_personalised() -> None:

@@ -1,0 +1,183 @@
+"""Takes a wish for an agent in: checks everything that can be checked first, then writes the rows that make it real.
+
+Nothing is half-made by a bad wish: the first row is written after the last question was answered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import CellName, ImageId, InstanceId, UserId
+from hermesops.model.image import Image
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.plan import Plan
+from hermesops.model.user import User
+
+
+class Rows(Protocol):
+    """The registry, as far as admission reads and writes it."""
+
+    def resolve_user(self, text: str, *, create: bool = False) -> User:
+        """The user meant by an alias or id."""
+
+    def instance_of_user(self, user_id: UserId) -> Instance | None:
+        """The user's instance that is not terminated."""
+
+    def latest_image(self, name: str) -> Image | None:
+        """The newest image of that name."""
+
+    def cell_population(self, region: str) -> Mapping[CellName, int]:
+        """Machines of each cell of a region."""
+
+    def ensure_cell(self, name: CellName, *, region: str) -> None:
+        """Make a cell's row."""
+
+    def create_provisioning(
+        self,
+        user: User,
+        *,
+        plan: Plan,
+        cell: CellName,
+        server_type: str,
+        region: str,
+        image_id: ImageId | None = None,
+    ) -> Instance:
+        """Write the instance's row, or find the one that lives."""
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        """Write the intent, or find the unfinished one."""
+
+
+class Vendor(Protocol):
+    """What the vendor is asked before anything is written."""
+
+    async def is_bootable(self, image_id: ImageId) -> bool:
+        """Whether the image still exists and machines can boot from it."""
+
+
+class Cells(Protocol):
+    """Where a new machine goes."""
+
+    def __call__(self, population: Mapping[CellName, int], *, size: int) -> CellName:
+        """Choose a cell."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about new instances.
+
+    Attributes:
+        image: Name of the image.
+        server_types: Of each plan.
+        cell_size: Machines a cell holds at most.
+    """
+
+    image: str
+    region: str
+    server_types: Mapping[Plan, str]
+    cell_size: int
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan a person means.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    try:
+        return Plan(text)
+    except ValueError:
+        raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
+
+
+def subject_of(instance_id: InstanceId) -> str:
+    """What is leased while an instance is worked on."""
+    return f"instance/{instance_id}"
+
+
+class Admission:
+    """Turns wishes into rows.
+
+    Args:
+        rows: The registry.
+        vendor: JustAVPS.
+        choose_cell: Placement.
+        policy: Settings.
+    """
+
+    def __init__(self, rows: Rows, vendor: Vendor, choose_cell: Cells, policy: Policy) -> None:
+        self._rows = rows
+        self._vendor = vendor
+        self._choose_cell = choose_cell
+        self._policy = policy
+
+    async def admit(self, user_text: str, plan: Plan) -> tuple[Instance, Operation]:
+        """Write the rows of a wished-for agent, or find those of an earlier wish.
+
+        Args:
+            user_text: Alias or id as typed.
+            plan: What the user bought.
+
+        Raises:
+            UsageError: ``user_text`` can be neither.
+            RefusedError: The user has an agent of the other plan, or there is no image to boot from.
+            UnavailableError: JustAVPS does not answer.
+        """
+        known = self._known(user_text)
+        if known is None:
+            image_id = await self._image()
+            user = self._rows.resolve_user(user_text, create=True)
+            known = self._create(user, plan, image_id)
+        if known.plan is not plan:
+            raise RefusedError(
+                f"{user_text} already has an agent of plan {known.plan}",
+                hint=f"hermesops provision {user_text} --plan {known.plan} continues it",
+            )
+        operation = self._rows.open_operation(
+            OperationKind.PROVISION,
+            subject_of(known.id),
+            intent={"user": user_text, "plan": plan.value, "machine_name": known.machine_name},
+            instance_id=known.id,
+        )
+        return known, operation
+
+    def _known(self, user_text: str) -> Instance | None:
+        try:
+            user = self._rows.resolve_user(user_text)
+        except UsageError:
+            # A new user, or no user at all: resolve_user(create=True) tells which, once the image is known to be there.
+            return None
+        return self._rows.instance_of_user(user.id)
+
+    async def _image(self) -> ImageId:
+        name = self._policy.image
+        image = self._rows.latest_image(name)
+        if image is None:
+            raise RefusedError(f"no image {name} has been built", hint=f"hermesops image build {name}")
+        if not await self._vendor.is_bootable(image.id):
+            raise RefusedError(
+                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
+            )
+        return image.id
+
+    def _create(self, user: User, plan: Plan, image_id: ImageId) -> Instance:
+        policy = self._policy
+        cell = self._choose_cell(self._rows.cell_population(policy.region), size=policy.cell_size)
+        self._rows.ensure_cell(cell, region=policy.region)
+        return self._rows.create_provisioning(
+            user,
+            plan=plan,
+            cell=cell,
+            server_type=policy.server_types[plan],
+            region=policy.region,
+            image_id=image_id,
+        )
