@@ -11,8 +11,8 @@ class Completed:
     """A command that ended.
 
     Attributes:
-        exact: Whether the output is byte for byte what the command wrote. Otherwise what was not UTF-8 is U+FFFD, or its
-            end is missing: ask again with ``binary``.
+        exact: Whether the output is byte for byte what the command wrote. Otherwise what was not UTF-8 is U+FFFD, or
+            its end is missing: ask again with ``binary``.
     """
 
     exit_code: int

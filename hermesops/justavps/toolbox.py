@@ -198,7 +198,7 @@ def _told(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
 
 
 def _decoded(text: str) -> bytes:
-    """Output as bytes. The daemon sends base64, the only way to carry bytes in JSON; anything else is text as it stands."""
+    """Output as bytes. The daemon sends base64, which JSON can carry unharmed; anything else is text as it stands."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
