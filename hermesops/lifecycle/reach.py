@@ -1,0 +1,282 @@
+"""The world as lifecycle sees and changes it: the vendor's API, hermes-node through a channel, the agent's own API.
+
+Looking never changes anything, and what does not answer is seen as silent, not as an error.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Protocol
+from uuid import uuid4
+
+from hermesops import waiting
+from hermesops.channel import Channel, CommandExpiredError, MachineGoneError, MachineUnreachableError, ToolboxChannel
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.justavps import Client
+from hermesops.justavps.errors import NotFoundError
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.lifecycle.handover import digest_of, payload_of
+from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, NodeSeen, Sight
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+
+NODE = "/opt/hermes/node/hermes-node"
+_INBOX = "/run/hermes-node"
+_MACHINE_S = 600.0
+"""Seconds a machine has to become ready; the vendor's public client waits as long."""
+
+_NODE_S = 10.0
+_PERSONALISE_S = 60.0
+LOG_LINES = 80
+
+
+class Rows(Protocol):
+    """The registry, as far as it is looked at."""
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        """One instance."""
+
+    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
+        """What its user chose."""
+
+
+class Keys(Protocol):
+    """Where an instance's secrets come from."""
+
+    def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
+        """The instance's keys."""
+
+
+class Agents(Protocol):
+    """The agent's own API, through the vendor's proxy."""
+
+    async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
+        """Ask the gateway how it is."""
+
+
+class Reach:
+    """Everything of an instance that is not in the registry.
+
+    Args:
+        rows: The registry.
+        vendor: JustAVPS.
+        keys: Secrets of instances.
+        agents: Gateways.
+        router_url: The model router as machines reach it.
+        gateway_timeout_s: Seconds a gateway has to become healthy.
+        tell: Narration.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Rows,
+        vendor: Client,
+        keys: Keys,
+        agents: Agents,
+        router_url: str,
+        gateway_timeout_s: float,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._rows = rows
+        self._vendor = vendor
+        self._keys = keys
+        self._agents = agents
+        self._router_url = router_url
+        self._gateway_timeout_s = gateway_timeout_s
+        self._tell = tell
+
+    def channel(self, machine_id: MachineId) -> Channel:
+        """A way to run commands on a machine."""
+        return ToolboxChannel(self._vendor, machine_id)
+
+    async def machine(self, instance: Instance) -> Machine | None:
+        """The instance's machine as the vendor lists it.
+
+        A machine just made is not found by its id for up to a minute; the list has it.
+        """
+        if instance.machine_id:
+            try:
+                return await self._vendor.get_machine(instance.machine_id)
+            except NotFoundError:
+                pass
+        return await self._vendor.find_machine(instance.machine_name)
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        """See one instance whole; deeper only as far as the layer above answers."""
+        instance = self._rows.get_instance(instance_id)
+        machine = await self.machine(instance)
+        if machine is None:
+            return Sight(instance, None)
+        seen = MachineSeen(MachineId(machine.id), machine.status)
+        if machine.status is not MachineStatus.READY:
+            return Sight(instance, seen)
+        node = await self.node(MachineId(machine.id))
+        if node is None or node.instance_id != instance.id:
+            return Sight(instance, seen, node)
+        return Sight(instance, seen, node, await self._agents.health(instance, machine))
+
+    async def node(self, machine_id: MachineId) -> NodeSeen | None:
+        """What hermes-node says; ``None`` while it does not answer."""
+        try:
+            done = await self.channel(machine_id).run(f"{NODE} status", timeout_s=_NODE_S)
+        except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
+            return None
+        if done.exit_code != 0:
+            return None
+        status = json.loads(done.stdout)
+        identity = status.get("identity") or {}
+        return NodeSeen(
+            instance_id=InstanceId(identity["instance"]) if identity else None,
+            epoch=identity.get("epoch", 0),
+            digest=status.get("payload") or "",
+            release=status.get("release") or "",
+        )
+
+    def _payload(self, instance: Instance) -> bytes:
+        return payload_of(
+            instance,
+            self._rows.instance_settings(instance.id),
+            self._keys.secrets_of(instance.id),
+            model_base_url=self._router_url,
+        )
+
+    def payload_digest(self, instance: Instance) -> str:
+        """Digest of what the instance's node should have been handed."""
+        return digest_of(self._payload(instance))
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        """Boot a stopped machine."""
+        await self._vendor.start_machine(machine_id)
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once the vendor calls it ready and hermes-node on it answers.
+
+        Raises:
+            WaitExpiredError: Not within ten minutes; the same command waits on.
+            UnavailableError: The vendor says that it is in error.
+        """
+
+        async def look() -> bool | waiting.Pending[bool]:
+            machine = await self.machine(instance)
+            if machine is None:
+                return waiting.Pending("not listed yet")
+            if machine.status is MachineStatus.ERROR:
+                raise UnavailableError(
+                    f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
+                    hint="repeat the command in some minutes",
+                )
+            if machine.status is not MachineStatus.READY:
+                return waiting.Pending(machine.provisioning_stage or machine.status.value)
+            if await self.node(machine_id) is None:
+                return waiting.Pending("ready, hermes-node does not answer yet")
+            return True
+
+        await waiting.until(
+            look,
+            what=f"machine {instance.machine_name}",
+            timeout_s=_MACHINE_S,
+            every_s=0.3,
+            tell=self._tell,
+        )
+
+    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+        """Hand the machine its payload: one upload to a tmpfs, one command that names only the path.
+
+        Raises:
+            RefusedError: The node refuses it; its words are repeated.
+        """
+        channel = self.channel(machine_id)
+        path = f"{_INBOX}/{uuid4().hex}.json"
+        await channel.put(path, self._payload(instance), mode=0o600)
+        done = await channel.run(f"{NODE} personalise {path}", timeout_s=_PERSONALISE_S)
+        if done.exit_code != 0:
+            raise RefusedError(
+                f"hermes-node on {instance.machine_name} refused its payload: {_last_line(done.stderr or done.stdout)}",
+                hint=f"hermesops instance logs {instance.user_alias or instance.user_id}",
+            )
+
+    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once the gateway is healthy through the proxy, else tell its last log lines.
+
+        Raises:
+            UnavailableError: Not within its time.
+        """
+
+        async def ask() -> bool | waiting.Pending[bool]:
+            machine = await self.machine(instance)
+            if machine is None:
+                return waiting.Pending("machine not listed")
+            health = await self._agents.health(instance, machine)
+            return True if health is GatewayHealth.OK else waiting.Pending(health.value)
+
+        try:
+            await waiting.until(
+                ask,
+                what="the gateway",
+                timeout_s=self._gateway_timeout_s,
+                every_s=0.1,
+                tell=self._tell,
+            )
+        except waiting.WaitExpiredError as expired:
+            for line in await self.log_tail(instance, machine_id, lines=LOG_LINES):
+                self._tell(f"  {line}")
+            user = instance.user_alias or instance.user_id
+            raise UnavailableError(
+                f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {expired.seen}",
+                hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
+            ) from expired
+
+    async def log_tail(self, instance: Instance, machine_id: MachineId, *, lines: int) -> list[str]:
+        """The gateway's last log lines, the instance's own secrets masked; empty when the machine is silent."""
+        try:
+            done = await self.channel(machine_id).run(journal_command(lines=lines), timeout_s=_NODE_S)
+        except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
+            return []
+        mask = self.mask(instance)
+        return [mask(line) for line in done.stdout.decode(errors="replace").splitlines()]
+
+    def mask(self, instance: Instance) -> Callable[[str], str]:
+        """Hides an instance's secrets in a line of text."""
+        secrets = self._keys.secrets_of(instance.id)
+        settings = self._rows.instance_settings(instance.id)
+        hidden = [secrets.api_server_key, secrets.model_token, *settings.messengers.values()]
+
+        def scrub(line: str) -> str:
+            for secret in hidden:
+                if secret:
+                    line = line.replace(secret, "***")
+            return line
+
+        return scrub
+
+    async def gateway_stopped(self, machine: MachineSeen | None) -> bool | None:
+        """Whether the gateway is stopped and cannot start; ``None`` when the machine does not answer."""
+        if machine is None or machine.status is not MachineStatus.READY:
+            return None
+        try:
+            done = await self.channel(machine.id).run(
+                "systemctl is-enabled hermes-gateway.service; systemctl is-active hermes-gateway.service",
+                timeout_s=_NODE_S,
+            )
+        except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
+            return None
+        states = done.text.split()
+        return "masked" in states[0] and states[-1] in {"inactive", "failed"} if states else None
+
+    async def fence(self, machine_id: MachineId) -> None:
+        """Stop the gateway so that it does not start again, whatever tries."""
+        done = await self.channel(machine_id).run(
+            "systemctl mask --now --runtime hermes-gateway.service", timeout_s=120
+        )
+        if done.exit_code != 0:
+            raise UnavailableError(f"the gateway on machine {machine_id} did not stop: {_last_line(done.stderr)}")
+
+
+def journal_command(*, lines: int, follow: bool = False) -> str:
+    """The command that prints the gateway's log on its machine."""
+    return f"journalctl -u hermes-gateway.service -n {lines} --no-pager -o short-iso{' -f' if follow else ''}"
+
+
+def _last_line(output: bytes) -> str:
+    lines = output.decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else "it said nothing"
