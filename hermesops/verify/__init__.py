@@ -1,0 +1,1 @@
+"""Checks: of this computer, and of machines by testinfra over a channel."""
