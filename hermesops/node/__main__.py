@@ -1,0 +1,67 @@
+"""``hermes-node``: one JSON object on stdout, one line on stderr when something is wrong, and an exit code."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hermesops.node import observe
+from hermesops.node.errors import BadRequestError, NodeError, NotReadyError
+from hermesops.node.layout import Layout
+from hermesops.node.personalise import configure, personalise
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the process's exit code."""
+    words = _parser().parse_args(arguments)
+    os.umask(0o077)
+    try:
+        answer, code = _run(words, Layout(words.root))
+    except NodeError as error:
+        answer, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
+    except OSError as error:
+        answer, code = {"error": str(error), "kind": "OSError"}, NotReadyError.exit_code
+    if "error" in answer:
+        sys.stderr.write(f"hermes-node: {answer['error']}\n")
+    sys.stdout.write(json.dumps(answer, sort_keys=True) + "\n")
+    return code
+
+
+def _run(words: argparse.Namespace, layout: Layout) -> tuple[dict[str, Any], int]:
+    match words.command:
+        case "personalise":
+            outcome = personalise(layout, words.path, wait_s=words.wait, replace_instance=words.replace_instance)
+            return asdict(outcome), 0
+        case "configure":
+            return asdict(configure(layout, wait_s=words.wait)), 0
+        case "health":
+            health = observe.health(layout)
+            return health.to_json(), health.exit_code
+        case "status":
+            return observe.status(layout), 0
+    raise BadRequestError(f"no command {words.command}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("hermes-node", description="Looks after the agent on this machine.")
+    parser.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", required=True)
+    waiting = argparse.ArgumentParser(add_help=False)
+    waiting.add_argument(
+        "--wait", type=float, default=60.0, metavar="SECONDS", help="for the gateway to be healthy; 0 does not start it"
+    )
+    given = commands.add_parser("personalise", parents=[waiting], help="make this machine a user's agent")
+    given.add_argument("path", type=Path, help="the payload, root's and mode 0600; it is removed")
+    given.add_argument("--replace-instance", default="", metavar="ID", help="the instance this machine may stop being")
+    commands.add_parser("configure", parents=[waiting], help="render the managed files again")
+    commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
+    commands.add_parser("status", help="what runs here, and whose it is")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

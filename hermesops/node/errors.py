@@ -1,0 +1,33 @@
+"""Why hermes-node did not do what it was asked, as exit codes that mean what hermesops's own mean."""
+
+from typing import ClassVar
+
+
+class NodeError(Exception):
+    """Something the caller can act on; the message holds no secret."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class BadRequestError(NodeError):
+    """The payload or the command is not what the protocol says; nothing was touched."""
+
+    exit_code = 2
+
+
+class RefusedError(NodeError):
+    """A guard said no (older epoch, somebody else's machine); nothing was touched."""
+
+    exit_code = 3
+
+
+class NotReadyError(NodeError):
+    """The machine lacks something, or the gateway does not answer: the same command may be repeated."""
+
+    exit_code = 4
+
+
+class UnhealthyError(NodeError):
+    """The gateway answers and says that something is wrong."""
+
+    exit_code = 8

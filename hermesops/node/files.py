@@ -1,0 +1,172 @@
+"""Reading and writing as root without being led astray: no link is followed, no half-written file is ever seen.
+
+hermes-node is root in a folder that the agent writes. Every step below such a folder starts from an open descriptor
+of the folder and names one component; a link in that place is replaced or refused, never followed.
+"""
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.node.errors import BadRequestError, NotReadyError
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may do what with a file we write."""
+
+    mode: int
+    uid: int = 0
+    gid: int = 0
+
+
+@contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder, whose last component is not a link.
+
+    Raises:
+        NotReadyError: It does not exist, or is something else.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise NotReadyError(f"{path}: {error.strerror}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path, *, limit: int = 1024 * 1024) -> bytes | None:
+    """The content of a file, or ``None`` when there is none.
+
+    Raises:
+        NotReadyError: It is a link, no regular file, or larger than ``limit`` bytes.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NotReadyError(f"{path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise NotReadyError(f"{path}: not a regular file")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise NotReadyError(f"{path}: larger than {limit} bytes")
+    return data
+
+
+def take(path: Path, *, limit: int) -> bytes:
+    """Read a file that carries secrets and remove it, whatever comes of it.
+
+    Raises:
+        BadRequestError: It is a link, not root's, readable by others, too large, or absent. A file that was there is
+            gone all the same.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()
+        raise BadRequestError(f"{path}: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise BadRequestError(f"{path}: not a regular file")
+            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+                raise BadRequestError(f"{path}: must be root's and closed to others (mode 0600)")
+            data = file.read(limit + 1)
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()
+    if len(data) > limit:
+        raise BadRequestError(f"{path}: larger than {limit} bytes")
+    return data
+
+
+def exists(folder: int, name: str) -> bool:
+    """Whether anything of that name is in the open folder, a dangling link included."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def write(folder: int, name: str, data: bytes, access: Access) -> None:
+    """Put a file into an open folder in one step that survives a crash; a link of that name is replaced.
+
+    The content is on the disk before the name changes, and the name is on the disk before this returns.
+    """
+    temporary = f".{name}.{secrets.token_hex(6)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchown(file.fileno(), access.uid, access.gid)
+            os.fchmod(file.fileno(), access.mode)
+            os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    os.fsync(folder)
+
+
+def differs(path: Path, data: bytes, access: Access) -> bool:
+    """Whether a file holds something else than ``data``, or other people may use it than ``access`` says."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return True
+    if not stat.S_ISREG(found.st_mode) or found.st_size != len(data):
+        return True
+    return Access(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) != access or read(path) != data
+
+
+def write_if_changed(path: Path, data: bytes, access: Access) -> bool:
+    """Make a file hold ``data`` with ``access``; whether that changed anything."""
+    if not differs(path, data, access):
+        return False
+    with opened_folder(path.parent) as folder:
+        write(folder, path.name, data, access)
+    return True
+
+
+def remove(folder: int, name: str) -> bool:
+    """Remove one name from an open folder; whether it was there."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the machine's lock, so that two hermes-nodes do not change it at once; waits for the other.
+
+    Raises:
+        NotReadyError: The lock's folder cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotReadyError(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

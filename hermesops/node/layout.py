@@ -1,0 +1,59 @@
+"""Where things are on a machine; everything below one root, so that a test can have a machine in a folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths of one machine.
+
+    Attributes:
+        root: ``/``, or a folder that plays it.
+    """
+
+    root: Path = Path("/")
+
+    @property
+    def base(self) -> Path:
+        """What role ``hermes_gateway`` says about every instance: the base configuration."""
+        return self.root / "etc/hermes-node/gateway.json"
+
+    @property
+    def identity(self) -> Path:
+        """Whose machine this is; the gateway's unit starts only where it exists."""
+        return self.root / "etc/hermes-node/identity.json"
+
+    @property
+    def payload(self) -> Path:
+        """The payload last accepted, with its secrets: what ``configure`` renders again."""
+        return self.root / "etc/hermes-node/instance.json"
+
+    @property
+    def applied(self) -> Path:
+        """What was given to the user once and is theirs since (persona, cron jobs)."""
+        return self.root / "etc/hermes-node/applied.json"
+
+    @property
+    def managed(self) -> Path:
+        """hermes-agent's managed scope: what is in it wins over the user's own files."""
+        return self.root / "etc/hermes"
+
+    @property
+    def current(self) -> Path:
+        """Link to the running slot."""
+        return self.root / "opt/hermes/current"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever changes this machine."""
+        return self.root / "run/hermes-node/lock"
+
+    @property
+    def stale(self) -> Path:
+        """Exists while the gateway runs with older managed files; on a tmpfs, since a reboot restarts the gateway."""
+        return self.root / "run/hermes-node/restart-needed"
+
+    def home(self, path: str) -> Path:
+        """The agent's home as the base configuration names it."""
+        return self.root / path.lstrip("/")

@@ -1,0 +1,128 @@
+"""What a look at this machine says: ``status`` states facts, ``health`` judges them. Nothing here changes anything."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hermesops.node import VERSION, files, gateway, protocol
+from hermesops.node import base as base_configuration
+from hermesops.node.base import Base
+from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
+from hermesops.node.layout import Layout
+from hermesops.node.messengers import platforms_of
+from hermesops.node.personalise import stored_payload
+from hermesops.node.protocol import Payload, identity_from_json
+
+_CONNECTED = frozenset({"connected", "running", "ok"})
+
+
+@dataclass(frozen=True)
+class Check:
+    """One judgement. ``name`` is stable: alerts and runbooks refer to it."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    """All judgements; ``exit_code`` is 0, 4 when nobody answers, 8 when the gateway answers and something is wrong."""
+
+    checks: tuple[Check, ...]
+    exit_code: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``hermes-node health`` prints it."""
+        return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
+
+
+def status(layout: Layout) -> dict[str, Any]:
+    """Whose machine this is, what runs on it and since when; works on a machine without a user too."""
+    identity = files.read(layout.identity)
+    base = base_configuration.load(layout.base)
+    unit = gateway.look(base.unit)
+    return {
+        "node": {"version": VERSION, "protocol": protocol.VERSION},
+        "identity": asdict(identity_from_json(identity)) if identity else None,
+        "release": release(layout),
+        "gateway": {
+            "unit": base.unit,
+            "state": unit.state,
+            "result": unit.properties.get("Result", ""),
+            "restarts": int(unit.properties.get("NRestarts") or 0),
+            "exit_status": int(unit.properties.get("ExecMainStatus") or 0),
+            "uptime_s": unit.uptime_s,
+            "enabled": unit.properties.get("UnitFileState", ""),
+        },
+        "draining": _is_draining(layout, base),
+        "restart_needed": layout.stale.exists(),
+    }
+
+
+def release(layout: Layout) -> dict[str, Any]:
+    """The running slot: its id and what its record says."""
+    try:
+        slot = layout.current.readlink()
+    except OSError:
+        return {"id": None}
+    record = files.read(layout.current.parent / slot / "release.json")
+    return {**(json.loads(record) if record else {}), "id": slot.name}
+
+
+def health(layout: Layout) -> Health:
+    """Judge the agent on this machine."""
+    try:
+        payload = stored_payload(layout)
+        base = base_configuration.load(layout.base)
+    except NodeError as error:
+        return Health((Check("instance", ok=False, detail=str(error)),), NotReadyError.exit_code)
+    unit = gateway.look(base.unit)
+    first = [
+        Check("unit", unit.state == "active", f"{unit.state}, result {unit.properties.get('Result', '?')}"),
+        Check("release", release(layout)["id"] is not None, str(layout.current)),
+    ]
+    alive = gateway.ask(base.port, "/health")
+    if alive.status != 200:  # noqa: PLR2004 - OK
+        return Health((*first, Check("api", ok=False, detail=f"{alive.status}: {alive.body}")), NotReadyError.exit_code)
+    detailed = gateway.ask(base.port, "/health/detailed", key=payload.secrets.api_server_key)
+    checks = (*first, Check("api", ok=True), *_judge(detailed, payload), _watchdog(unit))
+    return Health(checks, 0 if all(check.ok for check in checks) else UnhealthyError.exit_code)
+
+
+def _judge(answer: gateway.Answer, payload: Payload) -> tuple[Check, ...]:
+    if answer.status == 401:  # noqa: PLR2004 - unauthorised
+        return (Check("key", ok=False, detail="the gateway does not accept this instance's API key: restart it"),)
+    if not isinstance(answer.body, dict):
+        return (Check("ready", ok=False, detail=f"{answer.status}: {answer.body}"),)
+    parts = answer.body.get("readiness", {}).get("checks", {})
+    failing = {name: part for name, part in parts.items() if part.get("status") != "ok"}
+    return (
+        Check("key", ok=True),
+        Check("ready", gateway.is_ok(answer), json.dumps(failing) if failing else ""),
+        Check("accepting", answer.body.get("gateway_state") == "running", str(answer.body.get("gateway_state"))),
+        *_messengers(answer.body.get("platforms") or {}, payload),
+    )
+
+
+def _messengers(platforms: dict[str, Any], payload: Payload) -> tuple[Check, ...]:
+    checks = []
+    for name in sorted(platforms_of(payload.settings.messengers)):
+        held = platforms.get(name) or {}
+        state = str(held.get("state") or held.get("status") or "absent").lower()
+        detail = " ".join(filter(None, (state, str(held.get("error_code") or ""))))
+        checks.append(Check(f"messenger:{name}", state in _CONNECTED, detail))
+    return tuple(checks)
+
+
+def _watchdog(unit: gateway.Unit) -> Check:
+    watched = unit.properties.get("WatchdogUSec", "0")
+    return Check("watchdog", watched not in {"", "0", "infinity"}, watched)
+
+
+def _is_draining(layout: Layout, base: Base) -> bool:
+    try:
+        with files.opened_folder(layout.home(base.home)) as folder:
+            return files.exists(folder, ".drain_request.json")
+    except NodeError:
+        return False

@@ -1,0 +1,226 @@
+"""What hermesops says to hermes-node and what it answers; the only part of node that the rest may import.
+
+Pure. Parsing is strict where a machine is changed (a payload) and the version says which fields there are.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from hermesops.node.errors import BadRequestError
+
+VERSION = 1
+"""Version of the payload; a node understands its own and the one before."""
+
+MAX_PAYLOAD_BYTES = 1024 * 1024
+
+API_KEY_MIN = 32
+"""hermes-agent refuses an API key of less than 16 characters; ours are 64 hexadecimal digits."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
+_URL = re.compile(r"https?://[A-Za-z0-9.\[\]:_/-]{1,256}")
+_ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose machine this is; kept root-only on it.
+
+    Attributes:
+        epoch: Counts changes of machine; a node refuses one below what it holds.
+    """
+
+    instance: str
+    user: str
+    plan: str
+    cell: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What only this machine and the registry hold.
+
+    Attributes:
+        api_server_key: Bearer of the agent's own HTTP API.
+        model_token: The instance's token for the model router.
+    """
+
+    api_server_key: str = field(repr=False)
+    model_token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose; the fields of ``hermesops.model.instance.InstanceSettings``."""
+
+    model: str = ""
+    personality: str = ""
+    messengers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    cron: tuple[Mapping[str, Any], ...] = ()
+    disabled_tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Everything that turns a machine without a user into a user's agent.
+
+    Attributes:
+        model_base_url: Where the model router is, as the machine reaches it, up to and including ``/v1``.
+    """
+
+    identity: Identity
+    secrets: Secrets = field(repr=False)
+    model_base_url: str
+    settings: Settings = field(default_factory=Settings)
+
+    def to_json(self) -> bytes:
+        """The file that ``hermes-node personalise`` reads; it holds secrets."""
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Payload":
+        """Parse and check a payload.
+
+        Raises:
+            BadRequestError: It is not one; the message names the field, never its value.
+        """
+        try:
+            raw = json.loads(data)
+        except ValueError:
+            raise BadRequestError("payload: not JSON") from None
+        fields = _mapping(raw, "payload")
+        version = fields.pop("version", None)
+        if version != VERSION:
+            raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
+        _exactly(fields, "payload", required={"identity", "secrets", "model_base_url"}, optional={"settings"})
+        return cls(
+            identity=_identity(fields["identity"]),
+            secrets=_secrets(fields["secrets"]),
+            model_base_url=_matching(fields["model_base_url"], _URL, "model_base_url"),
+            settings=_settings(fields.get("settings", {})),
+        )
+
+
+def identity_from_json(data: bytes) -> Identity:
+    """The identity in a machine's identity file."""
+    try:
+        return _identity(json.loads(data))
+    except ValueError:
+        raise BadRequestError("identity: not JSON") from None
+
+
+def _identity(raw: object) -> Identity:
+    fields = _mapping(raw, "identity")
+    _exactly(fields, "identity", required={"instance", "user", "plan", "cell", "epoch"})
+    epoch = fields["epoch"]
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
+        raise BadRequestError("identity.epoch: not a whole number")
+    words = {name: _matching(fields[name], _ID, f"identity.{name}") for name in ("instance", "user", "plan", "cell")}
+    return Identity(epoch=epoch, **words)
+
+
+def _secrets(raw: object) -> Secrets:
+    fields = _mapping(raw, "secrets")
+    _exactly(fields, "secrets", required={"api_server_key", "model_token"})
+    key = _matching(fields["api_server_key"], _TOKEN, "secrets.api_server_key")
+    if len(key) < API_KEY_MIN:
+        raise BadRequestError(f"secrets.api_server_key: shorter than {API_KEY_MIN} characters")
+    return Secrets(api_server_key=key, model_token=_matching(fields["model_token"], _TOKEN, "secrets.model_token"))
+
+
+def _settings(raw: object) -> Settings:
+    fields = _mapping(raw, "settings")
+    _exactly(
+        fields,
+        "settings",
+        optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools"},
+    )
+    return Settings(
+        model=_text(fields.get("model", ""), "settings.model"),
+        personality=_text(fields.get("personality", ""), "settings.personality"),
+        messengers=_environment(fields.get("messengers", {})),
+        mcp_servers=_servers(fields.get("mcp_servers", {})),
+        cron=tuple(_job(job, n) for n, job in enumerate(_list(fields.get("cron", []), "settings.cron"))),
+        disabled_tools=tuple(
+            _matching(name, _ID, "settings.disabled_tools")
+            for name in _list(fields.get("disabled_tools", []), "settings.disabled_tools")
+        ),
+    )
+
+
+def _environment(raw: object) -> dict[str, str]:
+    entries = _mapping(raw, "settings.messengers")
+    return {
+        _matching(name, _ENV_NAME, "settings.messengers: a name"): _one_line(value, f"settings.messengers.{name}")
+        for name, value in entries.items()
+    }
+
+
+def _servers(raw: object) -> dict[str, Mapping[str, Any]]:
+    entries = _mapping(raw, "settings.mcp_servers")
+    return {
+        _matching(name, _ID, "settings.mcp_servers: a name"): _mapping(entry, f"settings.mcp_servers.{name}")
+        for name, entry in entries.items()
+    }
+
+
+def _job(raw: object, number: int) -> Mapping[str, Any]:
+    where = f"settings.cron[{number}]"
+    job = _mapping(raw, where)
+    _exactly(job, where, required={"cron", "prompt"}, optional={"enabled"})
+    if not isinstance(job.get("enabled", True), bool):
+        raise BadRequestError(f"{where}.enabled: neither true nor false")
+    return {
+        "cron": _one_line(job["cron"], f"{where}.cron"),
+        "prompt": _text(job["prompt"], f"{where}.prompt"),
+        "enabled": job.get("enabled", True),
+    }
+
+
+def _mapping(raw: object, where: str) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise BadRequestError(f"{where}: not an object")
+    return dict(raw)
+
+
+def _list(raw: object, where: str) -> list[Any]:
+    if not isinstance(raw, list):
+        raise BadRequestError(f"{where}: not a list")
+    return raw
+
+
+def _exactly(
+    fields: Mapping[str, object], where: str, *, required: set[str] | None = None, optional: set[str] | None = None
+) -> None:
+    needed = required or set()
+    missing, unknown = needed - fields.keys(), fields.keys() - needed - (optional or set())
+    if missing:
+        raise BadRequestError(f"{where}: lacks {', '.join(sorted(missing))}")
+    if unknown:
+        raise BadRequestError(f"{where}: unknown field {', '.join(sorted(unknown))}")
+
+
+def _text(raw: object, where: str) -> str:
+    if not isinstance(raw, str) or "\0" in raw:
+        raise BadRequestError(f"{where}: not a text")
+    return raw
+
+
+def _one_line(raw: object, where: str) -> str:
+    text = _text(raw, where)
+    if not text.isprintable():
+        raise BadRequestError(f"{where}: holds a line break or a control character")
+    return text
+
+
+def _matching(raw: object, pattern: re.Pattern[str], where: str) -> str:
+    if not isinstance(raw, str) or pattern.fullmatch(raw) is None:
+        raise BadRequestError(f"{where}: not of the expected form")
+    return raw
