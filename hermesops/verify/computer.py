@@ -96,7 +96,7 @@ def _inotify_used() -> int:
     for descriptors in Path("/proc").glob("[0-9]*/fd"):
         try:
             for descriptor in descriptors.iterdir():
-                count += os.readlink(descriptor) == "anon_inode:inotify"
+                count += str(descriptor.readlink()) == "anon_inode:inotify"
         except OSError:
             continue  # the process has ended, or is another user's
     return count
