@@ -1,0 +1,285 @@
+"""Files for the toolbox: list, look, find, download, upload, move, change, delete. Bodies are streamed."""
+
+import contextlib
+import errno
+import fnmatch
+import grp
+import os
+import pwd
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .http import CHUNK, HttpError, Request, head
+
+_PROTECTED = frozenset(
+    {"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin"}
+    | {"/srv", "/sys", "/tmp", "/usr", "/var", "/usr/bin", "/usr/lib", "/usr/sbin", "/var/lib", "/etc/justavps"}  # noqa: S108
+)
+_MAX_DEPTH = 10
+_MAX_RESULTS = 1000
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def _path(given: object, key: str = "path") -> Path:
+    if not isinstance(given, str) or not given.startswith("/") or "\0" in given:
+        raise HttpError(400, "bad_request", f"{key} must be an absolute path")
+    return Path(os.path.normpath(given))
+
+
+def _flag(given: object, *, default: bool) -> bool:
+    if given is None:
+        return default
+    return given is True or str(given).lower() in ("1", "true", "yes")
+
+
+def _mode(given: object, default: int) -> int:
+    if given is None or given == "":
+        return default
+    try:
+        mode = int(str(given), 8)
+    except ValueError as error:
+        raise HttpError(400, "bad_request", "mode must be octal, as 644") from error
+    if not 0 <= mode <= 0o7777:  # noqa: PLR2004 - all the permission bits there are
+        raise HttpError(400, "bad_request", "mode must be octal, as 644")
+    return mode
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn the system's refusals into the toolbox's answers."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise HttpError(404, "not_found", f"{path} does not exist") from error
+    except FileExistsError as error:
+        raise HttpError(409, "exists", f"{path} exists") from error
+    except IsADirectoryError as error:
+        raise HttpError(400, "is_directory", f"{path} is a directory") from error
+    except PermissionError as error:
+        raise HttpError(403, "forbidden", f"{path}: {error.strerror}") from error
+    except OSError as error:
+        if error.errno in _FULL:
+            raise HttpError(507, "disk_full", f"no space left for {path}") from error
+        raise HttpError(400, "failed", f"{path}: {error.strerror}") from error
+
+
+def describe(path: Path) -> dict[str, object]:
+    """What one path is, without following a link."""
+    found = path.lstat()
+    try:
+        owner = pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        owner = str(found.st_uid)
+    kinds = ((stat.S_ISDIR, "directory"), (stat.S_ISREG, "file"), (stat.S_ISLNK, "symlink"))
+    answer: dict[str, object] = {
+        "name": path.name,
+        "path": str(path),
+        "type": next((name for test, name in kinds if test(found.st_mode)), "other"),
+        "size": found.st_size,
+        "mode": f"{stat.S_IMODE(found.st_mode):04o}",
+        "owner": owner,
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "modified": found.st_mtime,
+    }
+    if stat.S_ISLNK(found.st_mode):
+        answer["target"] = os.readlink(path)  # noqa: PTH115 - the text, not a Path
+    return answer
+
+
+def listing(query: dict[str, str]) -> dict[str, object]:
+    """The entries of a folder, ``depth`` levels deep (1 unless said)."""
+    path = _path(query.get("path"))
+    depth = min(_MAX_DEPTH, max(1, _number(query.get("depth"), 1)))
+    with translated(path):
+        return {"path": str(path), "entries": list(_walk(path, depth))}
+
+
+def _number(given: str | None, default: int) -> int:
+    return int(given) if given and given.isdecimal() else default
+
+
+def _walk(path: Path, depth: int) -> Iterator[dict[str, object]]:
+    for name in sorted(os.listdir(path)):  # noqa: PTH208 - names only, the folder may be large
+        child = path / name
+        with contextlib.suppress(FileNotFoundError):
+            entry = describe(child)
+            yield entry
+            if depth > 1 and entry["type"] == "directory":
+                yield from _walk(child, depth - 1)
+
+
+def info(query: dict[str, str]) -> dict[str, object]:
+    """What one path is."""
+    path = _path(query.get("path"))
+    with translated(path):
+        return describe(path)
+
+
+def exists(query: dict[str, str]) -> dict[str, object]:
+    """Whether a path exists, a dangling link included."""
+    path = _path(query.get("path"))
+    return {"path": str(path), "exists": os.path.lexists(path)}
+
+
+def find(query: dict[str, str]) -> dict[str, object]:
+    """Paths below one whose name matches ``pattern``; ``include`` narrows to files or directories."""
+    path = _path(query.get("path"))
+    pattern = query.get("pattern") or "*"
+    limit = min(_MAX_RESULTS, max(1, _number(query.get("max_results"), 100)))
+    wanted = query.get("include", "")
+    with translated(path):
+        path.stat()
+        results: list[str] = []
+        for folder, folders, names in os.walk(path):
+            candidates = ([] if wanted == "directories" else names) + ([] if wanted == "files" else folders)
+            results += [os.path.join(folder, name) for name in sorted(candidates) if fnmatch.fnmatch(name, pattern)]  # noqa: PTH118
+            if len(results) >= limit:
+                break
+    return {"path": str(path), "matches": results[:limit], "truncated": len(results) > limit}
+
+
+def download(request: Request) -> None:
+    """Send a file as it is; its length is promised, so a file that shrinks meanwhile breaks the connection."""
+    path = _path(request.query.get("path"))
+    with translated(path):
+        source = path.open("rb")
+    with source:
+        found = os.fstat(source.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise HttpError(400, "not_a_file", f"{path} is not a regular file")
+        if found.st_size == 0:
+            _send_unsized(request.connection, source.read())
+            return
+        fields = {"Content-Type": "application/octet-stream", "Content-Length": str(found.st_size)}
+        request.connection.sendall(head(200, fields))
+        left = found.st_size
+        while left:
+            sent = os.sendfile(request.connection.fileno(), source.fileno(), None, min(left, CHUNK * 16))
+            if sent == 0:
+                raise ConnectionError(path)
+            left -= sent
+
+
+def _send_unsized(connection: socket.socket, data: bytes) -> None:
+    """Files of the kernel's (/proc) claim to be empty and are small: send what was read."""
+    fields = {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}
+    connection.sendall(head(200, fields) + data)
+
+
+def upload(request: Request) -> dict[str, object]:
+    """Write the body to a file: whole or not at all; parents are made."""
+    path = _path(request.query.get("path"))
+    mode = _mode(request.query.get("mode"), 0o644)
+    overwrite = _flag(request.query.get("overwrite"), default=True)
+    if not request.chunked and request.length is None:
+        raise HttpError(411, "length_required", "send Content-Length or a chunked body")
+    with translated(path):
+        if path.is_dir():
+            raise IsADirectoryError
+        if not overwrite and os.path.lexists(path):
+            raise FileExistsError
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = _write(path, request.body(), mode, overwrite=overwrite)
+    return {"path": str(path), "size": size}
+
+
+def _write(path: Path, pieces: Iterator[bytes], mode: int, *, overwrite: bool) -> int:
+    target = path.resolve() if overwrite and path.is_symlink() else path
+    descriptor, temporary = tempfile.mkstemp(prefix=".upload-", dir=target.parent)
+    try:
+        size = 0
+        with os.fdopen(descriptor, "wb", buffering=0) as sink:
+            for piece in pieces:
+                view = memoryview(piece)
+                size += len(view)
+                while view:
+                    view = view[sink.write(view) :]
+            os.fchmod(sink.fileno(), mode)
+        if overwrite:
+            os.replace(temporary, target)  # noqa: PTH105 - both are strings here
+        else:
+            os.link(temporary, target)  # refuses to replace, which rename cannot
+            os.unlink(temporary)  # noqa: PTH108
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    return size
+
+
+def folder(body: dict[str, object]) -> dict[str, object]:
+    """Make a folder and its parents."""
+    path = _path(body.get("path"))
+    mode = _mode(body.get("mode"), 0o755)
+    with translated(path):
+        created = not path.is_dir()
+        path.mkdir(parents=True, exist_ok=True)
+        if created or body.get("mode") is not None:
+            path.chmod(mode)
+    return {"path": str(path), "created": created}
+
+
+def move(body: dict[str, object]) -> dict[str, object]:
+    """Rename, across file systems too; refuses an existing destination unless ``overwrite``."""
+    source = _path(body.get("source"), "source")
+    destination = _path(body.get("destination"), "destination")
+    _refuse_protected(source)
+    with translated(source):
+        source.lstat()
+    with translated(destination):
+        if os.path.lexists(destination) and not _flag(body.get("overwrite"), default=False):
+            raise FileExistsError
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(str(source), str(destination))
+    return {"source": str(source), "destination": str(destination)}
+
+
+def permissions(body: dict[str, object]) -> dict[str, object]:
+    """Change mode, owner and group of one path, or of everything below it with ``recursive``."""
+    path = _path(body.get("path"))
+    mode = body.get("mode")
+    owner, group = body.get("owner"), body.get("group")
+    below = [Path(top) / name for top, folders, names in os.walk(path) for name in folders + names]
+    with translated(path):
+        for each in [path, *(below if _flag(body.get("recursive"), default=False) else [])]:
+            if mode is not None and not each.is_symlink():
+                each.chmod(_mode(mode, 0o644))
+            if owner is not None or group is not None:
+                _chown(each, owner, group)
+        return describe(path)
+
+
+def _chown(path: Path, owner: object, group: object) -> None:
+    try:
+        uid = -1 if owner is None else int(str(owner)) if str(owner).isdecimal() else pwd.getpwnam(str(owner)).pw_uid
+        gid = -1 if group is None else int(str(group)) if str(group).isdecimal() else grp.getgrnam(str(group)).gr_gid
+    except KeyError as error:
+        raise HttpError(404, "user_not_found", str(error.args[0])) from error
+    os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def delete(query: dict[str, str]) -> dict[str, object]:
+    """Delete a file or an empty folder; a full one with ``recursive``."""
+    path = _path(query.get("path"))
+    _refuse_protected(path)
+    with translated(path):
+        if path.is_dir() and not path.is_symlink():
+            if _flag(query.get("recursive"), default=False):
+                shutil.rmtree(path)
+            elif any(path.iterdir()):
+                raise HttpError(400, "not_empty", f"{path} is not empty")
+            else:
+                path.rmdir()
+        else:
+            path.unlink()
+    return {"deleted": True, "path": str(path)}
+
+
+def _refuse_protected(path: Path) -> None:
+    if str(path) in _PROTECTED:
+        raise HttpError(403, "protected", f"{path} is protected")

@@ -1,0 +1,179 @@
+"""One control group per machine, in every hierarchy: its identity, its limit and its kill switch.
+
+Both layouts are known: version 1 with a bare version 2 tree beside it, and version 2 alone.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.waiting import pause_blocking
+
+_ROOT = Path("/sys/fs/cgroup")
+_V1 = ("systemd", "unified", "memory", "pids", "cpu", "cpuacct", "freezer")
+_PERIOD_US = 100_000
+_PIDS = 4096
+_KILL_S = 10.0
+_TICK_S = 0.02
+
+
+def _is_v2() -> bool:
+    return (_ROOT / "cgroup.controllers").exists()
+
+
+def _hierarchies() -> list[Path]:
+    found = [_ROOT] if _is_v2() else [_ROOT / name for name in _V1 if (_ROOT / name / "cgroup.procs").exists()]
+    if not found:
+        raise RefusedError("this computer has no control groups below /sys/fs/cgroup", hint="mount cgroup2 there")
+    return found
+
+
+class World:
+    """The control groups of one world: a folder of its name in each hierarchy, machines below."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def machine(self, name: str) -> "MachineGroup":
+        """The group of one machine, existing or not."""
+        return MachineGroup([root / self._name / name for root in _hierarchies()])
+
+    def names(self) -> set[str]:
+        """Names of all machines that have a group."""
+        folders = [root / self._name for root in _hierarchies()]
+        return {entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.is_dir()}
+
+    def prepare(self) -> None:
+        """Make the world's own folders."""
+        for root in _hierarchies():
+            (root / self._name).mkdir(exist_ok=True)
+            if _is_v2():
+                for folder in (root, root / self._name):
+                    (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+
+    def remove(self) -> None:
+        """Remove the world's folders; its machines must be gone."""
+        for root in _hierarchies():
+            with contextlib.suppress(FileNotFoundError):
+                (root / self._name).rmdir()
+
+
+class MachineGroup:
+    """The control group of one machine."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        self.folders = folders
+
+    def _find(self, file: str) -> Path | None:
+        return next((folder / file for folder in self.folders if (folder / file).exists()), None)
+
+    def create(self, *, memory_mib: int, vcpu: int) -> None:
+        """Make it, with its limits; safe to call again."""
+        for folder in self.folders:
+            folder.mkdir(exist_ok=True)
+        limits = {
+            "memory.limit_in_bytes": str(memory_mib * 1024 * 1024),
+            "memory.max": str(memory_mib * 1024 * 1024),
+            "cpu.cfs_quota_us": str(vcpu * _PERIOD_US),
+            "cpu.max": f"{vcpu * _PERIOD_US} {_PERIOD_US}",
+            "pids.max": str(_PIDS),
+        }
+        for file, value in limits.items():
+            path = self._find(file)
+            if path:
+                path.write_text(value)
+
+    def pids(self) -> list[int]:
+        """Every process of the machine, its keeper included, as this computer numbers them."""
+        found: set[int] = set()
+        for folder in self.folders:
+            for procs in _procs_files(folder):
+                with contextlib.suppress(OSError):
+                    found.update(int(line) for line in procs.read_text().split())
+        return sorted(found - {0})
+
+    def leader(self) -> int | None:
+        """The machine's first process, as this computer numbers it; None when it is not running."""
+        return next((pid for pid in self.pids() if _is_first_of_a_machine(pid)), None)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Hold the whole machine at one instant."""
+        self.set_frozen(frozen=True)
+        try:
+            yield
+        finally:
+            self.set_frozen(frozen=False)
+
+    def set_frozen(self, *, frozen: bool) -> None:
+        """Freeze or thaw; returns once the kernel says so."""
+        state = self._find("freezer.state")
+        if state:
+            wanted = "FROZEN" if frozen else "THAWED"
+            state.write_text(wanted)
+            _wait(lambda: state.read_text().strip() == wanted, f"the machine to be {wanted.lower()}")
+            return
+        switch = self._find("cgroup.freeze")
+        if switch:
+            switch.write_text("1" if frozen else "0")
+            wanted_line = f"frozen {int(frozen)}"
+            _wait(lambda: wanted_line in (switch.parent / "cgroup.events").read_text(), "the machine to be frozen")
+
+    def kill(self) -> None:
+        """End every process in it, and wait until they are gone.
+
+        Raises:
+            UnavailableError: Something in it does not die (a process stuck in the kernel).
+        """
+        with contextlib.suppress(FileNotFoundError):
+            self.set_frozen(frozen=False)
+        switch = self._find("cgroup.kill")
+        if switch:
+            with contextlib.suppress(OSError):
+                switch.write_text("1")
+
+        def emptied() -> bool:
+            left = self.pids()
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not left
+
+        _wait(emptied, "the machine's processes to end")
+
+    def remove(self) -> None:
+        """Remove its folders, the innermost first; the kernel says busy for some milliseconds after a kill."""
+        _wait(self._removed, "the machine's control groups to be removed")
+
+    def _removed(self) -> bool:
+        for top in self.folders:
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)  # noqa: PTH106 - os.walk gives strings
+        return not any(folder.exists() for folder in self.folders)
+
+
+def _procs_files(top: Path) -> list[Path]:
+    return [Path(folder) / "cgroup.procs" for folder, _, _ in os.walk(top)]
+
+
+def _is_first_of_a_machine(pid: int) -> bool:
+    """Source: proc(5), NSpid: one number per namespace, the innermost last."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+    return len(numbers) > 1 and numbers[-1] == "1"
+
+
+def _wait(check: Callable[[], bool], what: str) -> None:
+    waited = 0.0
+    while not check():
+        if waited >= _KILL_S:
+            raise UnavailableError(f"waited {_KILL_S:g} s for {what}")
+        pause_blocking(_TICK_S)
+        waited += _TICK_S

@@ -1,0 +1,50 @@
+"""Runs the system's own tools (ip, nft, mount, mkfs …) and turns their refusals into ours."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermesops.errors import RefusedError, UnavailableError
+
+
+def run(arguments: Sequence[str], *, given: str | None = None, cwd: Path | None = None) -> str:
+    """Run one tool to its end and return what it printed.
+
+    Args:
+        arguments: The command; never a shell.
+        given: Text for its standard input; nothing unless given.
+        cwd: Where it runs.
+
+    Raises:
+        RefusedError: The tool is not installed.
+        UnavailableError: It failed; the message carries its last line.
+    """
+    try:
+        done = subprocess.run(
+            list(arguments),
+            input=given,
+            stdin=subprocess.DEVNULL if given is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd=cwd,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise RefusedError(
+            f"local machines need the command {arguments[0]}",
+            hint="apt install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
+        ) from error
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise UnavailableError(f"{' '.join(arguments[:3])} failed with {done.returncode}: {said}")
+    return done.stdout
+
+
+def succeeds(arguments: Sequence[str]) -> bool:
+    """Whether a tool ends with 0; what it says is dropped."""
+    try:
+        run(arguments)
+    except UnavailableError:
+        return False
+    return True

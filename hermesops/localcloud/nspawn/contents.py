@@ -1,0 +1,38 @@
+"""What is written into a machine's disk before its first boot: who it is, its daemon's settings, its orders."""
+
+import json
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from hermesops.localcloud.driver import DAEMON_PORT, MachinePlan
+from hermesops.localcloud.nspawn import guest
+
+DAEMON_SETTINGS = "/etc/justavps/daemon.json"
+_BOOTSTRAPPED = "/var/lib/justavps/bootstrapped"
+_INIT_SCRIPT = "/etc/justavps/init.sh"
+
+
+def personalise(root: Path, plan: MachinePlan, *, machine_id: str, address: IPv4Address, broker: IPv4Address) -> None:
+    """Make a mounted disk that machine's own; an image's earlier identity is overwritten.
+
+    Machine-id is always given: an uninitialised one means "first boot" to systemd, which then enables every unit.
+    """
+    hosts = f"127.0.0.1 localhost\n127.0.1.1 {plan.hostname}\n::1 localhost ip6-localhost\n"
+    daemon = {"address": str(address), "port": DAEMON_PORT, "broker": str(broker), "token": plan.daemon_token}
+    guest.write(root, "/etc/machine-id", f"{machine_id}\n".encode(), mode=0o444)
+    guest.write(root, "/etc/hostname", f"{plan.hostname}\n".encode(), mode=0o644)
+    guest.write(root, "/etc/hosts", hosts.encode(), mode=0o644)
+    guest.write(root, DAEMON_SETTINGS, json.dumps(daemon).encode())
+    guest.remove(root, _BOOTSTRAPPED)
+    guest.remove(root, _INIT_SCRIPT)
+    if plan.init_script:
+        guest.write(root, _INIT_SCRIPT, plan.init_script.encode())
+    else:
+        guest.write(root, _BOOTSTRAPPED, b"", mode=0o644)
+    for path, data in plan.files.items():
+        guest.write(root, path, data)
+
+
+def forget_secrets(layer: Path) -> None:
+    """Take out of a copied disk what only the vendor knows of; the rest is the image builder's business."""
+    guest.remove(layer, DAEMON_SETTINGS)

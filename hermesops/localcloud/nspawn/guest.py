@@ -1,0 +1,68 @@
+"""Writes into the disk of a machine that is not running, without ever leaving that disk.
+
+A link in an image (``/etc/justavps -> /etc``) must not lead the host's root astray, so every step refuses links.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from hermesops.errors import RefusedError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def _parent(root: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
+    parts = PurePosixPath(path).parts
+    if len(parts) < 2 or parts[0] != "/" or ".." in parts:  # noqa: PLR2004 - the root and a name
+        raise RefusedError(f"{path} is not an absolute path to a file")
+    folder = os.open(root, _FOLDER)
+    try:
+        for part in parts[1:-1]:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=folder)
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder, parts[-1]
+    except NotADirectoryError as error:
+        raise RefusedError(f"{path} leads through a link or a file on the machine's disk") from error
+    finally:
+        os.close(folder)
+
+
+def write(root: Path, path: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Put a file below ``root``, owned by root; whatever had the name before is replaced, a link too.
+
+    Raises:
+        RefusedError: A folder on the way is a link or no folder.
+    """
+    with _parent(root, path, make=True) as (folder, name):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        descriptor = os.open(name, _NEW_FILE, mode, dir_fd=folder)
+        with os.fdopen(descriptor, "wb") as sink:
+            sink.write(data)
+            os.fchmod(descriptor, mode)
+
+
+def remove(root: Path, path: str) -> None:
+    """Remove one file below ``root``; absent is success."""
+    with contextlib.suppress(FileNotFoundError), _parent(root, path, make=False) as (folder, name):
+        os.unlink(name, dir_fd=folder)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder of ours and all below it; absent is success."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()

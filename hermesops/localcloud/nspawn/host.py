@@ -1,0 +1,88 @@
+"""What this computer still has for machines: inotify instances, memory, disk. It only looks."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+INOTIFY_PER_MACHINE = 5
+"""Instances a machine of our base takes (4 measured), and one to spare for a service of its own."""
+
+_INOTIFY_RESERVE = 8
+_MEMORY_PER_MACHINE_MIB = 64
+_DISK_PER_MACHINE_MIB = 256
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is free, as counted at one moment."""
+
+    inotify_limit: int
+    inotify_free: int
+    memory_free_mib: int
+    disk_free_mib: int
+
+    @property
+    def machines(self) -> int:
+        """How many more machines would boot."""
+        return max(
+            0,
+            min(
+                (self.inotify_free - _INOTIFY_RESERVE) // INOTIFY_PER_MACHINE,
+                self.memory_free_mib // _MEMORY_PER_MACHINE_MIB,
+                self.disk_free_mib // _DISK_PER_MACHINE_MIB,
+            ),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.inotify_free} of {self.inotify_limit} inotify instances free "
+            f"(a machine takes {INOTIFY_PER_MACHINE}, {_INOTIFY_RESERVE} stay in reserve), "
+            f"{self.memory_free_mib} MiB memory (a machine takes {_MEMORY_PER_MACHINE_MIB}), "
+            f"{self.disk_free_mib} MiB disk (a machine takes {_DISK_PER_MACHINE_MIB})"
+        )
+
+
+def look(state: Path, machines: Iterable[Iterable[int]]) -> Room:
+    """Count what is free.
+
+    Args:
+        state: The world's folder, on the disk that machines grow on.
+        machines: Process numbers of each machine that runs: one that still boots will take more than it holds now.
+    """
+    limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+    held = _inotify_by_process()
+    promised = 0
+    for pids in machines:
+        promised += max(INOTIFY_PER_MACHINE, sum(held.pop(pid, 0) for pid in pids))
+    return Room(
+        inotify_limit=limit,
+        inotify_free=limit - promised - sum(held.values()),
+        memory_free_mib=_available_mib(),
+        disk_free_mib=shutil.disk_usage(state).free // 2**20,
+    )
+
+
+def _inotify_by_process() -> dict[int, int]:
+    found = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
+        if entry.isdecimal():
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid == os.getuid():  # noqa: PTH116 - hot loop over all processes
+                    found[int(entry)] = _inotify_of(f"/proc/{entry}/fd")
+    return found
+
+
+def _inotify_of(folder: str) -> int:
+    count = 0
+    for name in os.listdir(folder):  # noqa: PTH208 - names only
+        with contextlib.suppress(OSError):
+            count += os.readlink(f"{folder}/{name}") == "anon_inode:inotify"  # noqa: PTH115 - no such file to be a Path of
+    return count
+
+
+def _available_mib() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
