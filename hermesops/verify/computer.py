@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Protocol
 
 from hermesops.model.check import Check, Verdict
 
@@ -21,21 +21,24 @@ _LOCAL = {
 }
 """Programs and the Debian packages that bring them."""
 
-_LOCAL_FREE_GIB = 5
-_MACHINE_INOTIFY = 4
-"""Inotify instances a local machine takes of root's, with the base's masked units (measured; 8 without)."""
+
+class Room(Protocol):
+    """What is free for local machines; its text has the figures."""
+
+    @property
+    def machines(self) -> int:
+        """How many more would boot."""
 
 
-def check_computer(*, local: bool, folder: Path) -> list[Check]:
+def check_computer(room: Room | None) -> list[Check]:
     """Check programs, rights and room.
 
     Args:
-        local: Whether machines shall run on this computer.
-        folder: Where the environment keeps its state; its disk is looked at.
+        room: What is free for machines on this computer; ``None`` when none shall run here.
     """
     found = [_python(), *_programs(_ALWAYS)]
-    if local:
-        found += [_root(), *_programs(_LOCAL), _room(folder), _inotify()]
+    if room is not None:
+        found += [_root(), *_programs(_LOCAL), _room(room)]
     found.append(_pulumi())
     return found
 
@@ -67,39 +70,15 @@ def _root() -> Check:
     return Check("root", Verdict.FAILED, f"uid {os.geteuid()}", "local machines need root: run it with sudo -E")
 
 
-def _room(folder: Path) -> Check:
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
-    free = shutil.disk_usage(existing).free // 1024**3
-    if free >= _LOCAL_FREE_GIB:
-        return Check("disk", Verdict.OK, f"{free} GiB free at {existing}")
+def _room(room: Room) -> Check:
+    if room.machines:
+        return Check("room", Verdict.OK, f"{room.machines} more machines: {room}")
     return Check(
-        "disk", Verdict.FAILED, f"{free} GiB free at {existing}", f"local machines want {_LOCAL_FREE_GIB} GiB or more"
+        "room",
+        Verdict.FAILED,
+        f"no more machines: {room}",
+        "terminate an instance, free what is short, or have fs.inotify.max_user_instances raised",
     )
-
-
-def _inotify() -> Check:
-    """Count root's inotify instances, the first thing local machines run out of."""
-    try:
-        limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
-        used = _inotify_used()
-    except OSError as error:
-        return Check("inotify", Verdict.UNKNOWN, str(error))
-    machines = max(0, limit - used) // _MACHINE_INOTIFY
-    seen = f"{used} of {limit} instances used; room for {machines} more machines"
-    if machines:
-        return Check("inotify", Verdict.OK, seen)
-    return Check("inotify", Verdict.FAILED, seen, "terminate an instance, or have fs.inotify.max_user_instances raised")
-
-
-def _inotify_used() -> int:
-    count = 0
-    for descriptors in Path("/proc").glob("[0-9]*/fd"):
-        try:
-            for descriptor in descriptors.iterdir():
-                count += str(descriptor.readlink()) == "anon_inode:inotify"
-        except OSError:
-            continue  # the process has ended, or is another user's
-    return count
 
 
 def _pulumi() -> Check:
