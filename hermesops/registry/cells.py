@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
-from hermesops.registry.rows import Rows, insert_or_ignore
+from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
 
 _WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
@@ -19,7 +19,7 @@ class CellRows(Rows):
         """Make the cell's row unless it is there; safe to call twice."""
         with self._database.writing() as connection:
             values = {"name": name, "region": region, "created_at": self._database.now(connection)}
-            if connection.execute(insert_or_ignore(connection, cells, values)).rowcount:
+            if insert_if_absent(connection, cells, values):
                 self._note(connection, "cell_opened", f"cell/{name}", after={"region": region})
 
     def list_cells(self) -> tuple[CellName, ...]:

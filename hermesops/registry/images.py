@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
-from hermesops.registry.rows import Rows, insert_or_ignore
+from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import images
 
 
@@ -26,7 +26,7 @@ class ImageRows(Rows):
                 "manifest": dict(manifest or {}),
                 "created_at": self._database.now(connection),
             }
-            if connection.execute(insert_or_ignore(connection, images, values)).rowcount:
+            if insert_if_absent(connection, images, values):
                 self._note(connection, "image_recorded", f"image/{image_id}", after={"name": name, "digest": digest})
             return _image(connection.execute(sa.select(images).where(images.c.id == image_id)).one())
 

@@ -22,7 +22,7 @@ from hermesops.model.ids import (
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
-from hermesops.registry.rows import Rows, insert_or_ignore, new_id
+from hermesops.registry.rows import Rows, insert_if_absent, new_id
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
 from hermesops.registry.sealing import place
 
@@ -63,7 +63,7 @@ class InstanceRows(Rows):
                 "status": InstanceStatus.PROVISIONING,
                 "created_at": self._database.now(connection),
             }
-            if connection.execute(insert_or_ignore(connection, hermes_instances, row)).rowcount:
+            if insert_if_absent(connection, hermes_instances, row):
                 details = {
                     "instance_id": instance_id,
                     "cell": cell,

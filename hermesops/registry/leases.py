@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.model.operation import Lease
 from hermesops.registry.epoch import read_epoch
-from hermesops.registry.rows import Rows, insert_or_ignore
+from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import leases
 
 LEASE_LIFE = timedelta(seconds=15)
@@ -34,7 +34,7 @@ class LeaseRows(Rows):
             now = self._database.now(connection)
             epoch = read_epoch(connection)
             free = {"subject": subject, "holder": _NOBODY, "epoch": epoch, "counter": 0, "expires_at": now}
-            connection.execute(insert_or_ignore(connection, leases, free))
+            insert_if_absent(connection, leases, free)
             row = _locked(connection, subject)
             if row.holder != _NOBODY and row.expires_at > now:
                 left = (row.expires_at - now).total_seconds()

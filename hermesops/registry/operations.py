@@ -9,7 +9,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
 from hermesops.registry.leases import require_lease
-from hermesops.registry.rows import Rows, insert_or_ignore, new_id
+from hermesops.registry.rows import Rows, insert_if_absent, new_id
 from hermesops.registry.schema import UNFINISHED, operations
 
 _OPEN = frozenset({OperationStatus.PENDING, OperationStatus.RUNNING})
@@ -46,7 +46,7 @@ class OperationRows(Rows):
                 "created_at": now,
                 "updated_at": now,
             }
-            if connection.execute(insert_or_ignore(connection, operations, values)).rowcount:
+            if insert_if_absent(connection, operations, values):
                 self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
             row = connection.execute(
                 sa.select(operations).where(operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)

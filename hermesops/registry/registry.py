@@ -15,7 +15,7 @@ from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.instances import InstanceRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.operations import OperationRows
-from hermesops.registry.rows import Desk, insert_or_ignore
+from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
 from hermesops.registry.tokens import TokenRows
@@ -74,8 +74,8 @@ def open_registry(
     """
     database = Database(url, clock=clock)
     try:
-        is_new = schema_version.current(database) is None
-        keys = sealer(is_new)
+        schema_version.refuse_newer(database)
+        keys = sealer(_proof(database) is None)
         if database.is_sqlite:
             schema_version.migrate(database)
         schema_version.require(database)
@@ -102,13 +102,17 @@ def migrate_registry(url: str) -> tuple[str, str]:
 def _prove(database: Database, keys: Sealer) -> None:
     """Leave a proof of the key in a new registry; in another one, open the proof that is there."""
     where = place("meta", "value", _PROOF)
-    query = sa.select(meta.c.value).where(meta.c.name == _PROOF)
-    with database.reading() as connection:
-        proof = connection.execute(query).scalar()
+    proof = _proof(database)
     if proof is None:
         with database.writing() as connection:
-            values = {"name": _PROOF, "value": keys.seal(_PROVEN, place=where)}
-            connection.execute(insert_or_ignore(connection, meta, values))
-            proof = connection.execute(query).scalar_one()
+            insert_if_absent(connection, meta, {"name": _PROOF, "value": keys.seal(_PROVEN, place=where)})
+        proof = _proof(database) or ""
     if keys.unseal(proof, place=where) != _PROVEN:
         raise RefusedError(f"the registry {database.title} carries a proof of another registry's key")
+
+
+def _proof(database: Database) -> str | None:
+    if schema_version.current(database) is None:
+        return None
+    with database.reading() as connection:
+        return connection.execute(sa.select(meta.c.value).where(meta.c.name == _PROOF)).scalar()

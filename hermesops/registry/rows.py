@@ -69,16 +69,21 @@ def new_id() -> str:
     return str(uuid4())
 
 
-def insert_or_ignore(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> sa.Insert:
-    """An INSERT that leaves a row alone that is there already; its ``rowcount`` says which it was."""
-    return _insert(connection, table).values(values).on_conflict_do_nothing()
+def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
+    """Insert a row unless one is there that it would collide with; whether it was inserted.
+
+    The row itself is asked for: PostgreSQL's driver does not always know how many rows an INSERT made.
+    """
+    inserting = _insert(connection, table).values(values).on_conflict_do_nothing()
+    return connection.execute(inserting.returning(*table.primary_key)).first() is not None
 
 
-def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> sa.Insert:
-    """An INSERT that overwrites the row with the same primary key."""
+def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
+    """Insert a row, or overwrite the one with the same primary key."""
     key = [column.name for column in table.primary_key]
     rest = {name: value for name, value in values.items() if name not in key}
-    return _insert(connection, table).values(values).on_conflict_do_update(index_elements=key, set_=rest)
+    inserting = _insert(connection, table).values(values)
+    connection.execute(inserting.on_conflict_do_update(index_elements=key, set_=rest))
 
 
 def _insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:

@@ -20,6 +20,15 @@ def current(database: Database) -> str | None:
         return _current(connection)
 
 
+def refuse_newer(database: Database) -> None:
+    """Check that the tables are not of a newer hermesops.
+
+    Raises:
+        RefusedError: They are.
+    """
+    _refuse_newer(database, current(database))
+
+
 def require(database: Database) -> None:
     """Check that the tables are those of this code.
 

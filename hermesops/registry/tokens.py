@@ -35,7 +35,7 @@ class TokenRows(Rows):
                 "token": sealed,
                 "expires_at": token.expires_at,
             }
-            connection.execute(insert_or_update(connection, proxy_tokens, values))
+            insert_or_update(connection, proxy_tokens, values)
             if token.purpose == PLATFORM:
                 self._publish(connection, token)
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from hermesops.errors import UsageError
 from hermesops.model.ids import UserId, is_alias, user_id_from_alias, user_id_of
 from hermesops.model.user import User
-from hermesops.registry.rows import Rows, insert_or_ignore
+from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import users
 
 
@@ -33,7 +33,7 @@ class UserRows(Rows):
             raise UsageError(f"no user {text!r} is known here", hint="hermesops instance list")
         with self._database.writing() as connection:
             values = {"id": wanted.id, "alias": wanted.alias or None, "created_at": self._database.now(connection)}
-            if connection.execute(insert_or_ignore(connection, users, values)).rowcount:
+            if insert_if_absent(connection, users, values):
                 self._note(connection, "user_created", f"user/{wanted.id}", after={"alias": wanted.alias})
             return _find(connection, wanted) or wanted
 

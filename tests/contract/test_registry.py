@@ -1,0 +1,688 @@
+"""The registry keeps the same promises on SQLite and on PostgreSQL."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from hermesops.access.key_ring import KeyRing
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_id_from_alias
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.plan import Plan
+from hermesops.model.token import ProxyToken
+from hermesops.model.user import User
+from hermesops.registry import Registry, open_registry, schema
+from hermesops.registry.database import Database
+from hermesops.registry.registry import migrate_registry
+from hermesops.registry.schema_version import REVISIONS
+from tests.support import postgresql
+from tests.support.prerequisites import require
+from tests.support.registries import KEYS, TurnedClock, registry_at
+
+CELL = CellName("cell1")
+CANARY = "canary-7c1e9a"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgresql.PostgreSql]:
+    require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
+    with postgresql.running() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/state/registry.db"
+    new_database: str = request.getfixturevalue("server").new_database()
+    return new_database
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture
+def registry(url: str, clock: TurnedClock) -> Iterator[Registry]:
+    opened = registry_at(url, clock=clock)
+    yield opened
+    opened.close()
+
+
+def provision(registry: Registry, alias: str = "ada", plan: Plan = Plan.LIGHT) -> Instance:
+    user = registry.resolve_user(alias, create=True)
+    registry.ensure_cell(CELL, region="hel1")
+    return registry.create_provisioning(user, plan=plan, cell=CELL, server_type="starter", region="hel1")
+
+
+def dump(registry: Registry) -> str:
+    """Every value of every table, as text."""
+    with registry._database.reading() as connection:
+        rows = [
+            dict(row._mapping) for table in schema.metadata.sorted_tables for row in connection.execute(table.select())
+        ]
+    return json.dumps(rows, default=str)
+
+
+# Tables and migrations
+
+
+def columns_of(registry: Registry, table: str) -> list[str]:
+    with registry._database.reading() as connection:
+        return [column["name"] for column in sa.inspect(connection).get_columns(table)]
+
+
+def test_the_platforms_tables_have_exactly_its_columns(registry: Registry) -> None:
+    assert columns_of(registry, "hermes_instances") == [
+        "id",
+        "user_id",
+        "plan",
+        "vm_id",
+        "vm_ip",
+        "proxy_token",
+        "status",
+        "stripe_subscription_id",
+        "created_at",
+        "last_heartbeat",
+    ]
+    assert columns_of(registry, "hermes_connections") == [
+        "id",
+        "instance_id",
+        "service",
+        "access_token",
+        "refresh_token",
+        "scopes",
+        "expires_at",
+        "connected_at",
+    ]
+
+
+@pytest.mark.postgres
+def test_the_platforms_columns_have_its_types_on_postgresql(server: postgresql.PostgreSql) -> None:
+    registry = registry_at(server.new_database())
+    query = sa.text(
+        "SELECT table_name || '.' || column_name, udt_name FROM information_schema.columns "
+        "WHERE table_name IN ('hermes_instances', 'hermes_connections')"
+    )
+    with registry._database.reading() as connection:
+        types = {str(row[0]): str(row[1]) for row in connection.execute(query)}
+        plans = connection.scalar(sa.text("SELECT enum_range(NULL::hermes_plan)::text"))
+        states = connection.scalar(sa.text("SELECT enum_range(NULL::hermes_instance_status)::text"))
+    registry.close()
+    assert types["hermes_instances.id"] == types["hermes_connections.instance_id"] == "uuid"
+    assert types["hermes_instances.vm_ip"] == "inet"
+    assert types["hermes_instances.proxy_token"] == "varchar"  # noqa: S105 - a column's name
+    assert types["hermes_instances.created_at"] == types["hermes_connections.expires_at"] == "timestamptz"
+    assert types["hermes_connections.access_token"] == "text"  # noqa: S105 - a column's name
+    assert types["hermes_connections.scopes"] == "_text"
+    assert (plans, states) == ("{light,heavy}", "{provisioning,running,suspended,terminated}")
+
+
+def test_migrations_make_the_tables_that_code_knows(registry: Registry) -> None:
+    with registry._database.reading() as connection:
+        found = compare_metadata(MigrationContext.configure(connection), schema.metadata)
+    assert found == []
+
+
+def test_every_script_is_a_known_revision() -> None:
+    scripts = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+    assert tuple(script.revision for script in reversed(list(scripts.walk_revisions()))) == REVISIONS
+
+
+def test_migrating_again_does_nothing(url: str) -> None:
+    assert migrate_registry(url) == ("", REVISIONS[-1])
+    assert migrate_registry(url) == (REVISIONS[-1], REVISIONS[-1])
+
+
+def test_migrating_from_many_threads_at_once_happens_once(url: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert {now for _, now in pool.map(lambda _: migrate_registry(url), range(4))} == {REVISIONS[-1]}
+
+
+def test_a_newer_registry_is_refused_by_an_older_hermesops(registry: Registry, url: str) -> None:
+    with registry._database.writing() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    for attempt in (lambda: migrate_registry(url), lambda: registry_at(url)):
+        with pytest.raises(RefusedError, match="an older hermesops") as refused:
+            attempt()
+        assert refused.value.exit_code == 3
+
+
+@pytest.mark.postgres
+def test_postgresql_is_migrated_only_when_asked(server: postgresql.PostgreSql) -> None:
+    with pytest.raises(RefusedError) as refused:
+        open_registry(server.new_database(), environment="local", actor="tester", sealer=lambda _new: KEYS)
+    assert refused.value.hint == "hermesops registry migrate"
+
+
+# Users and instances
+
+
+def test_an_alias_and_a_user_id_name_a_user(registry: Registry) -> None:
+    made = registry.resolve_user("ada", create=True)
+    assert made == User(user_id_from_alias("ada"), "ada")
+    assert registry.resolve_user(made.id.upper()) == made
+    by_id = registry.resolve_user("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", create=True)
+    assert by_id.alias == ""
+    assert registry.resolve_user("ada", create=True) == made
+    assert {user.id for user in registry.list_users()} == {made.id, by_id.id}
+
+
+@pytest.mark.parametrize("text", ["Ada", "ada lovelace", "", "ada;--", "1ada"])
+def test_a_bad_user_is_refused_and_leaves_nothing(registry: Registry, text: str) -> None:
+    with pytest.raises(UsageError):
+        registry.resolve_user(text, create=True)
+    assert registry.list_users() == ()
+
+
+def test_an_unknown_user_is_made_only_when_asked(registry: Registry) -> None:
+    with pytest.raises(UsageError, match="ada"):
+        registry.resolve_user("ada")
+    assert registry.list_users() == ()
+
+
+def test_an_instance_knows_its_machines_name_before_there_is_one(registry: Registry) -> None:
+    instance = provision(registry)
+    assert instance.status is InstanceStatus.PROVISIONING
+    assert instance.machine_id is None
+    assert instance.machine_name == f"hermes-local-cell1-{instance.id.replace('-', '')[:12]}"
+
+
+def test_provisioning_twice_finds_the_first_row(registry: Registry) -> None:
+    first = provision(registry)
+    key = registry.api_server_key(first.id)
+    assert provision(registry, plan=Plan.HEAVY) == first
+    assert registry.api_server_key(first.id) == key
+
+
+def test_provisioning_at_once_makes_one_row(url: str) -> None:
+    registries = [registry_at(url) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(provision, registries))
+    assert len({instance.id for instance in made}) == 1
+    assert len(registries[0].list_instances(terminated=True)) == 1
+    for registry in registries:
+        registry.close()
+
+
+def test_the_database_itself_allows_one_living_instance_per_user(registry: Registry) -> None:
+    instance = provision(registry)
+    row = {"id": user_id_from_alias("other"), "user_id": instance.user_id, "plan": Plan.LIGHT}
+    with (
+        registry._database._engine.connect().execution_options(hermesops_writes=True) as connection,
+        pytest.raises(sa.exc.IntegrityError),
+    ):
+        connection.execute(
+            schema.hermes_instances.insert().values(
+                **row, status=InstanceStatus.SUSPENDED, created_at=datetime.now(UTC)
+            )
+        )
+
+
+def test_after_termination_a_user_gets_another_instance(registry: Registry) -> None:
+    first = provision(registry)
+    registry.mark_terminated(first.id)
+    second = provision(registry)
+    assert second.id != first.id
+    assert registry.find_instance("ada") == second
+    assert registry.list_instances() == (second,)
+    assert registry.list_instances(status=InstanceStatus.TERMINATED) == (registry.get_instance(first.id),)
+
+
+def test_a_terminated_instance_stays_so(registry: Registry) -> None:
+    instance = provision(registry)
+    registry.mark_terminated(instance.id)
+    registry.mark_terminated(instance.id)
+    with pytest.raises(RefusedError, match="for good"):
+        registry.set_status(instance.id, InstanceStatus.RUNNING)
+    assert registry.get_instance(instance.id).status is InstanceStatus.TERMINATED
+
+
+def test_an_instance_is_found_by_alias_user_and_own_id(registry: Registry) -> None:
+    instance = provision(registry)
+    provision(registry, "bob")
+    for text in ("ada", instance.user_id, instance.id):
+        assert registry.find_instance(text) == instance
+    for text in ("eve", "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", "not a name"):
+        with pytest.raises(UsageError):
+            registry.find_instance(text)
+
+
+def test_machine_and_status_are_written_and_audited_once(registry: Registry) -> None:
+    instance = provision(registry)
+    for _ in range(2):
+        registry.set_machine(instance.id, MachineId("m-1"), ip="10.1.2.3")
+        changed = registry.set_status(instance.id, InstanceStatus.RUNNING, why="provision")
+    assert (changed.machine_id, changed.status) == ("m-1", InstanceStatus.RUNNING)
+    entries = registry.list_audit(subject=f"instance/{instance.id}")
+    assert [entry.action for entry in entries] == ["status_changed", "machine_set", "instance_created"]
+    assert (entries[0].who, entries[0].why) == ("tester", "provision")
+    assert (entries[0].before, entries[0].after) == ({"status": "provisioning"}, {"status": "running"})
+
+
+def test_instances_are_filtered(registry: Registry) -> None:
+    light, heavy = provision(registry), provision(registry, "bob", Plan.HEAVY)
+    registry.set_status(heavy.id, InstanceStatus.RUNNING)
+    assert [i.id for i in registry.list_instances(plan=Plan.LIGHT)] == [light.id]
+    assert [i.id for i in registry.list_instances(status=InstanceStatus.RUNNING)] == [heavy.id]
+    assert registry.list_instances(cell=CellName("cell9")) == ()
+
+
+def test_moments_come_back_aware_and_in_utc(registry: Registry) -> None:
+    instance = provision(registry)
+    at = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=9)))
+    registry.record_heartbeat(instance.id, at)
+    seen = registry.get_instance(instance.id)
+    assert seen.last_heartbeat == at
+    assert (seen.created_at.tzinfo, seen.last_heartbeat.tzinfo) == (UTC, UTC)
+
+
+def test_the_databases_own_clock_is_used_and_right(url: str) -> None:
+    registry = registry_at(url)
+    instance = provision(registry)
+    registry.close()
+    assert abs(datetime.now(UTC) - instance.created_at) < timedelta(seconds=60)
+
+
+# Settings and secrets
+
+
+def test_settings_come_back_as_they_were(registry: Registry) -> None:
+    instance = provision(registry)
+    assert registry.instance_settings(instance.id) == InstanceSettings()
+    chosen = InstanceSettings(
+        model="gpt-4o",
+        personality="Kurz und klar.",
+        messengers={"TELEGRAM_BOT_TOKEN": "1:a"},
+        mcp_servers={"notes": {"url": "https://example.org", "headers": {"a": "b"}}},
+        cron=({"cron": "0 9 * * *", "prompt": "hi", "enabled": True},),
+        disabled_tools=("browser",),
+    )
+    registry.put_instance_settings(instance.id, chosen)
+    assert registry.instance_settings(instance.id) == chosen
+
+
+def test_no_secret_stands_in_the_database_in_clear(registry: Registry) -> None:
+    instance = provision(registry)
+    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.put_instance_settings(instance.id, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}))
+    expires_at = datetime.now(UTC) + timedelta(hours=6)
+    registry.keep_proxy_token(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, f"{CANARY}-proxy"))
+    everything = dump(registry)
+    assert CANARY not in everything
+    assert registry.api_server_key(instance.id) not in everything
+    assert instance.machine_name in everything, "the dump looked at the right tables"
+
+
+def test_a_sealed_value_opens_in_its_own_row_only(registry: Registry) -> None:
+    ada, bob = provision(registry), provision(registry, "bob")
+    details = schema.instance_details
+    with registry._database.writing() as connection:
+        stolen = connection.scalar(sa.select(details.c.api_server_key).where(details.c.instance_id == ada.id))
+        connection.execute(details.update().where(details.c.instance_id == bob.id).values(api_server_key=stolen))
+    assert registry.api_server_key(ada.id)
+    with pytest.raises(RefusedError, match="does not open"):
+        registry.api_server_key(bob.id)
+
+
+@pytest.mark.usefixtures("registry")
+def test_another_key_is_refused_at_once(url: str) -> None:
+    same_id, other_id = KeyRing("k1", {"k1": b"x" * 32}), KeyRing("k2", {"k2": b"x" * 32})
+    for wrong in (same_id, other_id):
+        with pytest.raises(RefusedError) as refused:
+            registry_at(url, keys=wrong)
+        assert "key file" in refused.value.hint
+
+
+def test_a_ring_with_a_newer_key_still_opens_what_the_old_one_sealed(registry: Registry, url: str) -> None:
+    instance = provision(registry)
+    both = KeyRing("k2", {"k1": bytes(range(32)), "k2": b"x" * 32})
+    again = registry_at(url, keys=both)
+    assert again.api_server_key(instance.id) == registry.api_server_key(instance.id)
+    again.close()
+
+
+def test_only_a_new_registry_may_make_a_key(url: str) -> None:
+    asked: list[bool] = []
+
+    def keys(is_new: bool) -> KeyRing:  # noqa: FBT001 - the registry calls it so
+        asked.append(is_new)
+        return KEYS
+
+    for _ in range(2):
+        if not url.startswith("sqlite"):
+            migrate_registry(url)
+        open_registry(url, environment="local", actor="tester", sealer=keys).close()
+    assert asked == [True, False]
+
+
+def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None:
+    instance = provision(registry)
+    before = registry.model_token_generation(instance.id)
+    assert registry.revoke_model_tokens(instance.id, why="leaked") == before + 1
+    assert registry.model_token_generation(instance.id) == before + 1
+
+
+def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
+    instance = provision(registry)
+    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.put_instance_settings(instance.id, InstanceSettings(personality="x"))
+    generation = registry.model_token_generation(instance.id)
+    expires_at = datetime.now(UTC) + timedelta(hours=6)
+    registry.keep_proxy_token(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, "secret"))
+    registry.mark_terminated(instance.id)
+    assert registry.api_server_key(instance.id) == ""
+    assert registry.instance_settings(instance.id) == InstanceSettings()
+    assert registry.list_proxy_tokens(MachineId("m-1")) == ()
+    assert registry.model_token_generation(instance.id) > generation
+    with registry._database.reading() as connection:
+        assert connection.scalar(sa.select(schema.hermes_instances.c.proxy_token)) is None
+
+
+def test_proxy_tokens_are_kept_by_machine_and_purpose(registry: Registry) -> None:
+    instance = provision(registry)
+    registry.set_machine(instance.id, MachineId("m-1"))
+    expires_at = datetime(2026, 5, 1, tzinfo=UTC)
+    chat = ProxyToken("t-1", MachineId("m-1"), "chat", expires_at, "one")
+    platform = ProxyToken("t-2", MachineId("m-1"), "platform", expires_at, "two")
+    for token in (chat, platform, dataclasses.replace(chat, id="t-3", token="three")):
+        registry.keep_proxy_token(token)
+    kept = registry.proxy_token(MachineId("m-1"), "chat")
+    assert kept == dataclasses.replace(chat, id="t-3", token="three")
+    with registry._database.reading() as connection:
+        published = connection.scalar(sa.select(schema.hermes_instances.c.proxy_token))
+    assert KEYS.unseal(published or "", place=f"hermes_instances/proxy_token/{instance.id}") == "two"
+    registry.forget_proxy_token(MachineId("m-1"), "chat")
+    assert registry.proxy_token(MachineId("m-1"), "chat") is None
+
+
+# Cells and images
+
+
+def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> None:
+    ada, bob, eve = (provision(registry, alias) for alias in ("ada", "bob", "eve"))
+    registry.give_up_machine(bob.id, why="terminate")
+    registry.mark_terminated(eve.id)
+    spec = registry.cell_spec(CELL)
+    assert [(machine.name, machine.owner) for machine in spec.machines] == [(ada.machine_name, ada.id)]
+    assert registry.doomed_machines(CELL) == {bob.machine_name}
+    assert registry.cell_population("hel1") == {CELL: 2}
+    assert registry.cell_population("nbg1") == {}
+
+
+def test_a_cell_is_made_once(registry: Registry) -> None:
+    for _ in range(2):
+        registry.ensure_cell(CELL, region="hel1")
+    assert registry.list_cells() == (CELL,)
+    assert registry.cell_population("hel1") == {CELL: 0}
+
+
+def test_the_newest_image_of_a_name_is_found(registry: Registry, clock: TurnedClock) -> None:
+    for number in (1, 2):
+        registry.record_image(
+            ImageId(f"i-{number}"), name="hermes-base", digest=f"d{number}", manifest={"packages": {"nftables": "1"}}
+        )
+        clock.turn(60)
+    registry.record_image(ImageId("i-3"), name="other", digest="d3")
+    newest = registry.latest_image("hermes-base")
+    assert newest is not None
+    assert (newest.id, newest.digest, newest.manifest) == ("i-2", "d2", {"packages": {"nftables": "1"}})
+    assert registry.record_image(ImageId("i-2"), name="hermes-base", digest="changed").digest == "d2"
+    registry.forget_image(ImageId("i-2"))
+    assert [image.id for image in registry.list_images("hermes-base")] == ["i-1"]
+    assert registry.latest_image("nothing") is None
+
+
+# Operations
+
+
+def test_an_unfinished_operation_is_found_instead_of_opened(registry: Registry) -> None:
+    first = registry.open_operation(OperationKind.PROVISION, "instance/a", intent={"plan": "light"})
+    assert registry.open_operation(OperationKind.PROVISION, "instance/a", intent={"plan": "heavy"}) == first
+    assert registry.open_operation(OperationKind.RESTART, "instance/a").id != first.id
+    registry.record_step(first.id, "growing the cell")
+    running = registry.open_operation(OperationKind.PROVISION, "instance/a")
+    assert (running.id, running.status, running.step) == (first.id, OperationStatus.RUNNING, "growing the cell")
+    registry.finish_operation(first.id, OperationStatus.DONE, "ada lives")
+    assert registry.open_operation(OperationKind.PROVISION, "instance/a").id != first.id
+
+
+def test_operations_opened_at_once_are_one(url: str) -> None:
+    registries = [registry_at(url) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        made = pool.map(lambda r: r.open_operation(OperationKind.STACK_UP, "stack/fleet/cell1").id, registries)
+        assert len(set(made)) == 1
+    for registry in registries:
+        registry.close()
+
+
+def test_an_ended_operation_does_not_move(registry: Registry) -> None:
+    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
+    registry.finish_operation(operation.id, OperationStatus.FAILED, "refused")
+    registry.finish_operation(operation.id, OperationStatus.FAILED, "refused")
+    with pytest.raises(RefusedError, match="has ended"):
+        registry.record_step(operation.id, "again")
+    with pytest.raises(RefusedError, match="has ended"):
+        registry.finish_operation(operation.id, OperationStatus.DONE, "fine")
+    ended = registry.get_operation(operation.id[:8])
+    assert (ended.status, ended.outcome) == (OperationStatus.FAILED, "refused")
+
+
+def test_operations_are_listed(registry: Registry, clock: TurnedClock) -> None:
+    instance = provision(registry)
+    old = registry.open_operation(OperationKind.PROVISION, f"instance/{instance.id}", instance_id=instance.id)
+    registry.finish_operation(old.id, OperationStatus.DONE, "")
+    clock.turn(5)
+    new = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
+    assert [o.id for o in registry.list_operations(instance_id=instance.id)] == [new.id, old.id]
+    assert [o.id for o in registry.list_operations(unfinished=True)] == [new.id]
+    assert [o.id for o in registry.list_operations(kind=OperationKind.PROVISION)] == [old.id]
+    for text in ("", "ffffffff-0000"):
+        with pytest.raises(UsageError):
+            registry.get_operation(text)
+
+
+# Leases and the epoch
+
+
+def test_a_held_lease_is_refused_and_names_its_holder(registry: Registry, clock: TurnedClock) -> None:
+    lease = registry.take_lease("instance/a", "host1:77:ab")
+    assert (lease.epoch, lease.counter) == (1, 1)
+    with pytest.raises(RefusedError, match="host1:77:ab"):
+        registry.take_lease("instance/a", "host2:1:cd")
+    assert registry.take_lease("instance/b", "host2:1:cd").counter == 1
+    assert [held.subject for held in registry.list_leases()] == ["instance/a", "instance/b"]
+    clock.turn(14.9)
+    with pytest.raises(RefusedError):
+        registry.take_lease("instance/a", "host2:1:cd")
+
+
+def test_an_expired_lease_is_taken_over_with_a_higher_number(registry: Registry, clock: TurnedClock) -> None:
+    stale = registry.take_lease("instance/a", "one")
+    clock.turn(15)
+    fresh = registry.take_lease("instance/a", "two")
+    assert (fresh.epoch, fresh.counter) > (stale.epoch, stale.counter)
+    with pytest.raises(RefusedError, match="two holds it"):
+        registry.renew_lease(stale)
+    registry.release_lease(stale)
+    assert registry.renew_lease(fresh).counter == fresh.counter
+
+
+def test_renewal_lasts_from_the_last_one(registry: Registry, clock: TurnedClock) -> None:
+    lease = registry.take_lease("instance/a", "one")
+    for _ in range(5):
+        clock.turn(10)
+        lease = registry.renew_lease(lease)
+    with pytest.raises(RefusedError):
+        registry.take_lease("instance/a", "two")
+
+
+def test_a_released_lease_is_free_and_its_number_is_not_given_again(registry: Registry) -> None:
+    first = registry.take_lease("instance/a", "one")
+    registry.release_lease(first)
+    with pytest.raises(RefusedError, match="nobody"):
+        registry.renew_lease(first)
+    assert registry.take_lease("instance/a", "two").counter == first.counter + 1
+
+
+def test_of_many_takers_one_wins(url: str) -> None:
+    registries = [registry_at(url) for _ in range(6)]
+
+    def take(numbered: tuple[int, Registry]) -> bool:
+        try:
+            numbered[1].take_lease("instance/a", f"holder{numbered[0]}")
+        except RefusedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(take, enumerate(registries))) == 1
+    for registry in registries:
+        registry.close()
+
+
+def test_who_lost_the_lease_records_nothing_more(registry: Registry, clock: TurnedClock) -> None:
+    operation = registry.open_operation(OperationKind.PROVISION, "instance/a")
+    stale = registry.take_lease("instance/a", "one")
+    registry.record_step(operation.id, "first", lease=stale)
+    clock.turn(20)
+    fresh = registry.take_lease("instance/a", "two")
+    attempts: list[Callable[[], None]] = [
+        lambda: registry.record_step(operation.id, "late", lease=stale),
+        lambda: registry.finish_operation(operation.id, OperationStatus.DONE, "late", lease=stale),
+    ]
+    for attempt in attempts:
+        with pytest.raises(RefusedError, match="is lost"):
+            attempt()
+    assert registry.get_operation(operation.id).step == "first"
+    registry.record_step(operation.id, "second", lease=fresh)
+
+
+def test_a_new_epoch_outranks_every_number_before(registry: Registry) -> None:
+    old = registry.take_lease("instance/a", "one")
+    assert registry.open_epoch("restored from backup") == 2
+    new = registry.take_lease("instance/a", "two")
+    assert (new.epoch, new.counter) == (2, 1)
+    assert (new.epoch, new.counter) > (old.epoch, old.counter)
+    with pytest.raises(RefusedError):
+        registry.renew_lease(old)
+    assert registry.epoch() == 2
+
+
+# Audit
+
+
+@pytest.mark.parametrize("statement", ["UPDATE audit SET why = 'another'", "DELETE FROM audit"])
+def test_the_database_refuses_to_rewrite_the_audit(registry: Registry, statement: str) -> None:
+    registry.append_audit("command_run", "instance/a", why="looking for the leak", after={"exit_code": 0})
+    with (
+        registry._database._engine.connect().execution_options(hermesops_writes=True) as connection,
+        pytest.raises(sa.exc.DBAPIError, match="only ever appended to"),
+    ):
+        connection.execute(sa.text(statement))
+    (entry,) = registry.list_audit()
+    assert (entry.action, entry.why, entry.after) == ("command_run", "looking for the leak", {"exit_code": 0})
+
+
+def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
+    instance = provision(registry)
+    registry.mark_terminated(instance.id)
+    before = registry.list_audit()
+    with pytest.raises(RefusedError):
+        registry.set_machine(instance.id, MachineId("m-9"))
+    assert registry.list_audit() == before
+
+
+# Between processes
+
+
+def test_three_processes_provision_one_row(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/registry.db"
+    script = textwrap.dedent(
+        f"""
+        from hermesops.model.plan import Plan
+        from tests.support.registries import registry_at
+        registry = registry_at({url!r})
+        user = registry.resolve_user("ada", create=True)
+        registry.ensure_cell("cell1", region="hel1")
+        made = registry.create_provisioning(user, plan=Plan.LIGHT, cell="cell1", server_type="s", region="hel1")
+        print(made.id)
+        """
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+        for _ in range(3)
+    ]
+    said = {process.communicate(timeout=60)[0].strip() for process in running}
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert said == {registry_at(url).find_instance("ada").id}
+
+
+def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:
+    registry = registry_at(f"sqlite:///{tmp_path}/registry.db")
+    instance = provision(registry)
+    with registry._database.writing() as connection:
+        connection.execute(schema.meta.insert().values(name="half", value="done"))
+        reader = registry_at(f"sqlite:///{tmp_path}/registry.db")
+        assert reader.get_instance(InstanceId(instance.id)) == instance
+
+
+# Damage
+
+
+def test_a_file_that_is_no_database_is_named_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "registry.db"
+    file.write_text("this was a database once, and long enough to be looked at " * 20)
+    with pytest.raises(Exception, match="is damaged") as damaged:
+        registry_at(f"sqlite:///{file}")
+    assert getattr(damaged.value, "exit_code", None) == 70
+    assert "\n" not in str(damaged.value)
+    assert str(file) in str(damaged.value)
+
+
+def test_a_truncated_database_is_named_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "registry.db"
+    registry = registry_at(f"sqlite:///{file}")
+    provision(registry)
+    registry.close()
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + bytes(len(content) - 4096))
+    with pytest.raises(Exception, match="is damaged") as damaged:
+        registry_at(f"sqlite:///{file}").list_instances()
+    assert getattr(damaged.value, "exit_code", None) == 70
+
+
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    registry = registry_at(f"sqlite:///{tmp_path}/state/registry.db")
+    provision(registry)
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (tmp_path / "state").iterdir()}
+    assert set(modes.values()) == {"0o600"}
+    assert "registry.db-wal" in modes
+
+
+@pytest.mark.parametrize("text", ["mysql://x/y", "nonsense", "sqlite://"])
+def test_a_url_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Database(text)
+
+
+@pytest.mark.postgres
+def test_a_server_that_is_away_is_unavailable_and_its_password_unsaid(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="does not answer") as away:
+        registry_at(f"postgresql://me:{CANARY}@127.0.0.1:1/x?host={tmp_path}")
+    assert getattr(away.value, "exit_code", None) == 4
+    assert CANARY not in str(away.value)

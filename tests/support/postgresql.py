@@ -1,0 +1,105 @@
+"""A PostgreSQL server of our own: a private cluster on a Unix socket, run by an unprivileged user."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+from hermesops import waiting
+
+_PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+_UNPRIVILEGED = ("postgres", "nobody")
+_numbers = count(1)
+
+
+def programs() -> Path | None:
+    """The folder of PostgreSQL's programs; Debian keeps them off PATH."""
+    on_path = shutil.which("postgres")
+    return Path(on_path).parent if on_path else next((place for place in _PLACES if (place / "initdb").exists()), None)
+
+
+class PostgreSql:
+    """A running server.
+
+    Args:
+        socket_folder: Where its socket is.
+    """
+
+    def __init__(self, socket_folder: Path) -> None:
+        self._socket_folder = socket_folder
+
+    def url(self, database: str) -> str:
+        """SQLAlchemy's URL of one of its databases."""
+        return f"postgresql:///{database}?host={self._socket_folder}&user=tester"
+
+    def new_database(self) -> str:
+        """Make an empty database and return its URL."""
+        name = f"registry{next(_numbers)}"
+        with psycopg.connect(host=str(self._socket_folder), user="tester", dbname="postgres", autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def answers(self) -> bool:
+        """Whether it takes connections."""
+        try:
+            psycopg.connect(host=str(self._socket_folder), user="tester", dbname="postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+@contextmanager
+def running() -> Iterator[PostgreSql]:
+    """Run a fresh server; it ends with the block, and with this process should that be killed."""
+    bin_folder = programs()
+    assert bin_folder, "no PostgreSQL programs on this computer"
+    with tempfile.TemporaryDirectory(prefix="hermesops-pg-") as temporary:
+        folder = Path(temporary)
+        become = _own(folder)
+        data = folder / "data"
+        subprocess.run(
+            [*become, bin_folder / "initdb", "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+        )
+        options = {"listen_addresses": "", "unix_socket_directories": folder, "fsync": "off", "timezone": "Asia/Tokyo"}
+        command = [*become, bin_folder / "postgres", "-D", data]
+        for name, value in options.items():
+            command += ["-c", f"{name}={value}"]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+        try:
+            database = PostgreSql(folder)
+            for _ in range(200):
+                if database.answers():
+                    break
+                assert server.poll() is None, (folder / "log").read_text()
+                waiting.pause_blocking(0.05)
+            yield database
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def _own(folder: Path) -> list[str]:
+    """Give the folder to whoever runs the server (it refuses root); the words that become that user."""
+    if os.geteuid() != 0:
+        return ["setpriv", "--pdeathsig", "INT"]
+    user = next(user for user in map(_user, _UNPRIVILEGED) if user)
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig", "INT"]
+
+
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
