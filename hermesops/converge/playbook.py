@@ -1,0 +1,192 @@
+"""Runs a playbook over the toolbox by ansible-runner, in a private folder that is gone afterwards."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+import yaml
+
+from hermesops.converge.events import EventFold
+from hermesops.converge.inventory import Host, inventory_of
+from hermesops.converge.result import Converged
+from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
+
+_OUTPUT_LINES = 40
+_LOOK_S = 1
+"""Seconds after which ansible-runner notices that it should stop."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How Ansible's own process reaches the machines.
+
+    Attributes:
+        api_url: Base URL of JustAVPS's API, with ``/api/v1``.
+        api_key_file: File with the key; only its path is handed on.
+    """
+
+    api_url: str
+    api_key_file: Path
+
+
+class Converger:
+    """Runs the playbooks of one folder.
+
+    Args:
+        folder: Our ``ansible/``, with ``ansible.cfg`` and ``playbooks/``.
+        access: How to reach machines.
+        forks: Hosts worked on at once.
+    """
+
+    def __init__(self, folder: Path, access: Access, *, forks: int = 10) -> None:
+        self._folder = folder
+        self._access = access
+        self._forks = forks
+
+    async def run(
+        self,
+        playbook: str,
+        hosts: Sequence[Host],
+        *,
+        variables: Mapping[str, object] | None = None,
+        check: bool = False,
+        timeout_s: float = 1800,
+        tell: Callable[[str], None] | None = None,
+    ) -> Converged:
+        """Bring hosts to what a playbook says; safe to repeat.
+
+        A host that fails or cannot be reached is a result, not an error: see ``Converged.require_ok``. When the caller
+        is cancelled, Ansible is ended first; a command that it had sent may still run to its end on the machine.
+
+        Args:
+            playbook: Name of a file in ``playbooks/``, without ``.yml``; or the path of one.
+            hosts: Which machines.
+            variables: Ansible variables that win over every other; may hold secrets.
+            check: Only find out what would change.
+            timeout_s: Seconds for the whole run.
+            tell: Called, from another thread, with each task's name as it starts.
+
+        Raises:
+            UsageError: No such playbook, or no host.
+            UnknownOutcomeError: It took longer than ``timeout_s`` and was ended.
+            BrokenInvariantError: Ansible refused the playbook itself, so no host was touched.
+        """
+        path = self._path_of(playbook)
+        inventory = inventory_of(hosts)
+        fold = EventFold(tuple(host.name for host in hosts), tell)
+        folder = Path(tempfile.mkdtemp(prefix="hermesops-converge-"))  # mode 0700 by definition
+        started = time.monotonic()
+        try:
+            (folder / "inventory.yml").write_text(yaml.safe_dump(_plain(inventory)))
+            (folder / "variables.yml").write_text(yaml.safe_dump(_plain(variables or {})))
+            run = _Run(folder, self._arguments(folder, path, check=check, timeout_s=timeout_s))
+            status = await run.to_end(fold)
+            output = run.output()
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        seconds = time.monotonic() - started
+        _log.info("playbook_ended", playbook=path.stem, hosts=len(hosts), status=status, seconds=round(seconds, 1))
+        if status == "timeout":
+            raise UnknownOutcomeError(
+                f"{path.stem} took longer than {timeout_s:g} s and was ended; machines may be halfway",
+                hint="repeat the same command: what is done already is left alone",
+            )
+        if not fold.finished:
+            raise BrokenInvariantError(f"ansible-playbook ended without a result ({status}): {_last_words(output)}")
+        return Converged(path.stem, fold.results(), seconds, output)
+
+    def _path_of(self, playbook: str) -> Path:
+        path = (
+            Path(playbook) if playbook.endswith((".yml", ".yaml")) else self._folder / "playbooks" / f"{playbook}.yml"
+        )
+        if not path.is_file():
+            known = sorted(p.stem for p in (self._folder / "playbooks").glob("*.yml"))
+            raise UsageError(f"no playbook {playbook}", hint=f"there are: {', '.join(known)}")
+        return path.absolute()
+
+    def _arguments(self, folder: Path, playbook: Path, *, check: bool, timeout_s: float) -> dict[str, Any]:
+        return {
+            "private_data_dir": str(folder),
+            "playbook": str(playbook),
+            "inventory": str(folder / "inventory.yml"),
+            "forks": self._forks,
+            # By file: ansible-runner would put them on the command line, where everybody can read them.
+            "cmdline": f"-e @{folder / 'variables.yml'}" + (" --check --diff" if check else ""),
+            "envvars": {
+                "ANSIBLE_CONFIG": str(self._folder / "ansible.cfg"),
+                "HERMESOPS_API_URL": self._access.api_url,
+                "HERMESOPS_API_KEY_FILE": str(self._access.api_key_file),
+                "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
+                "ANSIBLE_NOCOLOR": "1",
+                # The ansible-playbook of our own environment first, also where that is not activated.
+                "PATH": os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]),
+                "PYTHONUNBUFFERED": "1",
+            },
+            "settings": {"pexpect_timeout": _LOOK_S},
+            "timeout": int(timeout_s) or 1,
+            "quiet": True,
+        }
+
+
+class _Run:
+    """One run of ansible-runner in a thread of its own."""
+
+    def __init__(self, folder: Path, arguments: dict[str, Any]) -> None:
+        self._folder = folder
+        self._arguments = arguments
+        self._stop = threading.Event()
+
+    async def to_end(self, fold: EventFold) -> str:
+        """Run it and return ansible-runner's word for how it ended; a cancelled caller waits until it has stopped."""
+        work = asyncio.ensure_future(asyncio.to_thread(self._blocking, fold))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stop.set()
+            await asyncio.wait([work])
+            raise
+
+    def _blocking(self, fold: EventFold) -> str:
+        # It costs 0.2 s to import and most commands never converge.
+        import ansible_runner  # noqa: PLC0415 - as above
+
+        def take(event: Mapping[str, Any]) -> bool:
+            fold.take(event)
+            return False  # no file of the event: it would only fill the folder
+
+        runner = ansible_runner.run(**self._arguments, event_handler=take, cancel_callback=self._stop.is_set)
+        return str(runner.status)
+
+    def output(self) -> str:
+        """The last lines Ansible printed."""
+        text = ""
+        for name in ("stdout", "stderr"):
+            for file in sorted(self._folder.glob(f"artifacts/*/{name}")):
+                text += file.read_text(errors="replace")
+        return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
+    """Mappings, tuples, enums and paths as YAML knows them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value)
+
+
+def _last_words(output: str) -> str:
+    return " ".join(output.split())[-600:] or "it said nothing"
