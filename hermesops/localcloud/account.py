@@ -1,0 +1,73 @@
+"""Handlers about the account and what is sold: no machine is touched."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hermesops.localcloud.catalog import PROVIDER, REGIONS, SERVER_TYPES
+from hermesops.localcloud.problem import Problem
+from hermesops.localcloud.store import Store
+from hermesops.localcloud.wire import shown_status
+
+_ACCOUNT_ID = "00000000-0000-4000-8000-000000000001"
+_EPOCH = "2026-01-01T00:00:00.000000Z"
+
+
+class Account:
+    """The one account of a local world.
+
+    Args:
+        store: Whose machines are counted.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Route("/account", self._account),
+            Route("/account/usage", self._usage),
+            Route("/account/billing", self._billing),
+            Route("/server-types", self._server_types),
+            Route("/server-types/providers", self._providers),
+            Route("/server-types/regions", self._regions),
+        ]
+
+    async def _account(self, _: Request) -> Response:
+        return JSONResponse(
+            {
+                "id": _ACCOUNT_ID,
+                "email": "operator@localhost",
+                "name": "local world",
+                "machines_count": len(self._store.machines()),
+                "created_at": _EPOCH,
+            }
+        )
+
+    async def _usage(self, _: Request) -> Response:
+        rows = self._store.machines()
+        machines = [
+            {"id": row.id, "slug": row.slug, "server_type": row.server_type, "status": shown_status(row)}
+            for row in rows
+        ]
+        cost = round(sum(SERVER_TYPES[row.server_type].price_monthly for row in rows), 2)
+        return JSONResponse(
+            {"current_period": {"machines": machines, "total_machines": len(rows), "estimated_cost": cost}}
+        )
+
+    async def _billing(self, _: Request) -> Response:
+        return JSONResponse({"portal_url": None, "has_payment_method": True})
+
+    async def _server_types(self, request: Request) -> Response:
+        region = request.query_params.get("region", "")
+        if not region:
+            raise Problem(400, "region: text is expected")
+        sold = list(SERVER_TYPES.values()) if region in REGIONS else []
+        return JSONResponse({"provider": PROVIDER, "region": region, "server_types": [kind.to_wire() for kind in sold]})
+
+    async def _providers(self, _: Request) -> Response:
+        return JSONResponse({"providers": [{"name": PROVIDER, "display_name": "Cloud"}]})
+
+    async def _regions(self, _: Request) -> Response:
+        return JSONResponse({"provider": PROVIDER, "regions": list(REGIONS.values())})

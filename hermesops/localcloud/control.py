@@ -1,0 +1,129 @@
+"""What the world's own command line asks the server, below ``/local``; the vendor has nothing like it.
+
+Same key as the API. It must not show secrets.
+"""
+
+from collections.abc import Callable, Mapping
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hermesops.errors import UsageError
+from hermesops.localcloud.faults import Faults
+from hermesops.localcloud.fleet import Fleet
+from hermesops.localcloud.model_log import ModelLog
+from hermesops.localcloud.orders import object_of, text
+from hermesops.localcloud.problem import Problem
+from hermesops.localcloud.rows import FaultRow, ImageRow, MachineRow, Wanted
+from hermesops.localcloud.store import Store
+from hermesops.localcloud.wire import shown_status
+
+PREFIX = "/local"
+
+
+class Control:
+    """Handlers of ``/local``.
+
+    Args:
+        store: What there is.
+        fleet: What runs.
+        faults: What goes wrong on order.
+        model_log: Who asked for which model.
+        facts: Where the world is reachable, as in ``world.json``.
+    """
+
+    def __init__(
+        self, store: Store, fleet: Fleet, faults: Faults, model_log: ModelLog, facts: Callable[[], Mapping[str, object]]
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._faults = faults
+        self._model_log = model_log
+        self._facts = facts
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Route("/status", self._status, methods=["GET"]),
+            Route("/faults", self._list_faults, methods=["GET"]),
+            Route("/faults", self._set_fault, methods=["POST"]),
+            Route("/faults", self._clear_faults, methods=["DELETE"]),
+            Route("/model-requests", self._model_requests, methods=["GET"]),
+            Route("/model-tokens", self._revoke, methods=["POST"]),
+        ]
+
+    async def _status(self, _: Request) -> Response:
+        return JSONResponse(
+            {
+                **self._facts(),
+                "machines": [self._machine(row) for row in self._store.machines()],
+                "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
+                "images": [
+                    {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
+                    for row in self._store.find(ImageRow)
+                ],
+                "room": await self._fleet.room(),
+            }
+        )
+
+    def _machine(self, row: MachineRow) -> dict[str, object]:
+        address = self._fleet.address(row)
+        return {
+            "id": row.id,
+            "name": row.name,
+            "slug": row.slug,
+            "status": shown_status(row),
+            "message": row.message,
+            "image_id": row.image_id,
+            "ip": str(address) if address else None,
+        }
+
+    async def _list_faults(self, _: Request) -> Response:
+        return JSONResponse({"faults": [fault_to_wire(row) for row in self._faults.waiting()]})
+
+    async def _set_fault(self, request: Request) -> Response:
+        body = object_of(await request.body())
+        try:
+            row = self._faults.add(
+                text(body, "kind"),
+                machine=text(body, "machine", ""),
+                times=_number(body, "times", 1),
+                method=text(body, "method", ""),
+                path=text(body, "path", ""),
+                status=_number(body, "status", 500),
+            )
+        except UsageError as error:
+            raise Problem(400, error.message) from error
+        return JSONResponse(fault_to_wire(row), status_code=201)
+
+    async def _clear_faults(self, _: Request) -> Response:
+        return JSONResponse({"cleared": self._faults.clear()})
+
+    async def _model_requests(self, request: Request) -> Response:
+        return JSONResponse({"requests": self._model_log.requests(request.query_params.get("instance", ""))})
+
+    async def _revoke(self, request: Request) -> Response:
+        body = object_of(await request.body())
+        self._model_log.set_floor(text(body, "instance"), _number(body, "oldest_generation", 0))
+        return Response(status_code=204)
+
+
+def fault_to_wire(row: FaultRow) -> dict[str, object]:
+    """One waiting fault."""
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "machine": row.machine,
+        "times": row.times,
+        "method": row.method,
+        "path": row.path,
+        "status": row.status,
+    }
+
+
+def _number(body: Mapping[str, object], name: str, default: int) -> int:
+    value = body.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Problem(400, f"{name}: a number is expected")
+    return value

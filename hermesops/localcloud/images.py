@@ -1,0 +1,83 @@
+"""The images: taken of machines in the background, kept until deleted.
+
+It must not choose what an image is for; names are the owner's and need not be unique.
+"""
+
+import asyncio
+from uuid import uuid4
+
+import structlog
+
+from hermesops.errors import HermesError
+from hermesops.localcloud.catalog import SERVER_TYPES
+from hermesops.localcloud.driver import Driver
+from hermesops.localcloud.moment import now
+from hermesops.localcloud.rows import ImageRow, ImageStatus, MachineRow
+from hermesops.localcloud.store import Store
+from hermesops.model.ids import ImageId, MachineId
+
+log = structlog.get_logger()
+
+
+class Images:
+    """Takes and deletes images.
+
+    Args:
+        store: What there is.
+        driver: Copies the disks.
+    """
+
+    def __init__(self, store: Store, driver: Driver) -> None:
+        self._store = store
+        self._driver = driver
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        """Go on with images whose taking was cut short; to be called when the driver is open."""
+        for row in self._store.find(ImageRow, status=ImageStatus.CREATING):
+            self._begin(row)
+
+    async def close(self) -> None:
+        """Stop; an image half taken is taken again by the next server."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def take(self, machine: MachineRow, name: str) -> ImageRow:
+        """Begin to take an image; it is ``creating`` until the copy is complete."""
+        moment = now()
+        size = SERVER_TYPES[machine.server_type].disk_gb
+        row = ImageRow(str(uuid4()), name, machine.id, size, moment, moment)
+        self._store.add(row)
+        self._begin(row)
+        return row
+
+    async def delete(self, row: ImageRow) -> None:
+        """Delete an image.
+
+        Raises:
+            RefusedError: A machine uses it.
+        """
+        await self._driver.delete_image(ImageId(row.id))
+        self._store.remove(ImageRow, row.id)
+
+    def _begin(self, row: ImageRow) -> None:
+        task = asyncio.create_task(self._take(row), name=f"image-{row.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take(self, row: ImageRow) -> None:
+        try:
+            saved = await self._driver.save_image(MachineId(row.source_machine_id), ImageId(row.id))
+        except HermesError as failure:
+            log.warning("image_failed", image=row.id, error=failure.message)
+            self._write(row, status=ImageStatus.FAILED, description=failure.message)
+        except Exception as failure:
+            log.exception("image_failed", image=row.id)
+            self._write(row, status=ImageStatus.FAILED, description=f"a bug: {type(failure).__name__}")
+        else:
+            log.info("image_taken", image=row.id, bytes=saved.bytes_used)
+            self._write(row, status=ImageStatus.READY, provider_image_id=row.id, bytes_used=saved.bytes_used)
+
+    def _write(self, row: ImageRow, **changes: str | int | None) -> None:
+        self._store.update(ImageRow, row.id, updated_at=now(), **changes)

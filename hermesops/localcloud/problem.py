@@ -1,0 +1,71 @@
+"""The vendor's error answers.
+
+It must not decide when something is an error; handlers raise a ``Problem`` and this module gives it the vendor's shape.
+"""
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+
+class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of ours
+    """An answer that says no.
+
+    Args:
+        status: HTTP status.
+        message: For the caller, without secrets.
+        body: Replaces the usual shape, for the one answer (402) that has its own.
+    """
+
+    def __init__(self, status: int, message: str, body: dict[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.body = body
+
+    def response(self) -> JSONResponse:
+        """The answer in the vendor's shape.
+
+        Source: published SDK 2026.3.6: ``{error, message, status}``; 402 has three fields of its own.
+        """
+        body = self.body or {"error": True, "message": self.message, "status": self.status}
+        return JSONResponse(body, status_code=self.status)
+
+
+def not_found(what: str) -> Problem:
+    """404 about one thing; also for what belongs to somebody else."""
+    return Problem(404, f"{what} not found")
+
+
+def unauthorised() -> Problem:
+    """401 about the API key."""
+    return Problem(401, "Missing or invalid API key")
+
+
+def payment_required() -> Problem:
+    """402 as an account without a payment method gets it."""
+    message = "No payment method on file"
+    return Problem(
+        402,
+        message,
+        {"requires_checkout": True, "checkout_url": "https://checkout.invalid/session", "message": message},
+    )
+
+
+def disk_too_small() -> Problem:
+    """422 as the vendor passes it on from the data centre underneath."""
+    return Problem(422, "invalid input in field 'image': image disk is bigger than server type disk")
+
+
+async def answer_problem(_request: Request, problem: Exception) -> Response:
+    """Starlette's handler for ``Problem``."""
+    if not isinstance(problem, Problem):
+        raise problem
+    return problem.response()
+
+
+async def answer_http_exception(_request: Request, problem: Exception) -> Response:
+    """Starlette's own 404 and 405 in the vendor's shape."""
+    if not isinstance(problem, HTTPException):
+        raise problem
+    return Problem(problem.status_code, problem.detail).response()

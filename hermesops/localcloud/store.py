@@ -1,0 +1,139 @@
+"""The server's memory: one SQLite file, a table per dataclass of ``rows``.
+
+Written before anything is asked of a driver, so that a killed server finds what it had begun.
+It must not decide; it also never sees an API key or a proxy token in clear.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.localcloud.rows import FaultRow, FloorRow, ImageRow, MachineRow, ModelRequestRow, TokenRow, Wanted
+
+AnyRow = MachineRow | ImageRow | TokenRow | FaultRow | ModelRequestRow | FloorRow
+Row = TypeVar("Row", MachineRow, ImageRow, TokenRow, FaultRow, ModelRequestRow, FloorRow)
+_TABLES: Mapping[type, str] = {
+    MachineRow: "machines",
+    ImageRow: "images",
+    TokenRow: "tokens",
+    FaultRow: "faults",
+    ModelRequestRow: "model_requests",
+    FloorRow: "floors",
+}
+_TYPES: Mapping[object, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", str | None: "TEXT", int | None: "INTEGER"}
+_SHAPE = 1
+
+
+class Store:
+    """Opens the file, making it when there is none.
+
+    One process at a time: the server holds the world's lock while it has this open.
+
+    Raises:
+        BrokenInvariantError: The file is damaged or of a newer shape.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            # WAL with NORMAL loses nothing when the process dies, only when the computer does.
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            path.chmod(0o600)
+            self._migrate()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(str(error)) from error
+
+    def close(self) -> None:
+        """Close the file; the store is of no use afterwards."""
+        self._db.close()
+
+    def add(self, row: AnyRow) -> None:
+        """Insert one row."""
+        marks = ",".join("?" * len(fields(row)))
+        self._db.execute(f"INSERT INTO {_TABLES[type(row)]} VALUES ({marks})", astuple(row))  # noqa: S608 - our own table names
+
+    def get(self, kind: type[Row], row_id: str) -> Row | None:
+        """One row by id."""
+        found = self.find(kind, id=row_id)
+        return found[0] if found else None
+
+    def find(self, kind: type[Row], /, **equal: str | int) -> list[Row]:
+        """The rows whose columns have these values, oldest first."""
+        where = " AND ".join(f"{column} = ?" for column in equal) or "1"
+        rows = self._db.execute(
+            f"SELECT * FROM {_TABLES[kind]} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
+            tuple(equal.values()),
+        )
+        hints = get_type_hints(kind)
+        booleans = [index for index, column in enumerate(fields(kind)) if hints[column.name] is bool]
+        return [kind(*_with_booleans(row, booleans)) for row in rows]
+
+    def update(self, kind: type[Row], row_id: str, /, **changes: str | int | None) -> None:
+        """Change columns of one row; no such row is no error."""
+        columns = ", ".join(f"{column} = ?" for column in changes)
+        self._db.execute(
+            f"UPDATE {_TABLES[kind]} SET {columns} WHERE id = ?",  # noqa: S608 - our own names
+            (*changes.values(), row_id),
+        )
+
+    def remove(self, kind: type[Row], row_id: str) -> None:
+        """Remove one row; absent is success."""
+        self._db.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (row_id,))  # noqa: S608 - our own names
+
+    def keep_newest(self, kind: type[Row], count: int) -> None:
+        """Remove all rows but the newest ``count``."""
+        table = _TABLES[kind]
+        self._db.execute(
+            f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?",  # noqa: S608 - our own table names
+            (count,),
+        )
+
+    def machines(self) -> list[MachineRow]:
+        """The machines their owner still has."""
+        return [row for row in self.find(MachineRow) if row.wanted != Wanted.DELETED]
+
+    def free_number(self) -> int:
+        """The smallest machine number nobody has, not even one that is being removed."""
+        taken = {row.number for row in self.find(MachineRow)}
+        return next(number for number in range(1, len(taken) + 2) if number not in taken)
+
+    def remembered(self, key: str) -> str:
+        """A setting of this world; empty when never set."""
+        found = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def remember(self, key: str, value: str) -> None:
+        """Set a setting of this world."""
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, value))
+
+    def _migrate(self) -> None:
+        (shape,) = self._db.execute("PRAGMA user_version").fetchone()
+        if shape > _SHAPE:
+            raise BrokenInvariantError(f"{self.path} was written by a newer hermesops", hint="upgrade hermesops")
+        for kind, table in _TABLES.items():
+            hints = get_type_hints(kind)
+            columns = ", ".join(f"{column.name} {_TYPES[hints[column.name]]}" for column in fields(kind))
+            self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY (id))")
+        self._db.execute("CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT)")
+        self._db.execute(f"PRAGMA user_version = {_SHAPE}")
+        (verdict,) = self._db.execute("PRAGMA quick_check").fetchone()
+        if verdict != "ok":
+            raise self._damaged(str(verdict))
+
+    def _damaged(self, why: str) -> BrokenInvariantError:
+        return BrokenInvariantError(
+            f"the local world's file {self.path} is damaged ({why})",
+            hint="hermesops local down --purge, then hermesops local up, starts an empty one",
+        )
+
+
+def _with_booleans(row: tuple[Any, ...], booleans: list[int]) -> list[Any]:
+    values = list(row)
+    for index in booleans:
+        values[index] = bool(values[index])
+    return values

@@ -1,0 +1,150 @@
+"""A driver without machines: each is a folder name and the real daemon program on a loopback port."""
+
+import asyncio
+import json
+import socket
+import sys
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.localcloud.driver import MachinePlan, MachinePower, SavedImage
+from hermesops.model.ids import ImageId, MachineId
+
+LOOPBACK = IPv4Address("127.0.0.1")
+
+# The daemon makes control groups where it may; here it must leave this computer's alone.
+_DAEMON = """
+import json, sys
+from hermesops.localcloud.daemon import execution
+execution.group_root = lambda: None
+from hermesops.localcloud.daemon.config import Config
+from hermesops.localcloud.daemon.server import Server
+Server(Config(**json.loads(sys.argv[1]))).run(lambda: print("ready", flush=True))
+"""
+
+
+@dataclass
+class Pretended:
+    plan: MachinePlan
+    port: int
+    daemon: asyncio.subprocess.Process | None = None
+    boots: int = 0
+
+
+@dataclass
+class PretendDriver:
+    """Implements ``NetworkedDriver`` in memory.
+
+    Attributes:
+        boot_s: Seconds until a booted machine's daemon is started.
+        fails: Message of the error the next ``create`` ends with; empty for none.
+        calls: What was asked, in order.
+    """
+
+    places: int = 8
+    boot_s: float = 0.0
+    fails: str = ""
+    calls: list[str] = field(default_factory=list)
+    machines: dict[str, Pretended] = field(default_factory=dict)
+    images: set[str] = field(default_factory=set)
+    gateway: IPv4Address = LOOPBACK
+    subnet: str = ""
+    image_gate: asyncio.Event | None = None
+    create_gate: asyncio.Event | None = None
+
+    async def open(self) -> None:
+        self.calls.append("open")
+
+    async def create(self, plan: MachinePlan) -> None:
+        self.calls.append(f"create {plan.number}")
+        if self.create_gate:
+            await self.create_gate.wait()
+        if self.fails:
+            message, self.fails = self.fails, ""
+            raise UnavailableError(message)
+        if plan.image_id and plan.image_id not in self.images:
+            raise RefusedError(f"no image {plan.image_id}")
+        machine = self.machines.setdefault(plan.id, Pretended(plan, _free_port()))
+        await self._boot(machine)
+
+    async def start(self, machine_id: MachineId) -> None:
+        self.calls.append("start")
+        await self._boot(self.machines[machine_id])
+
+    async def stop(self, machine_id: MachineId) -> None:
+        self.calls.append("stop")
+        await self._halt(self.machines[machine_id])
+
+    async def reboot(self, machine_id: MachineId) -> None:
+        self.calls.append("reboot")
+        await self._halt(self.machines[machine_id])
+        await self._boot(self.machines[machine_id])
+
+    async def delete(self, machine_id: MachineId) -> None:
+        self.calls.append("delete")
+        if machine := self.machines.pop(machine_id, None):
+            await self._halt(machine)
+
+    async def power(self, machine_id: MachineId) -> MachinePower:
+        machine = self.machines.get(machine_id)
+        if machine is None:
+            return MachinePower.ABSENT
+        return MachinePower.RUNNING if machine.daemon else MachinePower.STOPPED
+
+    def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
+        machine = self.machines.get(machine_id)
+        return LOOPBACK, machine.port if machine else 1
+
+    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
+        self.calls.append("save_image")
+        if self.image_gate:
+            await self.image_gate.wait()
+        if machine_id not in self.machines:
+            raise RefusedError(f"no machine {machine_id}")
+        self.images.add(image_id)
+        return SavedImage(image_id, 1234)
+
+    async def delete_image(self, image_id: ImageId) -> None:
+        if any(machine.plan.image_id == image_id for machine in self.machines.values()):
+            raise RefusedError(f"a machine uses image {image_id}")
+        self.images.discard(image_id)
+
+    async def capacity(self) -> int:
+        return self.places - len(self.machines)
+
+    async def close(self, *, purge: bool) -> None:
+        self.calls.append("purge" if purge else "close")
+        if purge:
+            for machine_id in list(self.machines):
+                await self.delete(MachineId(machine_id))
+
+    async def _boot(self, machine: Pretended) -> None:
+        if machine.daemon:
+            return
+        machine.boots += 1
+        settings = {
+            "address": str(LOOPBACK),
+            "port": machine.port,
+            "broker": str(LOOPBACK),
+            "token": machine.plan.daemon_token,
+        }
+        machine.daemon = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-c", f"import time; time.sleep({self.boot_s})\n{_DAEMON}", json.dumps(settings)),
+            cwd=Path(__file__).parents[2],
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+
+    async def _halt(self, machine: Pretended) -> None:
+        if daemon := machine.daemon:
+            machine.daemon = None
+            daemon.kill()
+            await daemon.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((str(LOOPBACK), 0))
+        return int(probe.getsockname()[1])
