@@ -70,7 +70,7 @@ class Converger:
         is cancelled, Ansible is ended first; a command that it had sent may still run to its end on the machine.
 
         Args:
-            playbook: Name of a file in ``playbooks/``, without ``.yml``; or the path of one.
+            playbook: Name of a file in ``playbooks/``, with or without ``.yml``; or the path of one.
             hosts: Which machines.
             variables: Ansible variables that win over every other; may hold secrets.
             check: Only find out what would change.
@@ -106,12 +106,30 @@ class Converger:
             raise BrokenInvariantError(f"ansible-playbook ended without a result ({status}): {_last_words(output)}")
         return Converged(path.stem, fold.results(), seconds, output)
 
+    async def apply(
+        self,
+        machine_id: str,
+        playbook: str,
+        variables: Mapping[str, object],
+        *,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Bring one machine, in the registry or not, to what a playbook says; safe to repeat.
+
+        Raises:
+            UnavailableError: It could not be reached.
+            PartlyDoneError: A task failed; the message names it.
+        """
+        host = Host(machine_id, machine_id)
+        (await self.run(playbook, [host], variables=variables, tell=tell)).require_ok()
+
     def _path_of(self, playbook: str) -> Path:
-        path = (
-            Path(playbook) if playbook.endswith((".yml", ".yaml")) else self._folder / "playbooks" / f"{playbook}.yml"
-        )
+        ours = self._folder / "playbooks"
+        path = ours / f"{playbook.removesuffix('.yml')}.yml"
+        if not path.is_file() and playbook.endswith(".yml"):
+            path = Path(playbook)
         if not path.is_file():
-            known = sorted(p.stem for p in (self._folder / "playbooks").glob("*.yml"))
+            known = sorted(p.stem for p in ours.glob("*.yml"))
             raise UsageError(f"no playbook {playbook}", hint=f"there are: {', '.join(known)}")
         return path.absolute()
 

@@ -5,6 +5,8 @@ It must not know what hermesops uses machines for.
 
 from hermesops.justavps.client import Client
 from hermesops.justavps.ordering import wait_ready
+from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient, ProxyStream
+from hermesops.justavps.sse import ServerSentEvent
 from hermesops.justavps.toolbox import Execution, ExitEvent, OutputEvent
 from hermesops.justavps.wire import (
     ExecResult,
@@ -29,7 +31,12 @@ __all__ = [
     "MachineOrder",
     "MachineStatus",
     "OutputEvent",
+    "Port",
+    "ProxyAnswer",
+    "ProxyClient",
+    "ProxyStream",
     "ProxyToken",
+    "ServerSentEvent",
     "ServerType",
     "StatusEvent",
     "wait_ready",

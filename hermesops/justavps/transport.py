@@ -159,7 +159,7 @@ class Transport:
                 await response.aclose()
         except httpx.HTTPError as cause:
             outcome = type(cause).__name__
-            raise _lost(call, cause, request_id) from cause
+            raise lost(call, cause, request_id) from cause
         finally:
             _log.debug(
                 "justavps_called",
@@ -184,15 +184,16 @@ def _headers(call: Call, request_id: str) -> dict[str, str]:
     return headers
 
 
-def _lost(call: Call, cause: httpx.HTTPError, request_id: str) -> errors.JustAvpsError:
+def lost(call: Call, cause: httpx.HTTPError, request_id: str) -> errors.JustAvpsError:
+    """The error that a failed exchange means: not sent, or sent and not answered."""
     why = errors.scrubbed(str(cause)) or type(cause).__name__
     # Raised before the first byte of the request leaves this computer.
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol):
         return errors.UnreachableError(
             call.shown, f"not reachable ({why})", request_id=request_id, hint="check it with: hermesops doctor"
         )
-    lost = errors.LostChangeError if call.changes else errors.LostReadError
-    return lost(call.shown, f"no answer ({why})", request_id=request_id)
+    kind = errors.LostChangeError if call.changes else errors.LostReadError
+    return kind(call.shown, f"no answer ({why})", request_id=request_id)
 
 
 def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) -> errors.AnswerError:

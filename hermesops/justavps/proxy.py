@@ -1,0 +1,185 @@
+"""Reaches ports on machines' loopback through the vendor's authenticated proxy.
+
+What listens there is not the vendor's: its answers, errors included, are handed on and never judged. Tokens travel in a
+header, never in a URL, since URLs end up in logs.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from hermesops.justavps import errors
+from hermesops.justavps.sse import ServerSentEvent, events_of
+from hermesops.justavps.transport import Call, lost
+from hermesops.justavps.wire import Machine
+
+_CONNECT_S = 10.0
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_IDLE_S = 3.0
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a machine, and the token that opens it.
+
+    Attributes:
+        url: As the vendor's template gives it, without a slash at its end.
+        token: Sent as ``X-Proxy-Token``.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+    @classmethod
+    def of(cls, machine: Machine, port: int, token: str) -> Self:
+        """The port ``port`` of a machine.
+
+        Raises:
+            NotJsonError: The vendor has not said how the machine's proxy addresses are built.
+        """
+        url = machine.url_of_port(port)
+        if url is None:
+            raise errors.NotJsonError(f"GET /machines/{machine.id}", "no urls.port_template in the answer", status=200)
+        return cls(url, token)
+
+
+@dataclass(frozen=True)
+class ProxyAnswer:
+    """What a service behind the proxy, or the proxy itself, answered.
+
+    Attributes:
+        status: 401 and 403 may be the proxy's, about the token, or the service's own; 502 and 503 the proxy's.
+        headers: By lower-case name.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is a success."""
+        return httpx.codes.is_success(self.status)
+
+    def json(self) -> Any:  # noqa: ANN401 - JSON has no narrower type
+        """The body as JSON; ``None`` when it is something else."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+class ProxyStream:
+    """An answer whose body is still coming."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self.status = response.status_code
+
+    async def events(self) -> AsyncIterator[ServerSentEvent]:
+        """Server-sent events as they arrive."""
+        async for event in events_of(self._response.aiter_lines()):
+            yield event
+
+    async def read(self) -> ProxyAnswer:
+        """The whole body at once, as of an error answer."""
+        return ProxyAnswer(self.status, dict(self._response.headers), await self._response.aread())
+
+
+class ProxyClient:
+    """Connections through the proxy, for any number of machines. Use as an async context manager.
+
+    Args:
+        base_url: Of the API. Names under ``localhost`` are reached at its address, because not every resolver knows
+            them (Debian's does not); the proxy tells machines apart by the name in ``Host``.
+        transport: For tests: what carries requests instead of the network.
+    """
+
+    def __init__(self, base_url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._api = httpx.URL(base_url)
+        self._http = httpx.AsyncClient(
+            limits=httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
+            transport=transport,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def request(
+        self,
+        port: Port,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        timeout_s: float = 30,
+    ) -> ProxyAnswer:
+        """Ask what listens on a port, once, and read its whole answer.
+
+        Args:
+            port: Where.
+            method: HTTP method.
+            path: With its leading slash, and query.
+            headers: Added, as the service's own ``Authorization``.
+            body: Sent as JSON.
+            timeout_s: Seconds without a byte of the answer until it counts as lost.
+
+        Raises:
+            UnreachableError: Nothing was sent.
+            LostAnswerError: No answer; of a POST it may have had its effect.
+        """
+        async with self.stream(port, method, path, headers=headers, body=body, timeout_s=timeout_s) as stream:
+            return await stream.read()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        port: Port,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        timeout_s: float = 30,
+    ) -> AsyncIterator[ProxyStream]:
+        """As ``request``, with the body still to come; leaving the context hangs up."""
+        url, host = self._address(port.url + path)
+        request = self._http.build_request(
+            method,
+            url,
+            headers={**(headers or {}), **host, "X-Proxy-Token": port.token},
+            json=body,
+            timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
+        )
+        try:
+            response = await self._http.send(request, stream=True)
+            try:
+                yield ProxyStream(response)
+            finally:
+                await response.aclose()
+        except httpx.HTTPError as cause:
+            shown = Call(method, f"{port.url}{path.partition('?')[0]}", changes=method.upper() not in _READS)
+            raise lost(shown, cause, "") from cause
+
+    def _address(self, text: str) -> tuple[httpx.URL, dict[str, str]]:
+        url = httpx.URL(text)
+        if not url.host.endswith(".localhost"):
+            return url, {}
+        return url.copy_with(host=self._api.host, port=url.port or self._api.port), {"Host": url.netloc.decode()}
