@@ -1,0 +1,48 @@
+"""An operator who touches a user's agent says why, and it is written down before anything is sent."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from hermesops.errors import UsageError
+from hermesops.model.instance import Instance
+
+
+class Audit(Protocol):
+    """Where it is written down."""
+
+    def append_audit(
+        self,
+        action: str,
+        subject: str,
+        *,
+        why: str,
+        before: Mapping[str, object] | None = None,
+        after: Mapping[str, object] | None = None,
+    ) -> None:
+        """Append an entry; who acted is known to the registry."""
+
+
+class Visits:
+    """Lets operators in, with a reason.
+
+    Args:
+        audit: The registry.
+    """
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+
+    def enter(self, instance: Instance, *, how: str, reason: str) -> None:
+        """Record that somebody is about to ``chat`` with, ``exec`` on or open a ``shell`` on a user's machine.
+
+        What is said or run is the user's business and is not recorded.
+
+        Raises:
+            UsageError: No reason was given; nothing was recorded or sent.
+        """
+        if not reason.strip():
+            raise UsageError(
+                f"{how} touches what belongs to {instance.user_alias or instance.user_id}; say why",
+                hint=f'hermesops instance {how} … --reason "…"',
+            )
+        self._audit.append_audit(f"{how}_opened", f"instance/{instance.id}", why=reason.strip())
