@@ -66,6 +66,8 @@ class MachineGroup:
 
     def __init__(self, folders: list[Path]) -> None:
         self.folders = folders
+        # In version 1 machines nest groups only in the tree of systemd; the one for pids stays flat, quick to read.
+        self._counted = next((folder for folder in folders if folder.is_relative_to(_ROOT / "pids")), folders[0])
 
     def _find(self, file: str) -> Path | None:
         return next((folder / file for folder in self.folders if (folder / file).exists()), None)
@@ -87,12 +89,14 @@ class MachineGroup:
                 path.write_text(value)
 
     def pids(self) -> list[int]:
-        """Every process of the machine, its keeper included, as this computer numbers them."""
+        """Every process of the machine, its keeper included, as this computer numbers them.
+
+        One hierarchy is enough: a process is in the machine's part of each, and cannot leave it from within.
+        """
         found: set[int] = set()
-        for folder in self.folders:
-            for procs in _procs_files(folder):
-                with contextlib.suppress(OSError):
-                    found.update(int(line) for line in procs.read_text().split())
+        for folder, _, _ in os.walk(self._counted):
+            with contextlib.suppress(OSError):
+                found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
         return sorted(found - {0})
 
     def leader(self) -> int | None:
@@ -154,10 +158,6 @@ class MachineGroup:
                 with contextlib.suppress(OSError):
                     os.rmdir(folder)  # noqa: PTH106 - os.walk gives strings
         return not any(folder.exists() for folder in self.folders)
-
-
-def _procs_files(top: Path) -> list[Path]:
-    return [Path(folder) / "cgroup.procs" for folder, _, _ in os.walk(top)]
 
 
 def _is_first_of_a_machine(pid: int) -> bool:

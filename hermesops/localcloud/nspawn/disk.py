@@ -1,12 +1,16 @@
 """A machine's disk: a sparse ext4 image of its own size, holding what differs from the layers below."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from hermesops.localcloud.nspawn.command import run
+from hermesops.waiting import pause_blocking
 
 _GIB = 1024**3
+_DETACH_S = 2.0
+_TICK_S = 0.02
 _MKFS = ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
 
 
@@ -46,7 +50,23 @@ class Disk:
         run(["mount", "-t", "overlay", "-o", options, "hermesops", str(self.root)], cwd=cwd)
 
     def unmount(self) -> None:
-        """Unmount it; its processes must be gone. Never lazily: busy means that something is alive."""
+        """Unmount it; its processes must be gone. Never lazily: busy means that something is alive.
+
+        The loop device frees itself once nobody holds a copy of the mount. A machine or a build that starts at this
+        moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
+        """
         for folder in (self.root, self._own):
             while folder.is_mount():
                 run(["umount", str(folder)])
+        waited = 0.0
+        while self._is_attached() and waited < _DETACH_S:
+            pause_blocking(_TICK_S)
+            waited += _TICK_S
+
+    def _is_attached(self) -> bool:
+        own = str(self._image)
+        for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+            with contextlib.suppress(OSError):
+                if path.read_text().removesuffix("\n") == own:
+                    return True
+        return False

@@ -4,19 +4,22 @@ Nothing is remembered that can be looked at: a machine runs when its control gro
 """
 
 import asyncio
+import functools
 import os
 import shutil
 import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.driver import DAEMON_PORT, MachinePlan, MachinePower, SavedImage
+from hermesops.localcloud.driver import DAEMON_PORT, Driver, MachinePlan, MachinePower, SavedImage
 from hermesops.localcloud.nspawn import contents, host
 from hermesops.localcloud.nspawn.base import ensure_base, read_definition
 from hermesops.localcloud.nspawn.cgroup import World
@@ -32,6 +35,10 @@ from hermesops.model.ids import ImageId, MachineId
 _ANSWER_S = 0.5
 _MAX_LAYERS = 100
 _ALL_MAY_WRITE = 0o666
+_THREADS = 32
+
+P = ParamSpec("P")
+T = TypeVar("T")
 _UNMOUNTABLE = set(",:\\\n")
 
 
@@ -39,7 +46,7 @@ def _silent(_: str) -> None:
     """Say nothing."""
 
 
-class NspawnDriver:
+class NspawnDriver(Driver):
     """A world of machines on this computer. Needs root.
 
     Args:
@@ -73,6 +80,15 @@ class NspawnDriver:
         self._network: Network | None = None
         self._groups = World("")
         self._name = ""
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="machines")
+
+    async def _aside(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Do blocking work on a thread of the driver's own: a slow stop must not hold up somebody else's look.
+
+        Cancelling the caller does not stop the work half-way; ``close`` waits for it.
+        """
+        call = functools.partial(work, *arguments, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     # What callers need to know of the network once the world is open
 
@@ -82,9 +98,9 @@ class NspawnDriver:
         return self._net.gateway
 
     @property
-    def subnet(self) -> IPv4Network:
-        """The world's addresses."""
-        return self._net.subnet
+    def subnet(self) -> str:
+        """The world's addresses, in CIDR notation."""
+        return str(self._net.subnet)
 
     @property
     def _net(self) -> Network:
@@ -121,9 +137,13 @@ class NspawnDriver:
 
     async def open(self) -> None:
         """Take the world over: build the base, find running machines again, clear what a crash left half-made."""
-        await asyncio.to_thread(self._open)
+        await self._aside(self._open)
 
     def _open(self) -> None:
+        self._take_over()
+        ensure_base(read_definition(self._definition), self._bases, self._tell)
+
+    def _take_over(self) -> None:
         if os.geteuid() != 0:
             raise RefusedError("local machines need root", hint="run as root, or use a remote environment")
         if Path("/dev/null").stat().st_mode & _ALL_MAY_WRITE != _ALL_MAY_WRITE:  # machines copy the node's mode
@@ -139,7 +159,6 @@ class NspawnDriver:
         self._groups.prepare()
         self._network.prepare()
         self._recover()
-        ensure_base(read_definition(self._definition), self._bases, self._tell)
 
     def _recover(self) -> None:
         self._records = {}
@@ -174,16 +193,23 @@ class NspawnDriver:
     async def close(self, *, purge: bool) -> None:
         """Leave the machines alone, or with ``purge`` stop and remove every trace of this world.
 
+        To purge, the world need not be open; it is then taken over first.
         A cache of bases that lies elsewhere is kept: other worlds stand on it.
         """
         await asyncio.to_thread(self._close, purge=purge)
 
     def _close(self, *, purge: bool) -> None:
-        if purge:
-            self._purge()
-        self._ownership.give_up()
+        self._threads.shutdown(wait=True)  # what is under way ends first; nobody else may own the world meanwhile
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="machines")
+        try:
+            if purge:
+                self._purge()
+        finally:
+            self._ownership.give_up()
 
     def _purge(self) -> None:
+        if self._network is None:  # never opened: this is how a world whose server is dead is removed
+            self._take_over()
         for machine_id in list(self._records):
             self._delete(machine_id)
         self._clear_strangers()
@@ -206,7 +232,7 @@ class NspawnDriver:
         Raises:
             RefusedError: It would not boot here (the figures are in the message), or its image is not here.
         """
-        await asyncio.to_thread(self._create, plan)
+        await self._aside(self._create, plan)
 
     def _create(self, plan: MachinePlan) -> None:
         with self._locks[plan.id]:
@@ -271,7 +297,7 @@ class NspawnDriver:
 
     async def start(self, machine_id: MachineId) -> None:
         """Boot a stopped machine again; a running one is left alone."""
-        await asyncio.to_thread(self._start, machine_id)
+        await self._aside(self._start, machine_id)
 
     def _start(self, machine_id: MachineId) -> None:
         with self._locks[machine_id]:
@@ -281,7 +307,7 @@ class NspawnDriver:
 
     async def stop(self, machine_id: MachineId) -> None:
         """Shut a machine down cleanly, by force after ten seconds."""
-        await asyncio.to_thread(self._stop, machine_id)
+        await self._aside(self._stop, machine_id)
 
     def _stop(self, machine_id: MachineId) -> None:
         with self._locks[machine_id]:
@@ -289,7 +315,7 @@ class NspawnDriver:
 
     async def reboot(self, machine_id: MachineId) -> None:
         """Reboot hard, as the vendor does; a stopped machine is booted."""
-        await asyncio.to_thread(self._reboot, machine_id)
+        await self._aside(self._reboot, machine_id)
 
     def _reboot(self, machine_id: MachineId) -> None:
         with self._locks[machine_id]:
@@ -297,7 +323,7 @@ class NspawnDriver:
 
     async def delete(self, machine_id: MachineId) -> None:
         """Remove a machine and everything of it. Absent is success."""
-        await asyncio.to_thread(self._delete, machine_id)
+        await self._aside(self._delete, machine_id)
 
     def _delete(self, machine_id: MachineId) -> None:
         with self._locks[machine_id]:
@@ -309,7 +335,7 @@ class NspawnDriver:
 
     async def power(self, machine_id: MachineId) -> MachinePower:
         """Look at one machine; ``RUNNING`` once its daemon accepts connections."""
-        return await asyncio.to_thread(self._power, machine_id)
+        return await self._aside(self._power, machine_id)
 
     def _power(self, machine_id: MachineId) -> MachinePower:
         record = self._records.get(machine_id)
@@ -333,7 +359,7 @@ class NspawnDriver:
         Raises:
             UnavailableError: The copy failed, for instance for want of space; nothing is left of it.
         """
-        return await asyncio.to_thread(self._save_image, machine_id, image_id)
+        return await self._aside(self._save_image, machine_id, image_id)
 
     def _save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
         known = next((image for image in self._store.images() if image.id == image_id), None)
@@ -383,7 +409,7 @@ class NspawnDriver:
         Raises:
             RefusedError: A machine stands on it.
         """
-        await asyncio.to_thread(self._delete_image, image_id)
+        await self._aside(self._delete_image, image_id)
 
     def _delete_image(self, image_id: ImageId) -> None:
         with self._images_lock:
@@ -397,11 +423,11 @@ class NspawnDriver:
 
     async def capacity(self) -> int:
         """How many more machines would boot on this computer now."""
-        return (await asyncio.to_thread(self._room)).machines
+        return (await self._aside(self._room)).machines
 
     async def room(self) -> host.Room:
         """The figures behind ``capacity``, for ``doctor``."""
-        return await asyncio.to_thread(self._room)
+        return await self._aside(self._room)
 
     def _room(self) -> host.Room:
         groups = (self._machine(record).group for record in list(self._records.values()))

@@ -27,7 +27,8 @@ def _parent(root: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
         for part in parts[1:-1]:
             if make:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=folder)
+                    # Hidden folders hold keys (.ssh), and sshd refuses them when others may look in.
+                    os.mkdir(part, 0o700 if part.startswith(".") else 0o755, dir_fd=folder)
             inner = os.open(part, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.localcloud.nspawn.cgroup import MachineGroup
 from hermesops.localcloud.nspawn.disk import Disk
 from hermesops.localcloud.nspawn.keeper import launch
@@ -18,6 +18,7 @@ _HALT = signal.SIGRTMIN + 4
 _REBOOT_NOW = signal.SIGRTMIN + 15
 _CLEAN_STOP_S = 10.0
 _REBOOT_S = 5.0
+_KEEPER_S = 2.0
 _TICK_S = 0.05
 _PROPAGATE = Path("/run/systemd/nspawn/propagate")
 
@@ -70,7 +71,8 @@ class Machine:
             group=self.group,
             wiring=self._network.wiring(self.name, self.record.number),
         )
-        self._wait_for(lambda: bool(self.group.pids()), 2.0)
+        if not self._wait_for(lambda: bool(self.group.pids()), _KEEPER_S):
+            raise UnavailableError(f"the keeper of machine {self.record.id} ended at once: {self.last_words()}")
 
     def take_down(self) -> None:
         """End it by force and leave nothing of it but files."""
