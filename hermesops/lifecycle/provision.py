@@ -9,7 +9,8 @@ from typing import Protocol, assert_never
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, Sight
+from hermesops.lifecycle.sight import MachineSeen, Sight
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible

@@ -15,7 +15,8 @@ from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.lifecycle.handover import digest_of, payload_of
-from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, NodeSeen, Sight
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 
@@ -49,7 +50,7 @@ class Keys(Protocol):
 class Agents(Protocol):
     """The agent's own API, through the vendor's proxy."""
 
-    async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
+    async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
         """Ask the gateway how it is."""
 
 
@@ -113,7 +114,11 @@ class Reach:
         node = await self.node(MachineId(machine.id))
         if node is None or node.instance_id != instance.id:
             return Sight(instance, seen, node)
-        return Sight(instance, seen, node, await self._agents.health(instance, machine))
+        return Sight(instance, seen, node, await self.health(instance, machine))
+
+    async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
+        """What the instance's gateway says of itself."""
+        return await self._agents.health(machine, self._keys.secrets_of(instance.id).api_server_key)
 
     async def node(self, machine_id: MachineId) -> NodeSeen | None:
         """What hermes-node says; ``None`` while it does not answer."""
@@ -206,7 +211,7 @@ class Reach:
             machine = await self.machine(instance)
             if machine is None:
                 return waiting.Pending("machine not listed")
-            health = await self._agents.health(instance, machine)
+            health = await self.health(instance, machine)
             return True if health is GatewayHealth.OK else waiting.Pending(health.value)
 
         try:

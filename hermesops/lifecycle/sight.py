@@ -4,9 +4,9 @@ Plain data, so that deciding stays pure and a test can write down any situation.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 
@@ -33,15 +33,6 @@ class NodeSeen:
     epoch: int
     digest: str
     release: str
-
-
-class GatewayHealth(StrEnum):
-    """What the gateway answered through the proxy."""
-
-    OK = "ok"
-    DEGRADED = "degraded"
-    REFUSED = "refused"
-    SILENT = "silent"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from hermesops.lifecycle.provision import (
     StartMachine,
     decide,
 )
-from hermesops.lifecycle.sight import GatewayHealth, MachineSeen, NodeSeen, Sight
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible

@@ -1,0 +1,191 @@
+"""The agent's own HTTP API, reached through the vendor's authenticated proxy.
+
+What a user says travels through here and is kept nowhere: it is in no log, no error message and no record.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.justavps.errors import JustAvpsError
+from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient
+from hermesops.justavps.wire import Machine
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import MachineId
+
+AGENT_PORT = 8642
+"""Where hermes-agent's API listens, on loopback only."""
+
+_REFUSALS = frozenset({401, 403})
+_HEALTH_S = 5.0
+_TURN_S = 600.0
+"""Silence in an answer that counts as lost; the agent may think, and run tools, for long."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of an answer.
+
+    Attributes:
+        is_tool: It names a tool call under way instead of being said to the user.
+    """
+
+    text: str = field(repr=False)
+    is_tool: bool = False
+
+
+class Tokens(Protocol):
+    """Where proxy tokens come from."""
+
+    async def token(self, machine_id: MachineId, *, purpose: str, instead_of: str = "") -> str:
+        """A token for a purpose; ``instead_of`` names one that was refused."""
+
+    async def use(
+        self,
+        machine_id: MachineId,
+        *,
+        purpose: str,
+        call: Callable[[str], Awaitable[ProxyAnswer]],
+        refused: Callable[[ProxyAnswer], bool],
+    ) -> ProxyAnswer:
+        """Call with a token, once more with a fresh one when it is refused."""
+
+
+class AgentApi:
+    """Talks to agents.
+
+    Args:
+        proxy: Connections through the vendor's proxy.
+        tokens: What opens it.
+    """
+
+    def __init__(self, proxy: ProxyClient, tokens: Tokens) -> None:
+        self._proxy = proxy
+        self._tokens = tokens
+
+    async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
+        """Ask the gateway how it is; changes nothing, raises nothing.
+
+        Source: hermes-agent 0.19.0 answers ``/health/detailed`` with 200 also when it is degraded.
+        """
+
+        async def ask(token: str) -> ProxyAnswer:
+            return await self._proxy.request(
+                Port.of(machine, AGENT_PORT, token),
+                "GET",
+                "/health/detailed",
+                headers=_bearer(api_key),
+                timeout_s=_HEALTH_S,
+            )
+
+        try:
+            answer = await self._tokens.use(MachineId(machine.id), purpose="health", call=ask, refused=_is_refusal)
+        except JustAvpsError:
+            return GatewayHealth.SILENT
+        return health_of(answer)
+
+    async def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
+        """Say something to the agent and yield its answer as it comes.
+
+        Args:
+            machine: Where the agent lives.
+            api_key: Bearer of its API.
+            text: What is said.
+            session_id: Goes on with that conversation; empty begins a new one.
+
+        Raises:
+            RefusedError: The agent does not know the key, or refuses the model or the turn.
+            UnavailableError: It is draining, or nothing answers.
+        """
+        headers = _bearer(api_key) | ({"X-Hermes-Session-Id": session_id} if session_id else {})
+        body = {"model": "hermes-agent", "stream": True, "messages": [{"role": "user", "content": text}]}
+        token = await self._tokens.token(MachineId(machine.id), purpose="chat")
+        for is_last in (False, True):
+            async with self._proxy.stream(
+                Port.of(machine, AGENT_PORT, token),
+                "POST",
+                "/v1/chat/completions",
+                headers=headers,
+                body=body,
+                timeout_s=_TURN_S,
+            ) as stream:
+                if stream.status == 200:  # noqa: PLR2004 - HTTP
+                    async for event in stream.events():
+                        if piece := piece_of(event.event, event.data):
+                            yield piece
+                    return
+                answer = await stream.read()
+            if is_last or not _is_refusal(answer):
+                raise refusal_of(answer)
+            token = await self._tokens.token(MachineId(machine.id), purpose="chat", instead_of=token)
+
+
+def health_of(answer: ProxyAnswer) -> GatewayHealth:
+    """What an answer of ``/health/detailed`` means. Pure."""
+    if _is_refusal(answer):
+        return GatewayHealth.REFUSED
+    said = answer.json()
+    if not answer.ok or not isinstance(said, dict):
+        return GatewayHealth.SILENT
+    if said.get("gateway_state") == "draining":
+        return GatewayHealth.DRAINING
+    return GatewayHealth.OK if said.get("status") == "ok" else GatewayHealth.DEGRADED
+
+
+def piece_of(kind: str, data: str) -> Piece | None:
+    """What one server-sent event of a turn says; ``None`` when nothing to anybody. Pure.
+
+    Raises:
+        UnavailableError: The turn failed on the agent's side.
+    """
+    if data.strip() == "[DONE]":
+        return None
+    said = _object(data)
+    if kind == "hermes.tool.progress":
+        if said.get("status") != "running":
+            return None
+        return Piece(str(said.get("tool") or said.get("name") or "tool"), is_tool=True)
+    for choice in said.get("choices") or ():
+        if choice.get("finish_reason") == "error":
+            raise UnavailableError(
+                "the agent could not finish its turn", hint="hermesops instance verify USER says why"
+            )
+        if text := (choice.get("delta") or {}).get("content"):
+            return Piece(str(text))
+    return None
+
+
+def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError:
+    """The error for an answer that is none. Pure; it repeats no body, which may quote the user."""
+    said = answer.json()
+    error = said.get("error") if isinstance(said, dict) else None
+    code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
+    if _is_refusal(answer):
+        return RefusedError(
+            f"the agent refused our key ({answer.status})",
+            hint="hermesops instance verify USER tells which key is wrong",
+        )
+    if answer.status in {502, 503}:
+        return UnavailableError(
+            f"the agent does not take turns now ({answer.status} {code})".replace(" )", ")"),
+            hint="hermesops instance verify USER",
+        )
+    return RefusedError(f"the agent refused the turn ({answer.status} {code})".replace(" )", ")"))
+
+
+def _is_refusal(answer: ProxyAnswer) -> bool:
+    return answer.status in _REFUSALS
+
+
+def _bearer(api_key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {api_key}"}
+
+
+def _object(data: str) -> dict[str, Any]:
+    try:
+        said = json.loads(data)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
