@@ -1,0 +1,134 @@
+"""One writer at a time: the CLI's lock files, with a way out after our own crash.
+
+The CLI's locks have no age and no owner check. Ours add which boot, process namespace and process start they
+belong to, so that a lock whose process is provably gone can be removed; the CLI ignores what it does not know.
+Source: recordings, semantics §6.
+"""
+
+import contextlib
+import getpass
+import json
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hermesops.engine.embedded.clock import now
+from hermesops.engine.embedded.values import dumps
+from hermesops.errors import RefusedError, UnavailableError
+
+OURS = "hermesops"
+
+
+@contextlib.contextmanager
+def held(folder: Path, *, stack: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the stack's lock.
+
+    Args:
+        folder: Where the stack's locks lie.
+        stack: How the stack is called, for the error.
+        tell: Called with a line when a lock of a dead process was removed.
+
+    Raises:
+        RefusedError: Somebody else holds it.
+    """
+    mine = folder / f"{uuid.uuid4()}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _refuse_others(folder, mine, stack, tell)
+        mine.write_text(dumps(_who()))
+    except OSError as error:
+        raise UnavailableError(f"{folder}: the stack cannot be locked: {error.strerror}") from error
+    try:
+        _refuse_others(folder, mine, stack, tell)  # two may have written at once; then both step back
+        yield
+    finally:
+        mine.unlink(missing_ok=True)
+
+
+def _refuse_others(folder: Path, mine: Path, stack: str, tell: Callable[[str], None]) -> None:
+    others = [file for file in sorted(folder.glob("*.json")) if file != mine]
+    living = [file for file in others if not _removed(file, tell)]
+    if living:
+        raise RefusedError(
+            f"stack {stack} is locked by {len(living)} other(s): {'; '.join(_describe(file) for file in living)}",
+            hint="wait for it to end; if that process is surely gone, remove the lock file and run the command again",
+        )
+
+
+def _removed(file: Path, tell: Callable[[str], None]) -> bool:
+    """Remove a lock if its process provably ended; answer whether there is no lock any more."""
+    try:
+        doc = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    if not isinstance(doc, dict) or not _is_dead(doc):
+        return False
+    file.unlink(missing_ok=True)
+    tell(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
+    return True
+
+
+def _is_dead(doc: dict[str, Any]) -> bool:
+    theirs, ours = doc.get(OURS), _place(os.getpid())
+    if not isinstance(theirs, dict) or theirs.get("host") != ours["host"]:
+        return False
+    if theirs.get("boot") != ours["boot"]:
+        return True
+    if theirs.get("namespace") != ours["namespace"]:
+        return False
+    return _started(int(doc.get("pid", 0))) != theirs.get("started")
+
+
+def _describe(file: Path) -> str:
+    try:
+        doc = json.loads(file.read_bytes())
+        return f"{file}: created by {doc['username']}@{doc['hostname']} (pid {doc['pid']}) at {doc['timestamp']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{file}: unreadable"
+
+
+def _who() -> dict[str, Any]:
+    pid = os.getpid()
+    return {
+        "pid": pid,
+        "username": getpass.getuser(),
+        "hostname": socket.gethostname(),
+        "timestamp": now(),
+        OURS: _place(pid),
+    }
+
+
+def _place(pid: int) -> dict[str, Any]:
+    return {
+        "host": _read(Path("/etc/machine-id")),
+        "boot": _read(Path("/proc/sys/kernel/random/boot_id")),
+        "namespace": _link(Path("/proc/self/ns/pid")),
+        "started": _started(pid),
+    }
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; empty when there is no such process."""
+    # The name in the second field may hold spaces and brackets; after the last bracket the fields are plain.
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    started_at = 19
+    return fields[started_at] if len(fields) > started_at and fields[0] != "Z" else ""
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _link(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:
+        return ""

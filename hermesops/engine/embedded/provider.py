@@ -1,0 +1,305 @@
+"""One configured provider: the provider protocol's calls in terms of property values.
+
+Source: recordings, semantics §2 (which calls, in which order, with what).
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from hermesops.engine.embedded import urns
+from hermesops.engine.embedded.kinds import Message, Property
+from hermesops.engine.embedded.rpc import Connection, ProviderFaultError
+from hermesops.engine.embedded.state import Resource
+from hermesops.engine.embedded.values import UNKNOWN, Secret, Vault, from_wire, has_secret, revealed, to_wire
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from google.protobuf.struct_pb2 import Struct
+
+
+class Differs(Enum):
+    """What a provider says when asked whether two versions differ."""
+
+    UNKNOWN = 0
+    NO = 1
+    YES = 2
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A provider's answer to Diff or DiffConfig."""
+
+    differs: Differs
+    diffs: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+    detailed: Mapping[str, Any] | None = None
+    delete_first: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why a provider's Check refuses inputs; ``property`` may be empty."""
+
+    property: str
+    reason: str
+
+
+@dataclass
+class Provider:
+    """A plugin process with its configuration.
+
+    Attributes:
+        urn: The provider resource's URN.
+        id: The provider resource's id.
+        ready: Set once the plugin has answered Configure, or failed to.
+    """
+
+    urn: str
+    id: str
+    connection: Connection
+    vault: Vault
+    engine_address: str = ""
+    accepts_secrets: bool = True
+    previews: bool = True
+    ready: "asyncio.Future[None] | None" = None
+    _handshaken: bool = field(default=False)
+
+    def _request(self, kind: str, **fields: Message) -> Message:
+        from pulumi.runtime.proto import provider_pb2  # noqa: PLC0415  loads the SDK
+
+        return getattr(provider_pb2, f"{kind}Request")(**fields)
+
+    def _struct(self, properties: Mapping[str, Any], *, bare: bool = False) -> "Struct":
+        return to_wire(properties, self.vault, secrets=self.accepts_secrets and not bare)
+
+    async def handshake(self, folder: str) -> None:
+        """Say who we are; plugins that do not know the call are taken as old ones."""
+        request = self._request(
+            "ProviderHandshake",
+            engine_address=self.engine_address,
+            root_directory=folder,
+            program_directory=folder,
+            configure_with_urn=True,
+            supports_views=True,
+            supports_refresh_before_update=True,
+            invoke_with_preview=True,
+            mapper_target=self.engine_address,
+            loader_target=self.engine_address,
+            resolver_target=self.engine_address,
+            accepts_byte_string=True,
+        )
+        try:
+            answer = await self.connection.call("Handshake", request)
+        except ProviderFaultError as fault:
+            if fault.code != "UNIMPLEMENTED":
+                raise
+        else:
+            self.accepts_secrets = answer.accept_secrets
+            self._handshaken = True
+        from google.protobuf.empty_pb2 import Empty  # noqa: PLC0415  loads protobuf
+
+        await self.connection.call("GetPluginInfo", Empty())
+
+    async def check_config(
+        self, olds: Mapping[str, Any], news: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """Ask whether a configuration is one; it gets secrets in the clear, and the marks are put back."""
+        request = self._request(
+            "Check",
+            urn=self.urn,
+            name=urns.name_of(self.urn),
+            type=urns.type_of(self.urn),
+            olds=self._struct(olds, bare=True),
+            news=self._struct(news, bare=True),
+        )
+        try:
+            answer = await self.connection.call("CheckConfig", request)
+        except ProviderFaultError as fault:
+            if fault.code != "UNIMPLEMENTED":
+                raise
+            return dict(news), []
+        return marked_again(from_wire(answer.inputs), news), [Problem(f.property, f.reason) for f in answer.failures]
+
+    async def diff_config(
+        self, old_inputs: Mapping[str, Any], olds: Mapping[str, Any], news: Mapping[str, Any]
+    ) -> Difference:
+        """Ask whether a changed configuration can be taken over in place."""
+        request = self._request(
+            "Diff",
+            urn=self.urn,
+            name=urns.name_of(self.urn),
+            type=urns.type_of(self.urn),
+            old_inputs=self._struct(old_inputs, bare=True),
+            olds=self._struct(olds, bare=True),
+            news=self._struct(news, bare=True),
+        )
+        try:
+            return _difference(await self.connection.call("DiffConfig", request))
+        except ProviderFaultError as fault:
+            if fault.code != "UNIMPLEMENTED":
+                raise
+            return Difference(Differs.UNKNOWN)
+
+    async def configure(self, inputs: Mapping[str, Any]) -> None:
+        """Give the plugin its configuration; resource calls wait for the answer."""
+        package = urns.package_of(urns.type_of(self.urn))
+        plain = revealed(dict(inputs), self.vault)
+        variables = {f"{package}:config:{key}": _as_variable(value) for key, value in plain.items() if key != "version"}
+        request = self._request(
+            "Configure",
+            urn=self.urn,
+            name=urns.name_of(self.urn),
+            type=urns.type_of(self.urn),
+            id=self.id or UNKNOWN,
+            variables=variables,
+            args=to_wire(inputs, self.vault, secrets=True),
+            acceptSecrets=True,
+            acceptResources=True,
+            sends_old_inputs=True,
+            sends_old_inputs_to_delete=True,
+        )
+        answer = await self.connection.call("Configure", request)
+        if not self._handshaken:
+            self.accepts_secrets = answer.acceptSecrets
+            self.previews = answer.supportsPreview
+
+    async def check(
+        self, urn: str, olds: Mapping[str, Any], news: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """Ask what a resource's inputs mean; the answer is what will be stored."""
+        request = self._request(
+            "Check",
+            urn=urn,
+            name=urns.name_of(urn),
+            type=urns.type_of(urn),
+            olds=self._struct(olds),
+            news=self._struct(news),
+            randomSeed=secrets.token_bytes(32),
+        )
+        answer = await self.connection.call("Check", request)
+        inputs = from_wire(answer.inputs)
+        if not self.accepts_secrets:
+            inputs = marked_again(inputs, news)
+        return inputs, [Problem(f.property, f.reason) for f in answer.failures]
+
+    async def diff(self, old: Resource, news: Mapping[str, Any]) -> Difference:
+        """Ask what changing a resource's inputs would take."""
+        request = self._request(
+            "Diff",
+            id=old.id,
+            urn=old.urn,
+            name=urns.name_of(old.urn),
+            type=old.type,
+            old_inputs=self._struct(old.inputs),
+            olds=self._struct(old.outputs),
+            news=self._struct(news),
+        )
+        return _difference(await self.connection.call("Diff", request))
+
+    async def create(self, urn: str, inputs: Mapping[str, Any], *, preview: bool) -> tuple[str, dict[str, Any]]:
+        """Make a resource; in a preview only say what would come out."""
+        request = self._request(
+            "Create",
+            urn=urn,
+            name=urns.name_of(urn),
+            type=urns.type_of(urn),
+            properties=self._struct(inputs),
+            preview=preview,
+        )
+        answer = await self._changing("Create", request, inputs)
+        return answer.id, self._outputs(answer, inputs)
+
+    async def update(self, old: Resource, inputs: Mapping[str, Any], *, preview: bool) -> dict[str, Any]:
+        """Change a resource in place."""
+        request = self._request(
+            "Update",
+            id=old.id,
+            urn=old.urn,
+            name=urns.name_of(old.urn),
+            type=old.type,
+            old_inputs=self._struct(old.inputs),
+            olds=self._struct(old.outputs),
+            news=self._struct(inputs),
+            preview=preview,
+        )
+        return self._outputs(await self._changing("Update", request, inputs), inputs)
+
+    async def delete(self, old: Resource) -> None:
+        """Destroy a resource."""
+        request = self._request(
+            "Delete",
+            id=old.id,
+            urn=old.urn,
+            name=urns.name_of(old.urn),
+            type=old.type,
+            old_inputs=self._struct(old.inputs),
+            properties=self._struct(old.outputs),
+        )
+        await self.connection.call("Delete", request)
+
+    async def cancel(self) -> None:
+        """Ask the plugin to end what it is doing."""
+        from google.protobuf.empty_pb2 import Empty  # noqa: PLC0415  loads protobuf
+
+        await self.connection.call("Cancel", Empty())
+
+    async def _changing(self, method: str, request: Message, inputs: Mapping[str, Any]) -> Message:
+        try:
+            return await self.connection.call(method, request)
+        except ProviderFaultError as fault:
+            if fault.half_made is not None and not self.accepts_secrets:
+                half = fault.half_made
+                marked = marked_again(dict(half.properties), inputs)
+                fault.half_made = type(half)(half.id, marked, half.reasons)
+            raise
+
+    def _outputs(self, answer: Message, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        outputs = from_wire(answer.properties)
+        return outputs if self.accepts_secrets else marked_again(outputs, inputs)
+
+
+def _difference(answer: Message) -> Difference:
+    detailed = None
+    if answer.hasDetailedDiff:
+        detailed = {path: _detail(item) for path, item in answer.detailedDiff.items()}
+    return Difference(
+        differs=Differs(answer.changes),
+        diffs=tuple(answer.diffs),
+        replaces=tuple(answer.replaces),
+        detailed=detailed,
+        delete_first=answer.deleteBeforeReplace,
+    )
+
+
+DETAIL_KINDS = ("add", "add-replace", "delete", "delete-replace", "update", "update-replace")
+
+
+def _detail(item: Message) -> dict[str, Any]:
+    return {"diffKind": DETAIL_KINDS[item.kind], "inputDiff": item.inputDiff}
+
+
+def _as_variable(value: Property) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def marked_again(answer: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Put secret marks back where the same property was secret before the plugin saw it bare."""
+    return {key: _marked(value, sent.get(key)) for key, value in answer.items()}
+
+
+def _marked(value: Property, before: Property) -> Property:
+    match before:
+        case Secret():
+            return value if isinstance(value, Secret) else Secret(value)
+        case dict() if isinstance(value, dict) and has_secret(before):
+            return marked_again(value, before)
+        case list() if isinstance(value, list) and has_secret(before):
+            padded = [*before, *([None] * len(value))]
+            return [_marked(item, padded[index]) for index, item in enumerate(value)]
+        case _:
+            return value

@@ -1,0 +1,173 @@
+"""A provider plugin for engine tests: the same semantics as the one that the CLI's recordings were made with.
+
+Run as a program it is a plugin; what it manages is a JSON file. Types: Machine (``region`` replaces, new first;
+``hostname`` replaces, old first; all else updates) and Image (``source`` replaces). Faults come from a file.
+"""
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+from google.protobuf import any_pb2, empty_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Struct
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+REPLACES = {"justavps:index:Machine": {"region", "hostname"}, "justavps:index:Image": {"source"}}
+
+
+def struct(value: dict) -> Struct:
+    return ParseDict(value, Struct())
+
+
+def plain(value: Struct) -> dict:
+    return MessageToDict(value)
+
+
+class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _note(self, rpc: str, request) -> None:
+        with (self.folder / "calls.jsonl").open("a") as out:
+            out.write(json.dumps({"rpc": rpc, "request": MessageToDict(request, preserving_proto_field_name=True)}) + "\n")
+
+    def _world(self) -> dict:
+        file = self.folder / "world.json"
+        return json.loads(file.read_text()) if file.exists() else {"counters": {}, "objects": {}}
+
+    def _save(self, world: dict) -> None:
+        spare = self.folder / "world.json.new"
+        spare.write_text(json.dumps(world))
+        spare.replace(self.folder / "world.json")
+
+    def _fault(self, rpc: str, name: str, context) -> dict | None:
+        file = self.folder / "faults.json"
+        for fault in json.loads(file.read_text()) if file.exists() else []:
+            if (fault["rpc"], fault["name"]) != (rpc, name):
+                continue
+            match fault["action"]:
+                case "slow":
+                    time.sleep(fault["seconds"])  # noqa: TID251  a plugin process of its own
+                case "error":
+                    context.abort(getattr(grpc.StatusCode, fault.get("code", "UNKNOWN")), fault["message"])
+                case "crash":
+                    sys.stderr.write("the plugin falls over\n")
+                    sys.stderr.flush()
+                    import os  # noqa: PLC0415
+
+                    os._exit(3)
+                case _:
+                    return fault
+        return None
+
+    def Handshake(self, request, context):  # noqa: N802
+        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True, accept_resources=True)
+
+    def GetPluginInfo(self, request, context):  # noqa: N802
+        return plugin_pb2.PluginInfo(version="0.1.0")
+
+    def CheckConfig(self, request, context):  # noqa: N802
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    def DiffConfig(self, request, context):  # noqa: N802
+        same = plain(request.old_inputs) == plain(request.news)
+        none, some = provider_pb2.DiffResponse.DIFF_NONE, provider_pb2.DiffResponse.DIFF_SOME
+        return provider_pb2.DiffResponse(changes=none if same else some, hasDetailedDiff=True)
+
+    def Configure(self, request, context):  # noqa: N802
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, acceptResources=True, supportsPreview=True)
+
+    def Check(self, request, context):  # noqa: N802
+        self._note("Check", request)
+        news, olds = plain(request.news), plain(request.olds)
+        if news.get("size") == "bogus":
+            failure = provider_pb2.CheckFailure(property="size", reason="size must be one of starter, basic, pro")
+            return provider_pb2.CheckResponse(inputs=request.news, failures=[failure])
+        defaults = {"size": "starter", "region": "fra"} if request.type.endswith("Machine") else {}
+        inputs = {**defaults, "name": olds.get("name", request.name), **news}
+        return provider_pb2.CheckResponse(inputs=struct(inputs))
+
+    def Diff(self, request, context):  # noqa: N802
+        self._note("Diff", request)
+        olds, news = plain(request.old_inputs), plain(request.news)
+        changed = sorted(key for key in {*olds, *news} if olds.get(key) != news.get(key))
+        replaces = [key for key in changed if key in REPLACES[request.type]]
+        return provider_pb2.DiffResponse(
+            changes=provider_pb2.DiffResponse.DIFF_SOME if changed else provider_pb2.DiffResponse.DIFF_NONE,
+            diffs=changed,
+            replaces=replaces,
+            deleteBeforeReplace="hostname" in replaces,
+        )
+
+    def Create(self, request, context):  # noqa: N802
+        self._note("Create", request)
+        inputs = plain(request.properties)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=struct({**inputs, "ip": UNKNOWN, "status": UNKNOWN}))
+        self._fault("Create", request.name, context)
+        world = self._world()
+        found = next((k for k, v in world["objects"].items() if v["name"] == inputs["name"] and v["adopt"]), None)
+        if found is None:
+            number = world["counters"][request.name] = world["counters"].get(request.name, 0) + 1
+            found = f"machine-{request.name}-{number}"
+            world["objects"][found] = {"name": inputs["name"], "inputs": inputs, "adopt": True}
+            self._save(world)
+        outputs = {**inputs, "ip": f"10.0.0.{len(world['objects'])}", "status": "running"}
+        if inputs.get("password"):
+            outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{found}"}
+        self._partial("Create", request, context, found, outputs)
+        return provider_pb2.CreateResponse(id=found, properties=struct(outputs))
+
+    def _partial(self, rpc: str, request, context, resource_id: str, outputs: dict) -> None:
+        fault = self._fault(rpc + "-after", request.name, context)
+        if fault is None or fault["action"] != "partial":
+            return
+        detail = provider_pb2.ErrorResourceInitFailed(
+            id=resource_id, properties=struct(outputs), reasons=["machine did not become ready"]
+        )
+        packed = any_pb2.Any()
+        packed.Pack(detail)
+        status = status_pb2.Status(code=2, message="machine did not become ready", details=[packed])
+        context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+        context.abort(grpc.StatusCode.UNKNOWN, "machine did not become ready")
+
+    def Update(self, request, context):  # noqa: N802
+        self._note("Update", request)
+        news, olds = plain(request.news), plain(request.olds)
+        if not request.preview:
+            self._fault("Update", request.name, context)
+            world = self._world()
+            world["objects"][request.id]["inputs"] = news
+            self._save(world)
+        return provider_pb2.UpdateResponse(properties=struct({**news, "ip": olds["ip"], "status": "running"}))
+
+    def Delete(self, request, context):  # noqa: N802
+        self._note("Delete", request)
+        self._fault("Delete", request.name, context)
+        world = self._world()
+        world["objects"].pop(request.id, None)
+        self._save(world)
+        return empty_pb2.Empty()
+
+    def Cancel(self, request, context):  # noqa: N802
+        return empty_pb2.Empty()
+
+
+def main() -> None:
+    server = grpc.server(ThreadPoolExecutor(max_workers=16))
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(FakeProvider(Path(__file__).parent), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    main()
