@@ -73,7 +73,8 @@ class ToolboxChannel:
         """See ``Channel.run``. One round trip; two with ``stdin``; more for binary output above a megabyte."""
         if stdin is not None:
             name = f"{_STDIN_FOLDER}/hermesops-{uuid4().hex}.stdin"
-            await self.put(name, stdin, mode=0o600)
+            with translated(self._id, "handing a command its input"):
+                await self._toolbox.upload(self._id, name, stdin, mode=0o600)
             command, user = _script(_WITH_STDIN, name, user, command), "root"
             try:
                 return await self.run(command, timeout_s=timeout_s, user=user, env=env, cwd=cwd, binary=binary)
@@ -91,7 +92,7 @@ class ToolboxChannel:
         return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode(), exact=exact)
 
     async def _run_binary(self, execution: Execution) -> Completed:
-        folder = f"{_SPOOL_FOLDER}/hermesops-{uuid4().hex}"
+        folder = f"{_SPOOL_FOLDER}/hermesops-output-{uuid4().hex}"
         wrapped = Execution(
             _script(_BINARY, folder, execution.command, str(_INLINE)),
             timeout_s=execution.timeout_s,

@@ -1,7 +1,7 @@
 """Brings machines to what roles describe: runs a playbook by ansible-runner, turns its events into typed results."""
 
-from hermesops.converge.inventory import Host
+from hermesops.converge.inventory import Host, hosts_of
 from hermesops.converge.playbook import Access, Converger
 from hermesops.converge.result import Converged, HostResult, TaskFailure
 
-__all__ = ["Access", "Converged", "Converger", "Host", "HostResult", "TaskFailure"]
+__all__ = ["Access", "Converged", "Converger", "Host", "HostResult", "TaskFailure", "hosts_of"]

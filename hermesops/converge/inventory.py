@@ -1,9 +1,11 @@
 """The inventory of one run. Pure: no file, no network."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hermesops.errors import UsageError
+from hermesops.model.instance import Instance
 
 INSTANCES = "instances"
 """Group of the hosts that ``playbooks/instance.yml`` is for."""
@@ -24,6 +26,36 @@ class Host:
     machine_id: str
     variables: Mapping[str, object] = field(default_factory=dict, repr=False)
     groups: tuple[str, ...] = (INSTANCES,)
+
+
+def hosts_of(instances: Iterable[Instance]) -> tuple[Host, ...]:
+    """A host for each instance that has a machine, named as operators call its user; groups: cell, plan, status."""
+    return tuple(
+        Host(
+            instance.user_alias or instance.id,
+            instance.machine_id,
+            {
+                "hermes_instance_id": instance.id,
+                "hermes_user_id": instance.user_id,
+                "hermes_plan": instance.plan.value,
+                "hermes_cell": instance.cell,
+                "hermes_epoch": instance.epoch,
+            },
+            (
+                INSTANCES,
+                _group("cell", instance.cell),
+                _group("plan", instance.plan.value),
+                _group("status", instance.status.value),
+            ),
+        )
+        for instance in instances
+        if instance.machine_id is not None
+    )
+
+
+def _group(kind: str, value: str) -> str:
+    """A group's name; Ansible takes letters, digits and underscores only."""
+    return re.sub(r"\W", "_", f"{kind}_{value}")
 
 
 def inventory_of(hosts: Sequence[Host]) -> dict[str, object]:

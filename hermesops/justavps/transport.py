@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 import structlog
 from pydantic import BaseModel, ValidationError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from hermesops.justavps import errors
 from hermesops.waiting import pause
@@ -102,7 +102,7 @@ class Transport:
                 (errors.UnreachableError, errors.LostReadError, errors.ReadServerError, errors.RateLimitedError)
             ),
             stop=stop_after_attempt(_TRIES),
-            wait=wait_exponential_jitter(initial=0.2, max=2),
+            wait=wait_random_exponential(multiplier=0.2, max=2),
             sleep=pause,
             reraise=True,
         )

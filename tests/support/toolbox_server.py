@@ -8,6 +8,8 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
+import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -80,7 +82,8 @@ class ToolboxServer:
         try:
             out, err = await asyncio.wait_for(process.communicate(), asked.get("timeout", 60))
         except TimeoutError:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.communicate()
             return _daemon_says(408, "timeout", "killed")
         shown = {"stdout": out.decode(errors="replace"), "stderr": err.decode(errors="replace")}
         return JSONResponse({"exit_code": process.returncode, "duration_ms": 1, **shown})
@@ -143,6 +146,7 @@ async def _started(asked: dict[str, Any]) -> asyncio.subprocess.Process:
         stderr=asyncio.subprocess.PIPE,
         cwd=str(asked.get("cwd") or "/"),
         env=env,
+        start_new_session=True,
     )
 
 

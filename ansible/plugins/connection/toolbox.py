@@ -144,12 +144,13 @@ class Connection(ConnectionBase):
 
         try:
             return self._loop.run(attempts(self._channel))
+        # Without their causes: Ansible prints a chain of errors as one text, and these say it all.
         except channel.NoSuchFileError as cause:
-            raise AnsibleFileNotFound(cause.message) from cause
+            raise AnsibleFileNotFound(cause.message) from None
         except (channel.MachineUnreachableError, channel.MachineGoneError, channel.AnswerLostError) as cause:
-            raise AnsibleConnectionFailure(cause.message) from cause
+            raise AnsibleConnectionFailure(cause.message) from None
         except HermesError as cause:
-            raise AnsibleError(cause.message) from cause
+            raise AnsibleError(cause.message) from None
 
     @ensure_connect
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:  # noqa: FBT001, FBT002 - the signature is Ansible's
