@@ -5,6 +5,7 @@ Nothing heavy is imported before that line: the engine waits for it.
 
 import asyncio
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,10 +36,17 @@ def _announce(port: int) -> None:
 
 def _open_vendor() -> "JustAvps":
     """The vendor of the environment that ``HERMESOPS_ENV`` names; read when the first machine is asked for."""
+    import structlog
+
     from hermesops.justavps import Client
     from hermesops.provider.vendor import JustAvps
     from hermesops.settings import Environment
 
+    # Engines read the port from stdout and show stderr to operators, so every call to the vendor stays unsaid.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     url, key = _endpoint(Environment.load())
     return JustAvps(Client(url, key))
 

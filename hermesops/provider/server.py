@@ -21,6 +21,7 @@ _LARGEST_MESSAGE = 400 * 1024 * 1024
 """Bytes; what the SDK's own servers take, since a state may be large."""
 
 _ORPHAN_CHECK_S = 2.0
+_UNANSWERED_LOOKS = 2
 
 
 def engine_address(arguments: list[str]) -> str:
@@ -57,15 +58,31 @@ async def serve(
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     announce(port)
-    await _orphaned()
+    await _engine_gone(engine)
     await server.stop(grace=None)
 
 
-async def _orphaned() -> None:
-    """Wait until whoever started this process is gone: a killed engine takes no plugin with it."""
+async def _engine_gone(engine: str) -> None:
+    """Wait until whoever started this process is gone: a killed engine takes no plugin with it.
+
+    The parent alone does not tell: an engine that dies while this process starts leaves it with another one already.
+    """
     parent = os.getppid()
+    unanswered = 0
 
     async def look() -> bool | Pending[bool]:
-        return os.getppid() != parent or Pending("alive")
+        nonlocal unanswered
+        unanswered = 0 if not engine or await _listens(engine) else unanswered + 1
+        return os.getppid() != parent or unanswered >= _UNANSWERED_LOOKS or Pending("alive")
 
     await waiting.until(look, what="the engine to end", timeout_s=math.inf, every_s=_ORPHAN_CHECK_S)
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        _, writer = await asyncio.open_connection(host, int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True
