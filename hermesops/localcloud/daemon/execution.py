@@ -10,12 +10,12 @@ import pwd
 import selectors
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from .http import HttpError
 
@@ -211,10 +211,7 @@ class Runner:
 
         other = job.user.pw_uid != os.getuid()
         try:
-            with tempfile.TemporaryFile() if job.source else open(os.devnull, "rb") as given:  # noqa: PTH123
-                if job.source:
-                    given.write(job.source)
-                    given.seek(0)
+            with _given(job.source) as given:
                 return subprocess.Popen(
                     job.arguments,
                     stdin=given,
@@ -237,6 +234,16 @@ class Runner:
         finally:
             if joining is not None:
                 os.close(joining)
+
+
+def _given(source: bytes) -> BinaryIO:
+    """Standard input: the source from memory, or nothing."""
+    if not source:
+        return Path(os.devnull).open("rb")
+    given = open(os.memfd_create("source"), "w+b")  # noqa: PTH123, SIM115 - a descriptor; the caller closes it
+    given.write(source)
+    given.seek(0)
+    return given
 
 
 def _pump(child: subprocess.Popen[bytes], sink: Sink, deadline: float) -> bool:

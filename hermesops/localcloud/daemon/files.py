@@ -9,11 +9,10 @@ import pwd
 import shutil
 import socket
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .http import CHUNK, HttpError, Request, head
+from .http import HttpError, Request, head
 
 _PROTECTED = frozenset(
     {"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin"}
@@ -157,12 +156,8 @@ def download(request: Request) -> None:
             return
         fields = {"Content-Type": "application/octet-stream", "Content-Length": str(found.st_size)}
         request.connection.sendall(head(200, fields))
-        left = found.st_size
-        while left:
-            sent = os.sendfile(request.connection.fileno(), source.fileno(), None, min(left, CHUNK * 16))
-            if sent == 0:
-                raise ConnectionError(path)
-            left -= sent
+        if request.connection.sendfile(source, 0, found.st_size) < found.st_size:
+            raise ConnectionError(path)
 
 
 def _send_unsized(connection: socket.socket, data: bytes) -> None:
@@ -190,10 +185,11 @@ def upload(request: Request) -> dict[str, object]:
 
 def _write(path: Path, pieces: Iterator[bytes], mode: int, *, overwrite: bool) -> int:
     target = path.resolve() if overwrite and path.is_symlink() else path
-    descriptor, temporary = tempfile.mkstemp(prefix=".upload-", dir=target.parent)
+    temporary = target.parent / f".upload-{os.urandom(8).hex()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         size = 0
-        with os.fdopen(descriptor, "wb", buffering=0) as sink:
+        with open(descriptor, "wb", buffering=0) as sink:  # noqa: PTH123 - a descriptor, not a path
             for piece in pieces:
                 view = memoryview(piece)
                 size += len(view)
@@ -201,13 +197,12 @@ def _write(path: Path, pieces: Iterator[bytes], mode: int, *, overwrite: bool) -
                     view = view[sink.write(view) :]
             os.fchmod(sink.fileno(), mode)
         if overwrite:
-            os.replace(temporary, target)  # noqa: PTH105 - both are strings here
+            temporary.replace(target)
         else:
-            os.link(temporary, target)  # refuses to replace, which rename cannot
-            os.unlink(temporary)  # noqa: PTH108
+            target.hardlink_to(temporary)  # refuses to replace, which a rename cannot
+            temporary.unlink()
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)  # noqa: PTH108
+        temporary.unlink(missing_ok=True)
         raise
     return size
 

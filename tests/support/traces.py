@@ -1,0 +1,29 @@
+"""What a world of local machines has left on this computer, found by its tag and folder, never by a process's name."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from hermesops.localcloud.nspawn.world import tag_of
+
+
+def traces(state: Path) -> list[str]:
+    """Everything of a world that is not a file below its folder: groups, links, namespaces, tables, mounts, loops."""
+    name = f"lc{tag_of(state)}"
+    found = [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"*/{name}*")]
+    found += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"{name}*")]
+    links = json.loads(_printed("ip", "-j", "link", "show"))
+    found += [f"link {link['ifname']}" for link in links if link["ifname"].startswith(name)]
+    found += [f"namespace {path.name}" for path in Path("/run/netns").glob(f"{name}*")]
+    found += [f"table {line}" for line in _printed("nft", "list", "tables").splitlines() if name in line]
+    found += [
+        f"mount {line.split()[1]}" for line in Path("/proc/mounts").read_text().splitlines() if str(state) in line
+    ]
+    found += [f"loop {line}" for line in _printed("losetup", "-a").splitlines() if str(state) in line]
+    found += [f"nspawn {path}" for path in Path("/run/systemd/nspawn").glob(f"propagate/{name}*")]
+    found += [f"route {line}" for line in _printed("ip", "route", "show", "table", "all").splitlines() if name in line]
+    return found
+
+
+def _printed(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
