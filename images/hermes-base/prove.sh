@@ -1,0 +1,49 @@
+#!/bin/sh
+# Check a machine that has booted from the image. One line for each promise; the exit status is 42 when all of them hold
+# and 43 when one does not, so that a script that was cut short proves nothing.
+# shellcheck disable=SC2317 # functions are called by name, through promise
+set -u
+broken=0
+
+promise() { # NAME COMMAND...
+    name=$1
+    shift
+    if "$@" >/dev/null 2>&1; then echo "ok $name"; else
+        echo "broken $name"
+        broken=1
+    fi
+}
+not() { if "$@"; then return 1; else return 0; fi; }
+empty() { [ -z "$(ls -A "$1" 2>/dev/null)" ]; }
+no_such() { [ ! -e "$1" ]; }
+no_match() { # PATTERN: a glob that must find nothing
+    # shellcheck disable=SC2086 # the glob is meant to be expanded
+    set -- $1
+    [ ! -e "$1" ]
+}
+up() { case $(systemctl is-system-running) in running | degraded | starting) ;; *) return 1 ;; esac }
+nothing_listens_outside() { # but the vendor's daemon, which the firewall guards
+    ! ss --no-header --listening --tcp --udp --numeric --processes |
+        awk '{print $5, $7}' | grep --invert-match --extended-regexp '^(127\.|\[::1\])' | grep --quiet --invert-match justavps
+}
+journal_of_this_boot() { [ "$(journalctl --quiet --list-boots --no-pager | wc -l)" -le 1 ]; }
+
+promise "booted" up
+promise "a machine-id of its own" grep --quiet --extended-regexp '^[0-9a-f]{32}$' /etc/machine-id
+promise "no host keys" no_match '/etc/ssh/ssh_host_*'
+promise "no command history" no_such /root/.bash_history
+promise "no package lists" empty /var/lib/apt/lists
+promise "no journal of another machine" journal_of_this_boot
+promise "no user's identity" no_such /etc/hermes-node/identity.json
+promise "no user's keys" no_such /etc/hermes/.env
+promise "no user's memories" empty /var/lib/hermes/memories
+promise "no user's sessions" empty /var/lib/hermes/sessions
+promise "an agent" test -x /opt/hermes/current/venv/bin/python
+promise "the agent's programs belong to root" test "$(stat --format=%U /opt/hermes/current/venv 2>/dev/null)" = root
+promise "the agent waits for a user" not systemctl --quiet is-active hermes-gateway.service
+promise "the firewall is closed" sh -c 'nft list chain inet hermes input | grep --quiet "policy drop"'
+promise "sshd is masked" test "$(systemctl is-enabled ssh.service 2>/dev/null)" = masked
+promise "nothing listens beyond loopback" nothing_listens_outside
+
+[ "$broken" -eq 0 ] && exit 42
+exit 43

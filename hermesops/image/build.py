@@ -1,0 +1,266 @@
+"""Builds an image: base, machine, roles, clean, save, boot again, prove, record.
+
+It keeps no state between steps but what the vendor lists: a build that was killed is started again and finds, by name,
+the machine or the image it had got to. The caller holds the lease on building in the environment.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermesops import justavps
+from hermesops.channel import Completed
+from hermesops.errors import HaltedError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.image import manifest as manifests
+from hermesops.image import wheels
+from hermesops.image.definition import Definition, digest_of
+from hermesops.image.machines import borrowed, sweep
+from hermesops.image.manifest import Manifest
+from hermesops.image.names import BuildNames, names_of
+from hermesops.image.ports import ChannelTo, Converge, Tell, Vendor, Verify
+from hermesops.image.survey import Survey, survey
+from hermesops.justavps.errors import NotFoundError
+from hermesops.model.ids import ImageId, MachineId
+from hermesops.waiting import Pending, until
+
+_SAVED_S = 3600.0
+"""Saving was seen to take tens of minutes at the vendor."""
+
+_SCRIPT_S = 300.0
+_PROVED = 42
+_BROKEN = 43
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to build, for which environment.
+
+    Attributes:
+        inputs: SHA-256 of everything it depends on; see ``hermesops.image.definition.inputs_of``.
+        environment: Name of the environment; part of the machines' names.
+        server_type: Size of the machines; the smallest, since an image boots on no smaller disk than it came from.
+        region: Where they are rented.
+        variables: What the roles are told from outside; no secrets.
+        versions: Of what builds, for the manifest.
+    """
+
+    definition: Definition
+    inputs: Mapping[str, str]
+    environment: str
+    server_type: str
+    region: str
+    variables: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all inputs."""
+        return digest_of(self.inputs)
+
+    @property
+    def names(self) -> BuildNames:
+        """Names of what the build makes."""
+        return names_of(self.environment, self.definition.name, self.digest)
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image that was proved.
+
+    Attributes:
+        made: Whether this build did anything; otherwise the image was there, from the same inputs.
+    """
+
+    manifest: Manifest
+    made: bool
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds images with what it is given.
+
+    Attributes:
+        cache: Folder of what can be made again.
+        manifests: Folder of this environment's manifests.
+        tell: Called with a line of progress.
+    """
+
+    vendor: Vendor
+    channel_to: ChannelTo
+    converge: Converge
+    verify: Verify
+    downloads: wheels.Downloads
+    cache: Path
+    manifests: Path
+    tell: Tell
+
+    async def build(self, recipe: Recipe) -> Built:
+        """Have the vendor hold a proved image of these inputs; does nothing when it does already.
+
+        No machine is left behind, whether it ends well or not.
+
+        Raises:
+            HaltedError: The image did not pass its checks; it was deleted.
+            RefusedError: The vendor, a hash or a role said no.
+            UnavailableError: Something did not answer in time: safe to repeat.
+            UnknownOutcomeError: An order's answer was lost: the same command looks first.
+        """
+        known = manifests.find(self.manifests, recipe.definition.name, recipe.digest)
+        if known and await self._bootable(known.image_id):
+            return Built(known, made=False)
+        clock = _Stopwatch()
+        names = recipe.names
+        await sweep(self.vendor, recipe.environment, {names.builder, names.proof}, self.tell)
+        image, source = await self._saved(names.image), None
+        if image is None:
+            image, source = await self._make(recipe, clock)
+        found = await self._prove(recipe, image, source, clock)
+        manifest = Manifest(
+            name=recipe.definition.name,
+            image_id=ImageId(image.id),
+            digest=recipe.digest,
+            created_at=datetime.now(UTC),
+            base=found.base(),
+            inputs=recipe.inputs,
+            packages={"debian": found.debian, "agent": found.agent},
+            versions={**recipe.versions, "hermes-agent": found.agent.get("hermes_agent", ""), "python": found.python},
+            seconds=clock.seconds,
+        )
+        manifests.write(manifest, self.manifests)
+        return Built(manifest, made=True)
+
+    async def _make(self, recipe: Recipe, clock: "_Stopwatch") -> tuple[justavps.Image, Survey]:
+        order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
+        self.tell(f"renting {order.name}")
+        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+            source = await survey(self.channel_to(machine_id))
+            clock.lap("machine")
+            await self._converge(recipe, machine_id, source, clock)
+            for script in (recipe.definition.prepare, recipe.definition.clean):
+                self.tell(f"running {script.name}")
+                await self._script(machine_id, script)
+                clock.lap(script.stem)
+            self.tell(f"saving image {recipe.names.image}")
+            image = await self._save(machine_id, recipe.names.image)
+            clock.lap("save")
+        return image, source
+
+    async def _converge(self, recipe: Recipe, machine_id: MachineId, source: Survey, clock: "_Stopwatch") -> None:
+        bundle = await asyncio.to_thread(
+            wheels.bundle,
+            recipe.definition,
+            source.python,
+            cache=self.cache,
+            downloads=self.downloads,
+            tell=self.tell,
+        )
+        clock.lap("bundle")
+        self.tell(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
+        variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
+        await self.converge(machine_id, recipe.definition.playbook, variables, tell=self.tell)
+        clock.lap("roles")
+
+    async def _script(self, machine_id: MachineId, script: Path) -> None:
+        done = await self._run(machine_id, script)
+        if done.exit_code != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            raise RefusedError(
+                f"{script.name} failed on the builder with exit {done.exit_code}: {said[-1] if said else 'silent'}"
+            )
+
+    async def _run(self, machine_id: MachineId, script: Path) -> Completed:
+        content = await asyncio.to_thread(script.read_bytes)
+        return await self.channel_to(machine_id).run("exec sh -s", stdin=content, timeout_s=_SCRIPT_S)
+
+    async def _save(self, machine_id: MachineId, name: str) -> justavps.Image:
+        try:
+            image = await self.vendor.save_image(machine_id, name=name)
+        except UnknownOutcomeError:
+            # Asking again could save it twice; names are ours alone, so one of that name is the one.
+            found = await self._named(name)
+            if found is None:
+                raise
+            image = found
+        return await self._awaited(image)
+
+    async def _saved(self, name: str) -> justavps.Image | None:
+        """An image a killed build had got to, once it boots."""
+        image = await self._named(name)
+        if image is None:
+            return None
+        if image.status is justavps.ImageStatus.FAILED:
+            await self.vendor.delete_image(image.id)
+            return None
+        self.tell(f"image {name} was saved by an earlier build")
+        return await self._awaited(image)
+
+    async def _named(self, name: str) -> justavps.Image | None:
+        return next((image for image in await self.vendor.list_images() if image.name == name), None)
+
+    async def _awaited(self, image: justavps.Image) -> justavps.Image:
+        async def bootable() -> justavps.Image | Pending[justavps.Image]:
+            try:
+                seen = await self.vendor.get_image(image.id)
+            except UnavailableError as error:
+                return Pending(str(error))
+            if seen.status in {justavps.ImageStatus.FAILED, justavps.ImageStatus.DELETED}:
+                raise RefusedError(
+                    f"JustAVPS could not save image {image.name}: {seen.description or seen.status}",
+                    hint="run the same command again",
+                )
+            return seen if seen.bootable else Pending(str(seen.status))
+
+        return await until(bootable, what=f"image {image.name}", timeout_s=_SAVED_S, every_s=0.5, tell=self.tell)
+
+    async def _bootable(self, image_id: ImageId) -> bool:
+        try:
+            return (await self.vendor.get_image(image_id)).bootable
+        except NotFoundError:
+            return False
+
+    async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "_Stopwatch") -> Survey:
+        order = justavps.MachineOrder(
+            name=recipe.names.proof,
+            server_type=recipe.server_type,
+            region=recipe.region,
+            image_id=image.id,
+        )
+        self.tell(f"booting {order.name} from the image")
+        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+            found = await survey(self.channel_to(machine_id))
+            clock.lap("boot")
+            broken = await self._broken(recipe, machine_id)
+            clock.lap("prove")
+        if source and source.machine_id == found.machine_id:
+            broken.append("its machine-id is the builder's")
+        if broken:
+            await self.vendor.delete_image(image.id)
+            raise HaltedError(
+                f"image {image.name} is not what it should be and was deleted: {'; '.join(broken)}",
+                hint=f"mend the roles or {recipe.definition.clean}, then build again",
+            )
+        return found
+
+    async def _broken(self, recipe: Recipe, machine_id: MachineId) -> list[str]:
+        script = recipe.definition.prove
+        done = await self._run(machine_id, script)
+        if done.exit_code not in {_PROVED, _BROKEN}:
+            raise UnavailableError(f"{script.name} ended with {done.exit_code}, which proves nothing: build again")
+        broken = [line.removeprefix("broken ") for line in done.text.splitlines() if line.startswith("broken ")]
+        return broken + list(await self.verify(machine_id, tell=self.tell))
+
+
+@dataclass
+class _Stopwatch:
+    """How long each step took, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    since: float = field(default_factory=time.monotonic)
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.seconds[name] = round(now - self.since, 2)
+        self.since = now

@@ -1,0 +1,68 @@
+"""Asks a machine what it is made of, in one command."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from hermesops.channel import Channel
+from hermesops.errors import RefusedError
+
+# The first python3 of the base is the one the agent is installed for.
+_LOOK = r"""
+import glob, json, os, platform, subprocess, sys
+release = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release") if "=" in line)
+debs = subprocess.run(["dpkg-query", "--show", "--showformat=${Package} ${Version}\n"], capture_output=True, text=True)
+infos = glob.glob("/opt/hermes/current/venv/lib/python3*/site-packages/*.dist-info")
+names = (os.path.basename(path)[: -len(".dist-info")].rpartition("-") for path in infos)
+print(json.dumps({
+    "distribution": release.get("ID", "").strip('"'),
+    "version": release.get("VERSION_ID", "").strip('"'),
+    "architecture": platform.machine(),
+    "python": "%d.%d" % sys.version_info[:2],
+    "machine_id": open("/etc/machine-id").read().strip(),
+    "debian": dict(line.split(" ", 1) for line in debs.stdout.splitlines()),
+    "agent": {name: version for name, _, version in names},
+}))
+"""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a machine is made of.
+
+    Attributes:
+        distribution: As ``debian``; ``version`` as ``12``.
+        python: The system's, as ``3.11``.
+        machine_id: Its machine-id at this moment.
+        debian: Version of each Debian package.
+        agent: Version of each Python package in the running slot; empty where there is none.
+    """
+
+    distribution: str
+    version: str
+    architecture: str
+    python: str
+    machine_id: str
+    debian: Mapping[str, str]
+    agent: Mapping[str, str]
+
+    def base(self) -> dict[str, object]:
+        """What it is without its packages and its identity."""
+        return {key: value for key, value in asdict(self).items() if key not in {"machine_id", "debian", "agent"}}
+
+
+async def survey(channel: Channel) -> Survey:
+    """Look at a machine; changes nothing.
+
+    Raises:
+        RefusedError: It has no Python 3, or not the files every Debian has.
+    """
+    # Its own input carries the script: no quoting, and no file on the machine.
+    done = await channel.run("exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
+    if done.exit_code != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RefusedError(
+            f"machine {channel.machine_id} is no base to build from: {said[-1] if said else 'no answer'}",
+            hint="bases are Debian and Ubuntu with python3",
+        )
+    return Survey(**json.loads(done.stdout))
