@@ -54,6 +54,7 @@ class Control:
         ]
 
     async def _status(self, _: Request) -> Response:
+        room, figures = await self._fleet.room()
         return JSONResponse(
             {
                 **self._facts(),
@@ -63,7 +64,8 @@ class Control:
                     {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
                     for row in self._store.find(ImageRow)
                 ],
-                "room": await self._fleet.room(),
+                "room": room,
+                "figures": figures,
             }
         )
 

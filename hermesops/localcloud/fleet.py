@@ -11,9 +11,10 @@ from ipaddress import IPv4Address
 import structlog
 
 from hermesops.errors import HermesError
-from hermesops.localcloud.broker import Broker
+from hermesops.localcloud.broker import Broker, MachineDownError
 from hermesops.localcloud.catalog import SERVER_TYPES
-from hermesops.localcloud.driver import Driver, MachinePlan, MachinePower
+from hermesops.localcloud.driver import MachinePlan, MachinePower
+from hermesops.localcloud.host_driver import HostDriver
 from hermesops.localcloud.moment import now
 from hermesops.localcloud.rows import MachineRow, MachineStatus, Wanted
 from hermesops.localcloud.steps import Step, next_step
@@ -37,7 +38,7 @@ class Fleet:
         driver: Runs the machines.
     """
 
-    def __init__(self, store: Store, driver: Driver) -> None:
+    def __init__(self, store: Store, driver: HostDriver) -> None:
         self._store = store
         self._driver = driver
         self._broker = Broker(self)
@@ -66,20 +67,32 @@ class Fleet:
         await self._broker.close()
 
     def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
-        """Where a machine's daemon is, and the bearer it takes; see ``DaemonDirectory``."""
+        """Where a machine's daemon is, and the bearer it takes; see ``DaemonDirectory``.
+
+        Raises:
+            MachineDownError: The driver has no such machine (yet, or any more).
+        """
         if machine_id not in self._bearers:
             row = self._store.get(MachineRow, machine_id)
             self._bearers[machine_id] = row.daemon_token if row else ""
-        return *self._driver.daemon_address(MachineId(machine_id)), self._bearers[machine_id]
+        try:
+            address, port = self._driver.daemon_address(MachineId(machine_id))
+        except HermesError as error:
+            raise MachineDownError(error.message) from error
+        return address, port, self._bearers[machine_id]
 
     def address(self, row: MachineRow) -> IPv4Address | None:
         """A machine's own address, once it is made."""
-        return self._driver.daemon_address(MachineId(row.id))[0] if row.made else None
+        try:
+            return self._driver.daemon_address(MachineId(row.id))[0] if row.made else None
+        except HermesError:
+            return None
 
-    async def room(self) -> int:
-        """How many more machines can be ordered now, those ordered but not yet made counted."""
+    async def room(self) -> tuple[int, str]:
+        """How many more machines can be ordered now, those ordered but not yet made counted; and the figures."""
+        room = await self._driver.room()
         coming = sum(not row.made for row in self._store.machines())
-        return await self._driver.capacity() - coming
+        return max(0, room.machines - coming), str(room)
 
     def poke(self, machine_id: str) -> None:
         """What is wanted of a machine has changed: have it looked at."""
@@ -128,8 +141,7 @@ class Fleet:
         if row.wanted == Wanted.DELETED or not row.made:
             return next_step(row, MachinePower.ABSENT, answers=False)
         power = await self._driver.power(MachineId(row.id))
-        up = power in {MachinePower.BOOTING, MachinePower.RUNNING}
-        asked = up and row.wanted == Wanted.RUNNING and not row.reboot
+        asked = power is MachinePower.RUNNING and row.wanted == Wanted.RUNNING and not row.reboot
         return next_step(row, power, answers=asked and await self._broker.answers(row.id))
 
     async def _do(self, step: Step, row: MachineRow) -> None:

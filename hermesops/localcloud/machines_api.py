@@ -1,5 +1,6 @@
 """Handlers of ``/machines``: write down what is wanted, poke the fleet, answer in the vendor's shape."""
 
+import asyncio
 import json
 import secrets
 from uuid import uuid4
@@ -39,6 +40,7 @@ class Machines:
         self._images = images
         self._faults = faults
         self._port = port
+        self._ordering = asyncio.Lock()
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -84,9 +86,11 @@ class Machines:
     async def _create(self, request: Request) -> Response:
         order = machine_order(object_of(await request.body()))
         self._refuse(order)
-        if (room := await self._fleet.room()) < 1:
-            raise Problem(422, f"this computer has room for {max(room, 0)} more machines")
-        row = self._record(order)
+        async with self._ordering:  # two orders must not both get the last place
+            room, figures = await self._fleet.room()
+            if room < 1:
+                raise Problem(422, f"no room for another machine on this computer: {figures}")
+            row = self._record(order)
         _concerns(request, row)
         self._fleet.poke(row.id)
         return self._answer(row, 202)

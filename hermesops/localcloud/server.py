@@ -10,9 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 from starlette.applications import Starlette
@@ -22,9 +20,9 @@ from starlette.routing import BaseRoute, Mount
 from hermesops.errors import RefusedError
 from hermesops.localcloud import control, vendor_api
 from hermesops.localcloud.account import Account
-from hermesops.localcloud.driver import Driver
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet
+from hermesops.localcloud.host_driver import HostDriver
 from hermesops.localcloud.images import Images
 from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.machines_api import Machines
@@ -45,18 +43,6 @@ _LOOPBACK = "127.0.0.1"
 log = structlog.get_logger()
 
 
-class NetworkedDriver(Driver, Protocol):
-    """A driver that also says where machines find this computer; valid once it is open."""
-
-    @property
-    def gateway(self) -> IPv4Address:
-        """The one address machines can reach."""
-
-    @property
-    def subnet(self) -> str:
-        """Addresses of the world's links, in CIDR notation; empty when it has none of its own."""
-
-
 @dataclass(frozen=True)
 class Serving:
     """Where a running server is reachable."""
@@ -67,7 +53,7 @@ class Serving:
 
 async def serve(
     folder: Path,
-    driver: NetworkedDriver,
+    driver: HostDriver,
     *,
     port: int = 0,
     model_port: int = MODEL_PORT,
@@ -120,6 +106,7 @@ async def serve(
 
         ended = stop or asyncio.Event()
         _end_on_signals(ended, by_signal=stop is None)
+        stack.callback(places.world.unlink, missing_ok=True)
         await _run(listeners, ended, lambda: _announce(places, facts, where, serving))
 
 

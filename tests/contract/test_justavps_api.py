@@ -137,7 +137,7 @@ class TestMachines:
             "/api/v1/machines", json={"server_type": "starter", "region": "hel1", "name": "c"}
         )
         assert_vendor_error(answer, 422)
-        assert "room for 0 more" in answer.json()["message"]
+        assert "places free" in answer.json()["message"]
 
     async def test_stop_and_start_are_accepted_while_the_old_status_still_shows(self, cloud: LocalCloud) -> None:
         machine = await cloud.ready()
@@ -261,6 +261,22 @@ class TestToolbox:
             seen = [(loop.time(), line) async for line in stream.aiter_lines() if line.startswith("event: ")]
         assert [line for _, line in seen] == ["event: stdout", "event: stdout", "event: exit"]
         assert seen[1][0] - seen[0][0] > 0.5
+
+    async def test_files_of_any_bytes_and_many_of_them_go_both_ways(self, cloud: LocalCloud, tmp_path: Path) -> None:
+        machine = await cloud.ready()
+        path = f"/api/v1/machines/{machine['id']}/toolbox/files"
+        data = bytes(range(256)) * 4096 * 24  # 24 MiB
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for start in range(0, len(data), 65536):
+                yield data[start : start + 65536]
+
+        there = tmp_path / "a b+ü" / "file"
+        for content in (data, pieces()):
+            answer = await cloud.http.post(f"{path}/upload", params={"path": str(there)}, content=content)
+            assert answer.status_code == 200, answer.text
+            back = await cloud.http.get(f"{path}/download", params={"path": str(there)})
+            assert back.content == data
 
     async def test_a_machine_that_is_down_answers_503(self, cloud: LocalCloud) -> None:
         machine = await cloud.ready()

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import httpx
 
+from hermesops.localcloud.host_driver import HostDriver
 from hermesops.localcloud.router import Upstream
-from hermesops.localcloud.server import NetworkedDriver, Serving, serve
+from hermesops.localcloud.server import Serving, serve
 from hermesops.waiting import Pending, until
 
 Json = dict[str, Any]
@@ -80,7 +81,7 @@ class LocalCloud:
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, driver: NetworkedDriver, *, model_port: int = 0, upstream: Upstream | None = None
+    folder: Path, driver: HostDriver, *, model_port: int = 0, upstream: Upstream | None = None
 ) -> AsyncIterator[LocalCloud]:
     """Run a server until the block ends; machines stay."""
     stop, up = asyncio.Event(), asyncio.Event()

@@ -34,8 +34,16 @@ class Pretended:
 
 
 @dataclass
+class PretendedRoom:
+    machines: int
+
+    def __str__(self) -> str:
+        return f"{self.machines} places free"
+
+
+@dataclass
 class PretendDriver:
-    """Implements ``NetworkedDriver`` in memory.
+    """Implements ``HostDriver`` in memory.
 
     Attributes:
         boot_s: Seconds until a booted machine's daemon is started.
@@ -94,8 +102,9 @@ class PretendDriver:
         return MachinePower.RUNNING if machine.daemon else MachinePower.STOPPED
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
-        machine = self.machines.get(machine_id)
-        return LOOPBACK, machine.port if machine else 1
+        if machine_id not in self.machines:
+            raise RefusedError(f"no machine {machine_id}")
+        return LOOPBACK, self.machines[machine_id].port
 
     async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
         self.calls.append("save_image")
@@ -112,7 +121,10 @@ class PretendDriver:
         self.images.discard(image_id)
 
     async def capacity(self) -> int:
-        return self.places - len(self.machines)
+        return (await self.room()).machines
+
+    async def room(self) -> PretendedRoom:
+        return PretendedRoom(self.places - len(self.machines))
 
     async def close(self, *, purge: bool) -> None:
         self.calls.append("purge" if purge else "close")

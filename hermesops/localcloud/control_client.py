@@ -1,0 +1,71 @@
+"""Asks a world's server for what only its own command line asks; the other side of ``control``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the server is and where its key lies."""
+
+    api_url: str
+    api_key_file: Path
+
+
+async def status(access: Access) -> Mapping[str, object] | None:
+    """What the world looks like; ``None`` while the server does not answer, or is another world's."""
+    try:
+        return dict(await _ask(access, "GET", "/local/status"))
+    except UnavailableError:
+        return None
+
+
+async def faults(access: Access) -> list[Mapping[str, object]]:
+    """Faults that wait to happen."""
+    return list((await _ask(access, "GET", "/local/faults"))["faults"])
+
+
+async def set_fault(access: Access, body: Mapping[str, object]) -> Mapping[str, object]:
+    """Order a fault.
+
+    Raises:
+        UsageError: The server knows no such fault.
+    """
+    return dict(await _ask(access, "POST", "/local/faults", body))
+
+
+async def clear_faults(access: Access) -> int:
+    """Forget all faults."""
+    return int((await _ask(access, "DELETE", "/local/faults"))["cleared"])
+
+
+async def _ask(access: Access, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 - JSON
+    try:
+        key = access.api_key_file.read_text().strip()
+    except FileNotFoundError as error:
+        raise UnavailableError(f"{access.api_key_file} is missing", hint="hermesops local up") from error
+    except PermissionError as error:
+        raise RefusedError(f"{access.api_key_file} belongs to somebody else", hint="run as its owner") from error
+    # trust_env: a proxy for the internet is no way to this computer's own loopback.
+    async with httpx.AsyncClient(base_url=access.api_url, timeout=_TIMEOUT_S, trust_env=False) as http:
+        try:
+            answer = await http.request(
+                method, path, headers={"Authorization": f"Bearer {key}"}, json=body if body is not None else None
+            )
+        except httpx.TransportError as error:
+            raise UnavailableError(
+                f"the local world at {access.api_url} does not answer", hint="hermesops local status"
+            ) from error
+    if answer.status_code == httpx.codes.BAD_REQUEST:
+        raise UsageError(str(answer.json().get("message")))
+    if answer.is_error:
+        raise UnavailableError(f"the local world answered {answer.status_code}", hint="hermesops local status")
+    return answer.json()

@@ -1,0 +1,321 @@
+"""A local world as its operator sees it: up, down, what is in it, what shall go wrong in it.
+
+The server is a process of its own that outlives the command which started it; this module starts, finds and stops
+it. It must not serve or print; narration goes to ``tell``.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.errors import (
+    BrokenInvariantError,
+    HermesError,
+    PartlyDoneError,
+    RefusedError,
+    UnavailableError,
+    UsageError,
+)
+from hermesops.localcloud import control_client, server
+from hermesops.localcloud.host_driver import HostDriver
+from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.localcloud.places import Places
+from hermesops.localcloud.private_files import read_object
+from hermesops.localcloud.router import Upstream
+from hermesops.localcloud.rows import MachineRow
+from hermesops.localcloud.store import Store
+from hermesops.model.ids import MachineId
+from hermesops.waiting import Pending, until
+
+UP_TIMEOUT_S = 1800.0
+"""A first start builds the base from Debian's packages, which takes as long as the mirror does."""
+
+_STOP_TIMEOUT_S = 30.0
+_LOOK_EVERY_S = 0.05
+NARRATION = "» "
+"""Begins the lines of the server's log that are meant for whoever waits for it."""
+
+_BY_EXIT_CODE: Mapping[int, type[HermesError]] = {
+    kind.exit_code: kind for kind in (UsageError, RefusedError, UnavailableError, BrokenInvariantError)
+}
+
+
+@dataclass(frozen=True)
+class WorldStatus:
+    """What a world looks like now; the texts are empty while it is down.
+
+    Attributes:
+        machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
+        images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
+        room: How many more machines would boot; ``None`` while it is down.
+        figures: What that is counted from.
+    """
+
+    is_up: bool
+    api_url: str = ""
+    api_key_file: str = ""
+    pid: int = 0
+    model_base_url: str = ""
+    model_secret_file: str = ""
+    subnet: str = ""
+    machines: tuple[Mapping[str, object], ...] = ()
+    images: tuple[Mapping[str, object], ...] = ()
+    room: int | None = None
+    figures: str = ""
+
+
+class World:
+    """One local world, known by its folder.
+
+    Args:
+        folder: Holds everything of it.
+        base_definition: Folder that describes the base machines boot from.
+        bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the folder.
+    """
+
+    def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None) -> None:
+        self._places = Places(folder)
+        self._base_definition = base_definition
+        self._bases = bases
+
+    async def up(
+        self, server_command: Sequence[str], *, tell: Callable[[str], None], timeout_s: float = UP_TIMEOUT_S
+    ) -> WorldStatus:
+        """Start the server unless it runs, and wait until it answers. Machines that ran before run again.
+
+        Args:
+            server_command: Starts a process that ends up in ``serve`` for this folder.
+            tell: Called with lines of narration.
+            timeout_s: Seconds it may take.
+
+        Raises:
+            RefusedError: Not root, or the computer lacks what machines need.
+            UnavailableError: It did not come up; the message says why, and the log more.
+            BrokenInvariantError: The world's file is damaged.
+        """
+        started = None if self._server_pid() else self._start(server_command)
+        log = _Tail(self._places.log, tell)
+        asked = time.monotonic()
+
+        async def answers() -> WorldStatus | Pending[WorldStatus]:
+            log.read()
+            if started is not None and started.poll() is not None and not self._server_pid():
+                raise self._failure(started.returncode, log)
+            return await self._look() or Pending("no answer yet")
+
+        try:
+            status = await until(answers, what="the local world", timeout_s=timeout_s, every_s=_LOOK_EVERY_S)
+        except BaseException:
+            if started is not None and started.poll() is None:
+                started.terminate()  # half a world that nobody waits for would surprise the next command
+            raise
+        if started is None:
+            tell("the local world is up already")
+        else:
+            tell(f"the local world is up after {time.monotonic() - asked:.1f} s")
+        return status
+
+    async def status(self) -> WorldStatus:
+        """Look at the world.
+
+        Raises:
+            BrokenInvariantError: ``world.json`` is damaged.
+            UnavailableError: The server runs and does not answer.
+        """
+        if not self._server_pid():
+            return WorldStatus(is_up=False)
+        found = await self._look()
+        if found is None:
+            raise UnavailableError(
+                "the local world's server runs but does not answer yet", hint=f"its log: {self._places.log}"
+            )
+        return found
+
+    async def down(self, *, purge: bool, tell: Callable[[str], None]) -> None:
+        """Stop the server and the machines; with ``purge`` remove everything there was of this world.
+
+        Works whatever state a crash left. Without ``purge`` the next ``up`` boots the same machines again.
+
+        Raises:
+            RefusedError: Not root.
+            PartlyDoneError: Some machines did not stop.
+        """
+        if not self._places.folder.exists():
+            tell("there is no local world")
+            return
+        await self._stop_server(tell)
+        driver = self._driver(tell)
+        if purge:
+            await driver.close(purge=True)
+            self._remove_files()
+            tell("the local world is gone")
+            return
+        try:
+            await self._stop_machines(driver, tell)
+        finally:
+            await driver.close(purge=False)
+
+    async def serve(self, *, tell: Callable[[str], None], port: int = 0, upstream: Upstream | None = None) -> None:
+        """Be the server, until SIGTERM; see ``localcloud.server``.
+
+        Args:
+            tell: Writes a line of narration to the world's log.
+            port: Port of the API on loopback; 0 takes last time's, at first any free one.
+            upstream: Real models behind the router.
+        """
+        await server.serve(
+            self._places.folder, self._driver(lambda line: tell(NARRATION + line)), port=port, upstream=upstream
+        )
+
+    async def faults(self) -> list[Mapping[str, object]]:
+        """Faults that wait to happen."""
+        return await control_client.faults(await self._running())
+
+    async def set_fault(self, kind: str, **fields: str | int) -> Mapping[str, object]:
+        """Order a fault; see ``Faults.add``.
+
+        Raises:
+            UsageError: There is no such fault, or a field is wrong.
+        """
+        return await control_client.set_fault(await self._running(), {"kind": kind, **fields})
+
+    async def clear_faults(self) -> int:
+        """Forget all faults; says how many there were."""
+        return await control_client.clear_faults(await self._running())
+
+    async def _running(self) -> control_client.Access:
+        status = await self.status()
+        if not status.is_up:
+            raise UnavailableError("the local world is down", hint="hermesops local up")
+        return control_client.Access(status.api_url, Path(status.api_key_file))
+
+    def _driver(self, tell: Callable[[str], None]) -> HostDriver:
+        return NspawnDriver(
+            self._places.folder,
+            definition=self._base_definition,
+            bases=self._bases,
+            service_ports=(server.MODEL_PORT,),
+            tell=tell,
+        )
+
+    def _server_pid(self) -> int:
+        """Process id of the server that holds the world; 0 when none does."""
+        try:
+            descriptor = os.open(self._places.lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return 0
+        except PermissionError as error:
+            raise RefusedError(f"{self._places.folder} belongs to somebody else", hint="run as its owner") from error
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read() or 0)
+        return 0
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        self._places.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._places.world.unlink(missing_ok=True)
+        with self._places.log.open("wb") as log:
+            return subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            )
+
+    def _failure(self, exit_code: int, log: "_Tail") -> HermesError:
+        kind = _BY_EXIT_CODE.get(exit_code, UnavailableError)
+        message = log.last("error: ") or f"the local world's server ended with exit code {exit_code}"
+        return kind(message, hint=log.last("hint: ") or f"its log: {self._places.log}")
+
+    async def _look(self) -> WorldStatus | None:
+        facts = read_object(self._places.world)
+        if facts is None:
+            return None
+        access = control_client.Access(str(facts["api_url"]), self._places.api_key)
+        seen = await control_client.status(access)
+        return None if seen is None else _status_of(seen)
+
+    async def _stop_server(self, tell: Callable[[str], None]) -> None:
+        pid = self._server_pid()
+        if not pid:
+            return
+        tell("stopping the server")
+        asked = time.monotonic()
+
+        async def gone() -> bool | Pending[bool]:
+            if self._server_pid() != pid:
+                return True
+            late = time.monotonic() - asked > _STOP_TIMEOUT_S
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+            return Pending("it still runs")
+
+        await until(gone, what="the server to end", timeout_s=_STOP_TIMEOUT_S + 5, every_s=0.1)
+
+    async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
+        store = Store(self._places.database)
+        try:
+            rows = [row for row in store.find(MachineRow) if row.made]
+        finally:
+            store.close()
+        await driver.open()
+        stopped = await asyncio.gather(*(driver.stop(MachineId(row.id)) for row in rows), return_exceptions=True)
+        failed = [
+            f"{row.name}: {getattr(result, 'message', result)}"
+            for row, result in zip(rows, stopped, strict=True)
+            if isinstance(result, Exception)
+        ]
+        if failed:
+            raise PartlyDoneError("; ".join(failed), hint="hermesops local down --purge removes them by force")
+        tell(f"stopped {len(rows)} machines; hermesops local up boots them again")
+
+    def _remove_files(self) -> None:
+        places = self._places
+        database = [places.database.with_name(places.database.name + end) for end in ("", "-wal", "-shm")]
+        for file in (places.world, places.api_key, places.model_key, places.log, *database, places.lock):
+            file.unlink(missing_ok=True)
+        for draft in places.folder.glob(".*.*.*"):
+            draft.unlink()
+        with contextlib.suppress(OSError):
+            places.folder.rmdir()  # what somebody else put there stays
+
+
+class _Tail:
+    """Reads a growing log and passes on what is meant for people."""
+
+    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
+        self._path = path
+        self._tell = tell
+        self._read = 0
+        self._lines: list[str] = []
+
+    def read(self) -> None:
+        """Read what is new, whole lines only."""
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read += len(whole)
+            for line in whole.decode(errors="replace").splitlines():
+                self._lines.append(line)
+                if line.startswith(NARRATION):
+                    self._tell(line.removeprefix(NARRATION))
+
+    def last(self, beginning: str) -> str:
+        """The last line that begins so, without that beginning; empty when there is none."""
+        self.read()
+        found = [line for line in self._lines if line.startswith(beginning)]
+        return found[-1].removeprefix(beginning) if found else ""
+
+
+def _status_of(seen: Mapping[str, object]) -> WorldStatus:
+    fields = {name: seen[name] for name in WorldStatus.__dataclass_fields__ if name in seen}
+    fields["machines"] = tuple(fields["machines"])  # type: ignore[arg-type]
+    fields["images"] = tuple(fields["images"])  # type: ignore[arg-type]
+    return WorldStatus(is_up=True, **fields)  # type: ignore[arg-type]
