@@ -11,7 +11,7 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 
@@ -158,10 +158,10 @@ def describe(step: Step, instance: Instance) -> str:
 class Rows(Protocol):
     """The registry, as far as provisioning writes it."""
 
-    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
+    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> object:
         """Record the vendor's id of an instance's machine."""
 
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> None:
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
         """Record a status."""
 
 
@@ -187,6 +187,13 @@ class World(Protocol):
         """Return once the gateway is healthy through the proxy."""
 
 
+class Cells(Protocol):
+    """Stacks of cells."""
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
+        """Run the cell's stack for the rows as they are, unless that has become needless."""
+
+
 class Provision:
     """The work of one instance, for the operations' loop.
 
@@ -194,16 +201,14 @@ class Provision:
         instance_id: Whose; its row exists.
         rows: The registry.
         world: Machines, node and gateway.
-        grow: Runs the instance's cell.
+        cells: Stacks of cells.
     """
 
-    def __init__(
-        self, instance_id: InstanceId, rows: Rows, world: World, grow: Callable[[Instance], Awaitable[object]]
-    ) -> None:
+    def __init__(self, instance_id: InstanceId, rows: Rows, world: World, cells: Cells) -> None:
         self._instance_id = instance_id
         self._rows = rows
         self._world = world
-        self._grow = grow
+        self._cells = cells
 
     async def observe(self) -> Sight:
         """Look at row, machine, node and gateway."""
@@ -222,7 +227,7 @@ class Provision:
         instance = seen.instance
         match step:
             case GrowCell():
-                await self._grow(instance)
+                await self._cells.bring(instance.cell, still_wanted=self._lacks_machine)
             case RecordMachine(machine_id=machine_id):
                 self._rows.set_machine(instance.id, machine_id)
             case StartMachine(machine_id=machine_id):
@@ -237,3 +242,6 @@ class Provision:
                 self._rows.set_status(instance.id, InstanceStatus.RUNNING)
             case _ as never:
                 assert_never(never)
+
+    async def _lacks_machine(self) -> bool:
+        return (await self._world.look(self._instance_id)).machine is None

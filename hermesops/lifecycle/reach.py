@@ -13,21 +13,26 @@ from hermesops.channel import Channel, CommandExpiredError, MachineGoneError, Ma
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
-from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.justavps.wire import ImageStatus, Machine, MachineStatus
 from hermesops.lifecycle.handover import digest_of, payload_of
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 
 NODE = "/opt/hermes/node/hermes-node"
+GATEWAY_UNIT = "hermes-gateway.service"
 _INBOX = "/run/hermes-node"
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
 
 _NODE_S = 10.0
 _PERSONALISE_S = 60.0
+_RESTART_S = 150.0
+"""Longer than the unit's own limit for finishing turns."""
+
 LOG_LINES = 80
+"""Lines of the gateway's log that are shown when it does not become healthy."""
 
 
 class Rows(Protocol):
@@ -89,6 +94,14 @@ class Reach:
     def channel(self, machine_id: MachineId) -> Channel:
         """A way to run commands on a machine."""
         return ToolboxChannel(self._vendor, machine_id)
+
+    async def is_bootable(self, image_id: ImageId) -> bool:
+        """Whether the vendor still has an image and machines can boot from it."""
+        try:
+            image = await self._vendor.get_image(image_id)
+        except NotFoundError:
+            return False
+        return image.status is ImageStatus.READY and bool(image.provider_image_id)
 
     async def machine(self, instance: Instance) -> Machine | None:
         """The instance's machine as the vendor lists it.
@@ -260,18 +273,35 @@ class Reach:
             return None
         try:
             done = await self.channel(machine.id).run(
-                "systemctl is-enabled hermes-gateway.service; systemctl is-active hermes-gateway.service",
-                timeout_s=_NODE_S,
+                f"systemctl is-enabled {GATEWAY_UNIT}; systemctl is-active {GATEWAY_UNIT}", timeout_s=_NODE_S
             )
         except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
             return None
         states = done.text.split()
         return "masked" in states[0] and states[-1] in {"inactive", "failed"} if states else None
 
+    async def gateway_invocation(self, machine_id: MachineId) -> str:
+        """The id systemd gave the gateway's present start; empty when it is not running."""
+        done = await self.channel(machine_id).run(
+            f"systemctl show -p ActiveState -p InvocationID {GATEWAY_UNIT}", timeout_s=_NODE_S
+        )
+        properties = dict(line.split("=", 1) for line in done.text.splitlines())
+        return properties.get("InvocationID", "") if properties.get("ActiveState") == "active" else ""
+
+    async def restart_gateway(self, machine_id: MachineId) -> None:
+        """Restart the gateway; turns under way are finished first.
+
+        Raises:
+            UnavailableError: It did not start.
+        """
+        done = await self.channel(machine_id).run(f"systemctl restart {GATEWAY_UNIT}", timeout_s=_RESTART_S)
+        if done.exit_code != 0:
+            raise UnavailableError(f"the gateway on machine {machine_id} did not start: {_last_line(done.stderr)}")
+
     async def fence(self, machine_id: MachineId) -> None:
         """Stop the gateway so that it does not start again, whatever tries."""
         done = await self.channel(machine_id).run(
-            "systemctl mask --now --runtime hermes-gateway.service", timeout_s=120
+            f"systemctl mask --now --runtime {GATEWAY_UNIT}", timeout_s=_RESTART_S
         )
         if done.exit_code != 0:
             raise UnavailableError(f"the gateway on machine {machine_id} did not stop: {_last_line(done.stderr)}")
@@ -279,7 +309,7 @@ class Reach:
 
 def journal_command(*, lines: int, follow: bool = False) -> str:
     """The command that prints the gateway's log on its machine."""
-    return f"journalctl -u hermes-gateway.service -n {lines} --no-pager -o short-iso{' -f' if follow else ''}"
+    return f"journalctl -u {GATEWAY_UNIT} -n {lines} --no-pager -o short-iso{' -f' if follow else ''}"
 
 
 def _last_line(output: bytes) -> str:

@@ -5,11 +5,12 @@ The row says first that the machine shall go (so every run of the cell agrees), 
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, assert_never
 
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 
@@ -90,14 +91,21 @@ class World(Protocol):
     async def look(self, instance_id: InstanceId) -> Sight:
         """See one instance whole."""
 
-    async def in_stack(self, instance: Instance) -> bool:
-        """Whether the cell's state holds the instance's machine."""
-
     async def gateway_stopped(self, machine: MachineSeen | None) -> bool | None:
         """Whether its gateway is stopped and cannot start; ``None`` when the machine does not answer."""
 
     async def fence(self, machine_id: MachineId) -> None:
         """Stop the gateway so that it does not start again."""
+
+
+class Cells(Protocol):
+    """Stacks of cells."""
+
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        """Whether the cell's state has that machine."""
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
+        """Run the cell's stack for the rows as they are, unless that has become needless."""
 
 
 class Terminate:
@@ -107,16 +115,14 @@ class Terminate:
         instance_id: Whose; its row already says that the machine shall go.
         rows: The registry.
         world: Machines and node.
-        shrink: Runs the instance's cell.
+        cells: Stacks of cells.
     """
 
-    def __init__(
-        self, instance_id: InstanceId, rows: Rows, world: World, shrink: Callable[[Instance], Awaitable[object]]
-    ) -> None:
+    def __init__(self, instance_id: InstanceId, rows: Rows, world: World, cells: Cells) -> None:
         self._instance_id = instance_id
         self._rows = rows
         self._world = world
-        self._shrink = shrink
+        self._cells = cells
 
     async def observe(self) -> Ending:
         """Look at row, machine, gateway and the cell's state."""
@@ -124,7 +130,7 @@ class Terminate:
         stopped = await self._world.gateway_stopped(sight.machine)
         return Ending(
             sight,
-            in_stack=await self._world.in_stack(sight.instance),
+            in_stack=await self._holds(sight.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
         )
@@ -143,8 +149,12 @@ class Terminate:
             case Fence(machine_id=machine_id):
                 await self._world.fence(machine_id)
             case ShrinkCell():
-                await self._shrink(seen.sight.instance)
+                instance = seen.sight.instance
+                await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
                 self._rows.mark_terminated(self._instance_id)
             case _ as never:
                 assert_never(never)
+
+    async def _holds(self, instance: Instance) -> bool:
+        return await self._cells.holds(instance.cell, instance.machine_name)

@@ -106,6 +106,10 @@ class Growth:
                 await self._up(stack, self._program(kept, doomed), doomed)
             return await self._up(stack, self._program(spec, frozenset()), doomed)
 
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        """Whether the cell's state has that machine."""
+        return machine in machines_in(await self.state(cell))
+
     async def state(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's state as Pulumi exports it; empty before its first run."""
         stack = stack_of(cell)

@@ -128,10 +128,10 @@ class World:
         assert instance.id == ID
         return "digest"
 
-    async def grow(self, instance: Instance) -> None:
-        assert self.machine is None, "a second machine"
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+        assert cell == ROW.cell
+        assert await still_wanted(), "a second machine"
         self.change("machine", lambda: setattr(self, "machine", MachineSeen(MACHINE, MachineStatus.PROVISIONING)))
-        assert instance.machine_name == ROW.machine_name
 
     async def start_machine(self, machine_id: MachineId) -> None:
         raise AssertionError(machine_id)
@@ -158,8 +158,7 @@ class World:
 
 
 async def provision(world: World) -> None:
-    grow: Callable[[Instance], Awaitable[object]] = world.grow
-    work = Provision(ID, world, world, grow)
+    work = Provision(ID, world, world, world)
     for _ in range(20):
         seen = await work.observe()
         match work.decide(seen):
