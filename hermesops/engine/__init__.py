@@ -2,3 +2,7 @@
 
 It knows nothing of machines, users or the vendor; what it manages is the provider plugin's business.
 """
+
+from hermesops.engine.choose import make_engine
+
+__all__ = ["make_engine"]

@@ -1,0 +1,123 @@
+"""Translates what the pulumi CLI tells (its event log) into our changes, narration and errors."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hermesops.engine.interface import Progress, Tell
+from hermesops.errors import (
+    HermesError,
+    PartlyDoneError,
+    RefusedError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from hermesops.model.stack import Change, ChangeKind, StackRef
+
+KINDS = {
+    "create": ChangeKind.CREATE,
+    "update": ChangeKind.UPDATE,
+    "replace": ChangeKind.REPLACE,
+    "delete": ChangeKind.DELETE,
+    "read": ChangeKind.READ,
+}
+LOCKED = "the stack is currently locked by"
+PASSPHRASES = ("incorrect passphrase", "passphrase must be set")
+DIED = "error reading from server: EOF"
+
+
+@dataclass
+class Told:
+    """Collects the events of one command.
+
+    Attributes:
+        begun: Steps by URN and operation; a preview tells nothing more of deletions.
+        failed: URNs of failed steps.
+        errors: Error lines with the URN that they are about, if any.
+    """
+
+    tell: Tell | None = None
+    begun: list[Change] = field(default_factory=list)
+    failed: set[tuple[str, str]] = field(default_factory=set)
+    errors: list[tuple[str, str]] = field(default_factory=list)
+
+    def hear(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
+        """Take one event of the Automation API."""
+        if event.resource_pre_event:
+            self._step("begun", event.resource_pre_event.metadata)
+        elif event.res_outputs_event:
+            self._step("done", event.res_outputs_event.metadata)
+        elif event.res_op_failed_event:
+            self._step("failed", event.res_op_failed_event.metadata)
+        elif event.diagnostic_event:
+            self._line(event.diagnostic_event)
+
+    def _step(self, phase: str, metadata: Any) -> None:  # noqa: ANN401  as above
+        op = str(metadata.op.value if hasattr(metadata.op, "value") else metadata.op)
+        urn = metadata.urn
+        if metadata.type.startswith("pulumi:providers:") and urn.endswith("::default"):
+            return
+        if phase == "failed":
+            self.failed.add((urn, op))
+        if phase == "begun" and op in KINDS:
+            self.begun.append(_change(KINDS[op], metadata))
+        if self.tell:
+            self.tell(Progress(phase, op, metadata.type, urn.rpartition("::")[2]))
+
+    def _line(self, event: Any) -> None:  # noqa: ANN401  as above
+        severity = event.severity.removeprefix("info#")
+        if severity == "error":
+            self.errors.append((event.urn or "", event.message.strip()))
+        if self.tell and severity in {"info", "warning", "error"}:
+            name = (event.urn or "").rpartition("::")[2]
+            self.tell(Progress(severity, name=name, message=event.message.strip()))
+
+
+def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as above
+    state = metadata.old or metadata.new
+    return Change(
+        kind=kind,
+        urn=metadata.urn,
+        type=metadata.type,
+        name=metadata.urn.split("::", 3)[3],
+        id=state.id if state else "",
+        properties=tuple(metadata.keys or metadata.diffs or ()),
+    )
+
+
+def changes_of(told: Told) -> tuple[Change, ...]:
+    """List what changed, or would change."""
+    failed = {(urn, op) for urn, op in told.failed}
+    return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in failed)
+
+
+def error_of(told: Told, what: str, ref: StackRef, output: str) -> HermesError:
+    """Choose the error that a failed command ends with."""
+    if LOCKED in output:
+        line = next(line for line in output.splitlines() if LOCKED in line)
+        return RefusedError(
+            line.strip(), hint="wait for it to end; `pulumi cancel` only if that process is surely gone"
+        )
+    if any(words in output for words in PASSPHRASES):
+        return RefusedError(
+            f"stack {ref.stack}: incorrect passphrase",
+            hint="give the passphrase that the stack was made with; nothing was changed",
+        )
+    about = [(urn, text) for urn, text in told.errors if urn] or told.errors
+    text = " ".join(about[0][1].split()) if about else _last_line(output)
+    name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""
+    message = f"{what} of stack {ref.stack} failed: {name}{text}"
+    if what in {"up", "destroy"}:
+        if any(DIED in line for _, line in told.errors):
+            return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
+        done = changes_of(told)
+        if done:
+            listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
+            return PartlyDoneError(f"{message}; begun before: {listed}", hint="mend that, then run it again")
+    if "Unavailable" in output:
+        return UnavailableError(message, hint="run the same command again")
+    return RefusedError(message, hint="mend that, then run the same command again")
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "the CLI said nothing"
