@@ -1,7 +1,6 @@
 """Connections to the daemons on machines, as the vendor's broker makes them: TCP to the machine's own address.
 
 It must not look into a machine in any other way, and only this module knows the daemons' bearers at run time.
-Connections are never kept: one that outlived its machine's reboot would leave the next command's outcome unknown.
 """
 
 import ssl
@@ -13,6 +12,7 @@ import httpcore
 
 CONNECT_TIMEOUT_S = 3.0
 _PROBE_TIMEOUT_S = 2.0
+_KEEP_S = 60.0  # a fifth of the daemon's own patience
 _HEAD_LIMIT = 16_384
 
 
@@ -40,7 +40,8 @@ class Broker:
 
     def __init__(self, directory: DaemonDirectory) -> None:
         self._directory = directory
-        self._daemons = httpcore.AsyncConnectionPool(max_connections=None, max_keepalive_connections=0)
+        # A reboot closes kept connections from the machine's side, which is seen before one is used again.
+        self._daemons = httpcore.AsyncConnectionPool(max_connections=None, keepalive_expiry=_KEEP_S)
         self._ports = httpcore.AsyncConnectionPool(
             max_connections=None, max_keepalive_connections=0, network_backend=_Tunnels(directory)
         )
