@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 from pulumi import Output, ResourceOptions
@@ -33,17 +34,15 @@ class Cell(pulumi.ComponentResource):
         machines: By machine name: ``id``, ``slug`` and ``status``.
     """
 
-    machines: Output[dict[str, dict[str, str]]]
+    machines: Output[dict[str, Any]]
 
     def __init__(self, name: str, args: CellArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__(TYPE, name, None, opts)
         made = {machine.name: self._machine(machine, args) for machine in args.machines}
-        self.machines = Output.all(
-            **{
-                name: Output.all(id=machine.id, slug=machine.slug, status=machine.status)
-                for name, machine in made.items()
-            }
-        )
+        described: dict[str, Any] = {
+            name: {"id": machine.id, "slug": machine.slug, "status": machine.status} for name, machine in made.items()
+        }
+        self.machines = Output.from_input(described)
         self.register_outputs({"machines": self.machines})
 
     def _machine(self, machine: CellMachine, args: CellArgs) -> Machine:
