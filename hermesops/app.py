@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.admission import Admission
     from hermesops.lifecycle.provision import Provision
     from hermesops.lifecycle.reach import Reach
+    from hermesops.lifecycle.requests import Requests
     from hermesops.lifecycle.restart import Restart
     from hermesops.lifecycle.terminate import Terminate
     from hermesops.model.cell import CellSpec
     from hermesops.model.operation import Operation
     from hermesops.operation.loop import Work
     from hermesops.operation.runner import Operations
-    from hermesops.placement.growth import Growth
+    from hermesops.placement.cell_stacks import CellStacks
     from hermesops.registry import Registry
 
 Tell = Callable[[str], None]
@@ -95,12 +96,12 @@ class App:
         )
 
     @cached_property
-    def growth(self) -> "Growth":
-        """Brings cells to their rows."""
+    def cell_stacks(self) -> "CellStacks":
+        """Cells' Pulumi stacks."""
         from hermesops.operation.lease import LeaseKeeper
-        from hermesops.placement.growth import Growth
+        from hermesops.placement.cell_stacks import CellStacks
 
-        return Growth(
+        return CellStacks(
             self.registry,
             self.engine,
             _cell_program,
@@ -173,6 +174,13 @@ class Session:
         return Operations(self.app.registry, works, self.app.tell)
 
     @cached_property
+    def requests(self) -> "Requests":
+        """Turns what operators ask of instances into rows."""
+        from hermesops.lifecycle.requests import Requests
+
+        return Requests(self.app.registry, self.reach)
+
+    @cached_property
     def visits(self) -> "Visits":
         """Lets operators in, with a reason."""
         from hermesops.access.visits import Visits
@@ -182,12 +190,12 @@ class Session:
     def _provision(self, operation: "Operation") -> "Provision":
         from hermesops.lifecycle.provision import Provision
 
-        return Provision(_instance_of(operation), self.app.registry, self.reach, self.app.growth)
+        return Provision(_instance_of(operation), self.app.registry, self.reach, self.app.cell_stacks)
 
     def _terminate(self, operation: "Operation") -> "Terminate":
         from hermesops.lifecycle.terminate import Terminate
 
-        return Terminate(_instance_of(operation), self.app.registry, self.reach, self.app.growth)
+        return Terminate(_instance_of(operation), self.app.registry, self.reach, self.app.cell_stacks)
 
     def _restart(self, operation: "Operation") -> "Restart":
         from hermesops.lifecycle.restart import Restart

@@ -2,13 +2,17 @@
 
 import shlex
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context, render
 from hermesops.cli.console import Json, Quiet, Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
 from hermesops.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.channel import Completed
+    from hermesops.model.instance import InstanceStatus
 
 app = typer.Typer(help="One user's agent.", no_args_is_help=True)
 
@@ -24,7 +28,15 @@ def list_(
     json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """List instances."""
-    rows = context.compose().instances(status=status, plan=plan, cell=cell, terminated=everything)
+    from hermesops.lifecycle.admission import parse_plan
+    from hermesops.model.ids import CellName
+
+    rows = context.compose().registry.list_instances(
+        status=_status(status) if status else None,
+        plan=parse_plan(plan) if plan else None,
+        cell=CellName(cell) if cell else None,
+        terminated=everything,
+    )
     table(
         "instance-list",
         "instances",
@@ -40,8 +52,9 @@ def show(user: User, json: Json = False) -> None:  # noqa: ARG001 - json acts in
     composed = context.compose()
 
     async def work() -> dict[str, object]:
+        instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            return await session.describe(user)
+            return render.sight(await session.reach.look(instance.id))
 
     data = context.run(work())
     result("instance", {"instance": data}, render.fields(data))
@@ -63,8 +76,10 @@ def chat(
     answer: list[str] = []
 
     async def work() -> None:
+        instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            async for piece in session.chat(user, text, reason=reason, session_id=session_id):
+            session.visits.enter(instance, how="chat", reason=reason)
+            async for piece in session.reach.chat(instance, text, session_id=session_id):
                 if piece.is_tool:
                     say(f"[{piece.text}]")
                     continue
@@ -88,8 +103,9 @@ def logs(
     kept: list[str] = []
 
     async def work() -> None:
+        instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            async for line in session.logs(user, lines=lines, follow=follow):
+            async for line in session.reach.log(instance, lines=lines, follow=follow):
                 if is_json():
                     kept.append(line)
                 else:
@@ -113,21 +129,27 @@ def exec_(
     composed = context.compose()
     line = command[0] if len(command) == 1 else shlex.join(command)
 
-    async def work() -> tuple[int, bytes, bytes]:
+    async def work() -> "Completed":
+        instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            done = await session.execute(user, line, reason=reason, as_user=as_user, timeout_s=timeout)
-            return done.exit_code, done.stdout, done.stderr
+            session.visits.enter(instance, how="exec", reason=reason)
+            channel = await session.reach.channel_to(instance)
+            return await channel.run(line, user=as_user, timeout_s=timeout, binary=True)
 
-    code, stdout, stderr = context.run(work())
+    done = context.run(work())
     if is_json():
         result(
             "exec",
-            {"exit_code": code, "stdout": stdout.decode(errors="replace"), "stderr": stderr.decode(errors="replace")},
+            {
+                "exit_code": done.exit_code,
+                "stdout": done.stdout.decode(errors="replace"),
+                "stderr": done.stderr.decode(errors="replace"),
+            },
         )
     else:
-        write_bytes(stdout)
-        write_bytes(stderr, to_stderr=True)
-    return code
+        write_bytes(done.stdout)
+        write_bytes(done.stderr, to_stderr=True)
+    return done.exit_code
 
 
 @app.command()
@@ -136,8 +158,12 @@ def shell(user: User, reason: Reason = "") -> int:
     composed = context.compose()
 
     async def work() -> int:
+        from hermesops.channel.shell import Shell
+
+        instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            remote = await session.shell(user, reason=reason)
+            session.visits.enter(instance, how="shell", reason=reason)
+            remote = Shell(await session.reach.channel_to(instance))
             while True:
                 write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
                 line = sys.stdin.readline()
@@ -157,7 +183,7 @@ def restart(user: User, json: Json = False, quiet: Quiet = False) -> None:  # no
 
     async def work() -> str:
         async with composed.session() as session:
-            return await session.restart(user)
+            return await session.operations.run(await session.requests.restart(user))
 
     outcome = context.run(work())
     result("restart", {"user": user, "outcome": outcome}, [outcome])
@@ -197,7 +223,16 @@ def terminate(
 
     async def work() -> str:
         async with composed.session() as session:
-            return await session.terminate(user, reason=reason)
+            return await session.operations.run(session.requests.terminate(user, reason=reason))
 
     outcome = context.run(work())
     result("terminate", {"user": user, "outcome": outcome}, [outcome])
+
+
+def _status(text: str) -> "InstanceStatus":
+    from hermesops.model.instance import InstanceStatus
+
+    try:
+        return InstanceStatus(text)
+    except ValueError:
+        raise UsageError(f"unknown status {text!r}: statuses are {', '.join(InstanceStatus)}") from None

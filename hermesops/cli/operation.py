@@ -16,7 +16,7 @@ def list_(
     json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """List operations that have not ended."""
-    rows = context.compose().operations(ended=everything)
+    rows = context.compose().registry.list_operations(unfinished=not everything)
     table(
         "operation-list",
         "operations",
@@ -37,7 +37,7 @@ def continue_(
 
     async def work() -> str:
         async with app_.session() as session:
-            return await session.continue_operation(operation_id)
+            return await session.operations.resume(operation_id)
 
     outcome = context.run(work())
     result("operation", {"id": operation_id, "outcome": outcome}, [outcome])

@@ -1,11 +1,14 @@
 """``hermesops provision``: a user to a living agent."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context, render
 from hermesops.cli.console import Json, Quiet, result
+
+if TYPE_CHECKING:
+    from hermesops.model.instance import Instance
 
 
 def provision(
@@ -15,13 +18,16 @@ def provision(
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Give a user a living agent. The same command finishes what a killed one began."""
-    from hermesops.model.instance import Instance
+    from hermesops.lifecycle.admission import parse_plan
 
+    bought = parse_plan(plan)
     app = context.compose()
 
-    async def work() -> Instance:
+    async def work() -> "Instance":
         async with app.session() as session:
-            return await session.provision(user, plan)
+            instance, operation = await session.admission.admit(user, bought)
+            await session.operations.run(operation)
+        return app.registry.get_instance(instance.id)
 
     instance = context.run(work())
     result(

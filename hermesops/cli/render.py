@@ -5,10 +5,14 @@ A field is never removed or given another meaning without raising ``console.SHAP
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.model.stack import Change, Preview
+
+if TYPE_CHECKING:
+    from hermesops.lifecycle.sight import Sight
 
 
 def moment(when: datetime | None) -> str | None:
@@ -30,6 +34,16 @@ def instance(row: Instance) -> dict[str, object]:
         "epoch": row.epoch,
         "created_at": moment(row.created_at),
         "last_heartbeat": moment(row.last_heartbeat),
+    }
+
+
+def sight(seen: "Sight") -> dict[str, object]:
+    """An instance with what the vendor, its machine and its gateway say."""
+    return {
+        **instance(seen.instance),
+        "machine_status": seen.machine.status.value if seen.machine else None,
+        "release": seen.node.release if seen.node else None,
+        "gateway": seen.gateway.value if seen.gateway else None,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hermesops import __version__
-from hermesops.cli import context, image, instance, operation, provision, settings, stack
+from hermesops.cli import context, doctor, image, instance, local, operation, provision, settings, stack
 from hermesops.cli.console import error, say
 from hermesops.errors import INTERRUPTED, HermesError, UsageError
 
@@ -29,10 +29,12 @@ def _version(value: bool) -> None:
 
 
 app.command()(provision.provision)
+app.command()(doctor.doctor)
 app.add_typer(instance.app, name="instance")
 app.add_typer(image.app, name="image")
 app.add_typer(stack.app, name="stack")
 app.add_typer(operation.app, name="operation")
+app.add_typer(local.app, name="local")
 app.add_typer(settings.app, name="settings")
 
 _Misuse = typer.BadParameter.__mro__[1]

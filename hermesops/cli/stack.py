@@ -7,6 +7,7 @@ import typer
 from hermesops.cli import context, render
 from hermesops.cli.console import Json, Quiet, Yes, confirm, result, table
 from hermesops.errors import CHANGES_REMAIN, RefusedError
+from hermesops.model.ids import CellName
 from hermesops.model.stack import ChangeKind
 
 app = typer.Typer(help="Pulumi stacks of cells.", no_args_is_help=True)
@@ -17,8 +18,9 @@ Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
 @app.command("list")
 def list_(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
     """List cells from the registry; no state is read."""
-    rows = context.compose().cells()
-    table("stack-list", "stacks", ("cell", "region", "machines"), rows, "no cells")
+    registry = context.compose().registry
+    rows = [{"cell": cell, "machines": len(registry.cell_spec(cell).machines)} for cell in registry.list_cells()]
+    table("stack-list", "stacks", ("cell", "machines"), rows, "no cells; the first provision opens one")
 
 
 @app.command()
@@ -30,7 +32,7 @@ def preview(
 ) -> int:
     """Show what bringing the cell to its rows would change; nothing does."""
     composed = context.compose()
-    seen = context.run(composed.stack_preview(cell))
+    seen = context.run(composed.cell_stacks.preview(CellName(cell)))
     changes = [render.change(one) for one in seen.changes if one.kind is not ChangeKind.SAME]
     table("stack-preview", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
     return CHANGES_REMAIN if changes and exit_code else 0
@@ -44,8 +46,8 @@ def up(
 ) -> None:
     """Bring the cell to its rows; destroys nothing that no recorded operation names."""
     composed = context.compose()
-    done = context.run(composed.stack_up(cell))
-    changes = [render.change(one) for one in done.changes if one.kind is not ChangeKind.SAME]
+    done = context.run(composed.cell_stacks.bring(CellName(cell), still_wanted=_always))
+    changes = [render.change(one) for one in (done.changes if done else ()) if one.kind is not ChangeKind.SAME]
     table("stack-up", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
 
 
@@ -61,7 +63,7 @@ def destroy(
     name = composed.env.name
     if not yes and not confirm(f"This removes cell {cell} of environment {name}.", expect=cell):
         raise RefusedError(f"not confirmed: {cell} in {name} is untouched", hint="--yes confirms without a terminal")
-    done = context.run(composed.stack_destroy(cell))
+    done = context.run(composed.cell_stacks.destroy(CellName(cell)))
     changes = [render.change(one) for one in done.changes]
     table("stack-destroy", "changes", ("kind", "type", "name"), changes, f"{cell}: nothing was there")
 
@@ -73,12 +75,16 @@ def export(cell: Cell) -> None:
 
     from hermesops.cli.console import write
 
-    deployment = context.run(context.compose().stack_export(cell))
+    deployment = context.run(context.compose().cell_stacks.state(CellName(cell)))
     write(json.dumps(deployment, indent=4) + "\n")
 
 
 @app.command()
 def outputs(cell: Cell, json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
     """Print the stack's outputs."""
-    values = context.run(context.compose().stack_outputs(cell))
+    values = context.run(context.compose().cell_stacks.outputs(CellName(cell)))
     result("stack-outputs", {"outputs": values}, render.fields(values))
+
+
+async def _always() -> bool:
+    return True

@@ -71,6 +71,12 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
         seen: The instance as it is now.
         payload_digest: Digest of what the node should have been given.
     """
+    if seen.instance.status is InstanceStatus.TERMINATED:
+        return Impossible(
+            RefusedError(
+                f"instance {seen.instance.id} was terminated", hint="hermesops provision USER gives the user a new one"
+            )
+        )
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
         return _machine_is_gone(seen.instance) if seen.instance.machine_id else GrowCell()

@@ -4,12 +4,20 @@ Looking never changes anything, and what does not answer is seen as silent, not 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 from uuid import uuid4
 
 from hermesops import waiting
-from hermesops.channel import Channel, CommandExpiredError, MachineGoneError, MachineUnreachableError, ToolboxChannel
+from hermesops.channel import (
+    Channel,
+    CommandExpiredError,
+    MachineGoneError,
+    MachineUnreachableError,
+    Output,
+    ToolboxChannel,
+)
+from hermesops.channel.agent import Piece
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
@@ -28,6 +36,9 @@ _MACHINE_S = 600.0
 
 _NODE_S = 10.0
 _PERSONALISE_S = 60.0
+_FOLLOW_S = 3600.0
+"""Seconds a log is followed; then the command ends by itself."""
+
 _RESTART_S = 150.0
 """Longer than the unit's own limit for finishing turns."""
 
@@ -57,6 +68,9 @@ class Agents(Protocol):
 
     async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
         """Ask the gateway how it is."""
+
+    def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
+        """Say something and yield the answer."""
 
 
 class Reach:
@@ -94,6 +108,43 @@ class Reach:
     def channel(self, machine_id: MachineId) -> Channel:
         """A way to run commands on a machine."""
         return ToolboxChannel(self._vendor, machine_id)
+
+    async def channel_to(self, instance: Instance) -> Channel:
+        """A way to run commands on an instance's machine.
+
+        Raises:
+            UnavailableError: It has none, or none that runs.
+        """
+        return self.channel(MachineId((await self._running(instance)).id))
+
+    async def _running(self, instance: Instance) -> Machine:
+        machine = await self.machine(instance)
+        if machine is None or machine.status is not MachineStatus.READY:
+            status = machine.status.value if machine else "not listed"
+            raise UnavailableError(
+                f"machine {instance.machine_name} of {instance.user_alias or instance.user_id} is {status}",
+                hint=f"hermesops instance show {instance.user_alias or instance.user_id}",
+            )
+        return machine
+
+    async def chat(self, instance: Instance, text: str, *, session_id: str) -> AsyncIterator[Piece]:
+        """Say something to the instance's agent and yield its answer as it comes."""
+        machine = await self._running(instance)
+        key = self._keys.secrets_of(instance.id).api_server_key
+        async for piece in self._agents.chat(machine, key, text, session_id=session_id):
+            yield piece
+
+    async def log(self, instance: Instance, *, lines: int, follow: bool) -> AsyncIterator[str]:
+        """Yield the gateway's log, the instance's own secrets masked."""
+        channel, mask = await self.channel_to(instance), self.mask(instance)
+        rest = ""
+        async for output in channel.stream(journal_command(lines=lines, follow=follow), timeout_s=_FOLLOW_S):
+            if isinstance(output, Output) and output.stream == "stdout":
+                *whole, rest = (rest + output.data.decode(errors="replace")).split("\n")
+                for line in whole:
+                    yield mask(line)
+        if rest:
+            yield mask(rest)
 
     async def is_bootable(self, image_id: ImageId) -> bool:
         """Whether the vendor still has an image and machines can boot from it."""

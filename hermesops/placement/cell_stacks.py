@@ -1,4 +1,4 @@
-"""Brings a cell's stack to what its registry rows say.
+"""Cells' Pulumi stacks: what they hold, and bringing them to what the registry's rows say.
 
 Everybody who wants a machine in a cell calls this; one at a time runs, for all rows written by then, so concurrent
 wishes end up in one ``up`` and whoever waited finds its machine made.
@@ -9,9 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import StackRef, UpResult
+from hermesops.model.stack import Preview, StackRef, UpResult
 
 PROJECT = "fleet"
 """Pulumi project of all cells; its folder is ``pulumi/fleet``."""
@@ -48,6 +49,21 @@ class Engine(Protocol):
     ) -> UpResult:
         """Make the stack what the program says; refuses to destroy what is not allowed."""
 
+    async def preview(self, stack: StackRef, program: Callable[[], Any]) -> Preview:
+        """What ``up`` would change."""
+
+    async def destroy(
+        self,
+        stack: StackRef,
+        *,
+        may_destroy: Callable[[str], bool] | None = None,
+        tell: Callable[[Any], None] | None = None,
+    ) -> UpResult:
+        """Delete everything in the stack that is allowed to go."""
+
+    async def outputs(self, stack: StackRef) -> Mapping[str, Any]:
+        """The stack's outputs, secrets masked."""
+
     async def export(self, stack: StackRef) -> Mapping[str, Any]:
         """The stack's state."""
 
@@ -55,8 +71,8 @@ class Engine(Protocol):
         """The stacks of a project."""
 
 
-class Growth:
-    """Changes cells, one run at a time each.
+class CellStacks:
+    """Shows and changes cells, one run at a time each.
 
     Args:
         rows: The registry's side.
@@ -105,6 +121,30 @@ class Growth:
                 kept = replace(spec, machines=(*spec.machines, *protected))
                 await self._up(stack, self._program(kept, doomed), doomed)
             return await self._up(stack, self._program(spec, frozenset()), doomed)
+
+    async def preview(self, cell: CellName) -> Preview:
+        """What bringing the cell to its rows would change; changes nothing."""
+        return await self._engine.preview(stack_of(cell), self._program(self._rows.cell_spec(cell), frozenset()))
+
+    async def destroy(self, cell: CellName) -> UpResult:
+        """Remove what is left of a cell without machines.
+
+        Raises:
+            RefusedError: It still holds a machine; those end with their instances.
+        """
+        stack = stack_of(cell)
+        async with self._alone(f"stack/{stack.project}/{stack.stack}"):
+            machines = machines_in(await self.state(cell))
+            if machines:
+                raise RefusedError(
+                    f"{cell} still holds {len(machines)} machines, {', '.join(sorted(machines)[:3])} …",
+                    hint="hermesops instance terminate USER ends an instance and its machine",
+                )
+            return await self._engine.destroy(stack, may_destroy=lambda _: False, tell=self._tell)
+
+    async def outputs(self, cell: CellName) -> Mapping[str, Any]:
+        """The cell's outputs, secrets masked."""
+        return await self._engine.outputs(stack_of(cell))
 
     async def holds(self, cell: CellName, machine: MachineName) -> bool:
         """Whether the cell's state has that machine."""

@@ -5,10 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
+from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import StackRef, UpResult
-from hermesops.placement.growth import Growth
+from hermesops.model.stack import Preview, StackRef, UpResult
+from hermesops.placement.cell_stacks import CellStacks
 
 CELL = CellName("cell1")
 KEPT = MachineName("hermes-local-cell1-aaaaaaaaaaaa")
@@ -57,6 +60,25 @@ class Engine:
         self.allowed |= {name for name in (KEPT, DOOMED) if may_destroy(f"urn:pulumi:cell1::fleet::x::{name}")}
         return UpResult(stack, ())
 
+    async def preview(self, stack: StackRef, program: Callable[[], Any]) -> Preview:
+        raise NotImplementedError
+
+    async def destroy(
+        self,
+        stack: StackRef,
+        *,
+        may_destroy: Callable[[str], bool] | None = None,
+        tell: Callable[[Any], None] | None = None,
+    ) -> UpResult:
+        assert tell is None
+        assert may_destroy
+        assert not may_destroy("urn:anything")
+        self.runs.append((CellSpec(CELL, ()), frozenset()))
+        return UpResult(stack, ())
+
+    async def outputs(self, stack: StackRef) -> Mapping[str, Any]:
+        raise NotImplementedError
+
     async def export(self, stack: StackRef) -> Mapping[str, Any]:
         assert stack == StackRef("fleet", "cell1")
         return {"version": 3, "deployment": {"resources": self.resources}}
@@ -81,7 +103,7 @@ async def bring(engine: Engine, rows: Rows, *, wanted: bool = True) -> list[str]
         assert held, "asked before the lease was ours"
         return wanted
 
-    result = await Growth(rows, engine, program, alone).bring(CELL, still_wanted=still_wanted)
+    result = await CellStacks(rows, engine, program, alone).bring(CELL, still_wanted=still_wanted)
     assert (result is not None) is wanted
     return held
 
@@ -119,4 +141,23 @@ async def test_a_doomed_machine_that_is_gone_already_is_not_made_again() -> None
 async def test_protection_dropped_before_a_crash_is_not_dropped_again() -> None:
     engine = Engine([resource(DOOMED, protect=False)])
     await bring(engine, Rows(frozenset({DOOMED})))
+    assert len(engine.runs) == 1
+
+
+@asynccontextmanager
+async def nobody_else(subject: str) -> AsyncIterator[None]:
+    assert subject == "stack/fleet/cell1"
+    yield
+
+
+async def test_a_cell_that_holds_a_machine_is_not_destroyed() -> None:
+    engine = Engine([resource(KEPT, protect=False)])
+    with pytest.raises(RefusedError, match="still holds 1 machines"):
+        await CellStacks(Rows(), engine, program, nobody_else).destroy(CELL)
+    assert engine.runs == []
+
+
+async def test_an_empty_cell_is_removed() -> None:
+    engine = Engine([])
+    await CellStacks(Rows(), engine, program, nobody_else).destroy(CELL)
     assert len(engine.runs) == 1
