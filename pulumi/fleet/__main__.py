@@ -1,7 +1,5 @@
-"""``pulumi up`` by hand: registers what the registry says this cell should be."""
-
-import pulumi
+"""``pulumi up`` by hand: registers what the registry says the cell of the selected stack should be."""
 
 from hermesops import app
 
-app.fleet_program(pulumi.get_stack())()
+app.fleet_program()()

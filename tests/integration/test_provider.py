@@ -364,6 +364,16 @@ def test_a_plugin_whose_engine_died_before_it_was_up_ends_too(tmp_path: Path) ->
         assert plugin.wait(10) == 0
 
 
+def test_nothing_heavy_is_loaded_before_the_port_is_told() -> None:
+    heavy = ["pulumi.resource", "httpx", "pydantic", "structlog"]
+    program = (
+        "import sys; from hermesops.cli import provider; provider.stubs.load_only_stubs();"
+        f"import hermesops.provider.server; print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def wait_for(holds: Callable[[], bool], timeout_s: float = 10) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
