@@ -97,10 +97,14 @@ class Builder:
     manifests: Path
     tell: Tell
 
-    async def build(self, recipe: Recipe) -> Built:
+    async def build(self, recipe: Recipe, *, again: str = "") -> Built:
         """Have the vendor hold a proved image of these inputs; does nothing when it does already.
 
         No machine is left behind, whether it ends well or not.
+
+        Args:
+            recipe: What to build.
+            again: Ends the image's name and makes a new one although nothing has changed; empty otherwise.
 
         Raises:
             HaltedError: The image did not pass its checks; it was deleted.
@@ -109,14 +113,17 @@ class Builder:
             UnknownOutcomeError: An order's answer was lost: the same command looks first.
         """
         known = manifests.find(self.manifests, recipe.definition.name, recipe.digest)
-        if known and await self._bootable(known.image_id):
+        if known and not again and await self._bootable(known.image_id):
             return Built(known, made=False)
         clock = _Stopwatch()
         names = recipe.names
-        await sweep(self.vendor, recipe.environment, {names.builder, names.proof}, self.tell)
-        image, source = await self._saved(names.image), None
+        image_name = f"{names.image}-{again}" if again else names.image
+        image, source = await self._saved(image_name), None
+        # A builder that is saved already has done its work, and nothing else would remove it.
+        keep = {names.proof} if image else {names.builder, names.proof}
+        await sweep(self.vendor, recipe.environment, keep, self.tell)
         if image is None:
-            image, source = await self._make(recipe, clock)
+            image, source = await self._make(recipe, image_name, clock)
         found = await self._prove(recipe, image, source, clock)
         manifest = Manifest(
             name=recipe.definition.name,
@@ -132,7 +139,7 @@ class Builder:
         manifests.write(manifest, self.manifests)
         return Built(manifest, made=True)
 
-    async def _make(self, recipe: Recipe, clock: "_Stopwatch") -> tuple[justavps.Image, Survey]:
+    async def _make(self, recipe: Recipe, image_name: str, clock: "_Stopwatch") -> tuple[justavps.Image, Survey]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         self.tell(f"renting {order.name}")
         async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
@@ -143,8 +150,8 @@ class Builder:
                 self.tell(f"running {script.name}")
                 await self._script(machine_id, script)
                 clock.lap(script.stem)
-            self.tell(f"saving image {recipe.names.image}")
-            image = await self._save(machine_id, recipe.names.image)
+            self.tell(f"saving image {image_name}")
+            image = await self._save(machine_id, image_name)
             clock.lap("save")
         return image, source
 

@@ -1,0 +1,246 @@
+"""A vendor, machines and Ansible for image builds, in dictionaries; and a death at any change of them."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from hermesops.channel import Channel, Completed
+from hermesops.image.build import Builder, Recipe
+from hermesops.image.definition import Definition, load
+from hermesops.image.ports import Tell
+from hermesops.justavps import Image, ImageStatus, Machine, MachineOrder, MachineStatus
+from hermesops.justavps.errors import LostChangeError, NotFoundError
+from hermesops.model.ids import MachineId
+
+SCRIPTS = ("prepare.sh", "clean.sh", "prove.sh")
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing catches it, and nothing works after it."""
+
+
+@dataclass
+class World:
+    """What exists at the vendor, and what was done to machines.
+
+    Attributes:
+        die_after: Changes after which the process dies; negative: never.
+        die_before: As ``die_after``, but the last change does not happen.
+        lose_save: Answer the next save with a lost answer, although it is done.
+        broken: Lines that prove.sh prints.
+        cleaned: Machines that clean.sh ran on.
+    """
+
+    machines: dict[str, Machine] = field(default_factory=dict)
+    images: dict[str, Image] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    die_after: int = -1
+    die_before: int = -1
+    lose_save: bool = False
+    prove_exit: int = 42
+    broken: tuple[str, ...] = ()
+    shared_machine_id: bool = False
+    cleaned: set[str] = field(default_factory=set)
+    _dead: bool = False
+
+    def revive(self) -> None:
+        """Start a new process."""
+        self._dead, self.die_after, self.die_before = False, -1, -1
+
+    def _alive(self) -> None:
+        if self._dead:
+            raise KilledError
+
+    def _change(self, what: str) -> None:
+        self._alive()
+        if len(self.done) == self.die_before:
+            self._dead = True
+            raise KilledError
+        self.done.append(what)
+
+    def _after(self) -> None:
+        if len(self.done) == self.die_after:
+            self._dead = True
+            raise KilledError
+
+    async def list_machines(self) -> list[Machine]:
+        self._alive()
+        return list(self.machines.values())
+
+    async def get_machine(self, machine_id: str) -> Machine:
+        self._alive()
+        return self.machines[machine_id]
+
+    async def create_machine(self, order: MachineOrder) -> Machine:
+        found = next((m for m in self.machines.values() if m.name == order.name), None)
+        if found:
+            self._alive()
+            return found
+        self._change(f"order {order.name}")
+        machine = Machine(id=str(uuid.uuid4()), name=order.name, status=MachineStatus.READY, image_id=order.image_id)
+        self.machines[machine.id] = machine
+        self._after()
+        return machine
+
+    async def delete_machine(self, machine_id: str) -> None:
+        self._change("delete machine")
+        self.machines.pop(machine_id, None)
+        self._after()
+
+    async def list_images(self) -> list[Image]:
+        self._alive()
+        return list(self.images.values())
+
+    async def get_image(self, image_id: str) -> Image:
+        self._alive()
+        if image_id not in self.images:
+            raise NotFoundError("GET /images", "no such image", status=404)
+        return self.images[image_id]
+
+    async def delete_image(self, image_id: str) -> None:
+        self._change("delete image")
+        self.images.pop(image_id, None)
+        self._after()
+
+    async def save_image(self, machine_id: str, *, name: str) -> Image:
+        assert machine_id in self.cleaned, "saved before it was cleaned"
+        self._change("save")
+        image = Image(id=str(uuid.uuid4()), name=name, status=ImageStatus.READY, provider_image_id="p-1")
+        self.images[image.id] = image
+        self._after()
+        if self.lose_save:
+            self.lose_save = False
+            raise LostChangeError("POST /machines/image", "no answer")
+        return image
+
+    async def converge(
+        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
+    ) -> None:
+        tell(f"{machine_id} {variables}")
+        self._change(f"converge {playbook}")
+        self._after()
+
+    async def verify(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        self._alive()
+        tell(machine_id)
+        return ()
+
+    def channel_to(self, machine_id: MachineId) -> Channel:
+        return cast("Channel", _Shell(self, machine_id))
+
+    def run_script(self, machine_id: str, script: str) -> Completed:
+        """What a script of the image does; it is known by its own text, see ``image_folder``."""
+        if script == "clean.sh":
+            self._change(script)
+            self.cleaned.add(machine_id)
+            self._after()
+        self._alive()
+        if script == "prove.sh":
+            return Completed(self.prove_exit, "\n".join(self.broken).encode(), b"")
+        return Completed(0, b"", b"")
+
+    def look(self, machine_id: str) -> Completed:
+        self._alive()
+        seen = {
+            "distribution": "debian",
+            "version": "12",
+            "architecture": "x86_64",
+            "python": "3.11",
+            "machine_id": "shared" if self.shared_machine_id else machine_id,
+            "debian": {"nftables": "1.0.6"},
+            "agent": {"hermes_agent": "0.19.0"},
+        }
+        return Completed(0, json.dumps(seen).encode(), b"")
+
+
+@dataclass
+class _Shell:
+    world: World
+    machine_id: str
+
+    async def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 60) -> Completed:
+        assert timeout_s > 0
+        if command == "true":
+            return Completed(0, b"", b"")
+        script = stdin.decode().strip()
+        return self.world.run_script(self.machine_id, script) if script in SCRIPTS else self.world.look(self.machine_id)
+
+
+class StandInDownloads:
+    """Puts the smallest files there that a bundle can be made from."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
+        import zipfile  # noqa: PLC0415 - only tests that make bundles need it
+
+        self.calls += 1
+        folder.mkdir(exist_ok=True)
+        if "uv" in requirements.name:
+            with zipfile.ZipFile(folder / "uv-1-py3-none-any.whl", "w") as archive:
+                archive.writestr("uv-1.data/scripts/uv", f"uv for {python}")
+        else:
+            (folder / "hermes_agent-0.19.0-py3-none-any.whl").write_text("agent")
+
+    def source(self, requirements: Path, folder: Path) -> None:
+        import io  # noqa: PLC0415 - as above
+        import tarfile  # noqa: PLC0415 - as above
+
+        self.calls += 1
+        assert requirements.is_file()
+        folder.mkdir(exist_ok=True)
+        with tarfile.open(folder / "hermes_agent-0.19.0.tar.gz", "w:gz") as archive:
+            for name in ("skills/apple/SKILL.md", "skills/../../etc/passwd", "gateway/run.py"):
+                member = tarfile.TarInfo(f"hermes_agent-0.19.0/{name}")
+                member.size = len(name)
+                archive.addfile(member, io.BytesIO(name.encode()))
+
+
+def image_folder(folder: Path) -> Definition:
+    """A whole image folder whose scripts do nothing but say their names."""
+    (folder / "locks").mkdir(parents=True)
+    for script in SCRIPTS:
+        (folder / script).write_text(script)
+    (folder / "locks/agent.txt").write_text("# python 3.11\nhermes-agent==0.19.0 --hash=sha256:0\n")
+    (folder / "locks/sdist.txt").write_text("hermes-agent==0.19.0 --hash=sha256:1\n")
+    (folder / "definition.toml").write_text(
+        """
+name = "test-image"
+playbook = "test.yml"
+roles = ["first"]
+prepare = "prepare.sh"
+clean = "clean.sh"
+prove = "prove.sh"
+[agent]
+sdist = "locks/sdist.txt"
+[agent.locks]
+"3.11" = "locks/agent.txt"
+[uv]
+version = "1"
+sha256 = "2"
+"""
+    )
+    return load(folder)
+
+
+def recipe_of(definition: Definition, **changes: str) -> Recipe:
+    """A recipe with one input, so that a changed one is a changed digest."""
+    return Recipe(definition, {"only": "a" * 64, **changes}, "local", "starter", "hel1")
+
+
+def builder_of(world: World, folder: Path, tell: Tell) -> Builder:
+    """A builder whose whole surroundings are the world."""
+    return Builder(
+        vendor=world,
+        channel_to=world.channel_to,
+        converge=world.converge,
+        verify=world.verify,
+        downloads=StandInDownloads(),
+        cache=folder / "cache",
+        manifests=folder / "manifests",
+        tell=tell,
+    )
