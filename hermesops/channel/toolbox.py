@@ -21,14 +21,14 @@ _INLINE = 1 << 20
 _STDIN_FOLDER = "/run"
 _SPOOL_FOLDER = "/var/tmp"  # noqa: S108 - the folder made there has an unguessable name and mode 0700
 
-# $1 file with standard input, $2 user, $3 command. Runs as root, so that the file can be root's alone; it is gone
-# before the command starts. setpriv, not su: no PAM session, no login shell.
-_WITH_STDIN = """
-exec 0<"$1" && rm -f "$1" || exit 126
-[ "$2" = root ] && exec sh -c "$3"
-HOME=$(getent passwd "$2" | cut -d: -f6) && group=$(id -g "$2") || exit 126
-export HOME USER="$2" LOGNAME="$2"
-exec setpriv --reuid "$2" --regid "$group" --init-groups sh -c "$3"
+# Before a command that has input. The file is root's alone, and gone before the command begins.
+_TAKE_STDIN = "exec 0<{file} && rm -f {file} || exit 126\n"
+
+# After that, for another user. setpriv, not su: no PAM session, no login shell.
+_AS_USER = """\
+HOME=$(getent passwd {user} | cut -d: -f6) && group=$(id -g {user}) || exit 126
+export HOME USER={user} LOGNAME={user}
+exec setpriv --reuid {user} --regid "$group" --init-groups sh -c {command}
 """
 
 # $1 folder for the output, $2 command, $3 limit. Prints the exit code and, where they fit, both streams in base64; the
@@ -72,17 +72,7 @@ class ToolboxChannel:
     ) -> Completed:
         """See ``Channel.run``. One round trip; two with ``stdin``; more for binary output above a megabyte."""
         if stdin is not None:
-            name = f"{_STDIN_FOLDER}/hermesops-{uuid4().hex}.stdin"
-            with translated(self._id, "handing a command its input"):
-                await self._toolbox.upload(self._id, name, stdin, mode=0o600)
-            command, user = _script(_WITH_STDIN, name, user, command), "root"
-            try:
-                return await self.run(command, timeout_s=timeout_s, user=user, env=env, cwd=cwd, binary=binary)
-            except BaseException:
-                # Also when cancelled: what was uploaded may be a secret, and the command may never have begun.
-                with suppress(HermesError):
-                    await asyncio.shield(self.delete(name))
-                raise
+            return await self._run_with(stdin, command, timeout_s=timeout_s, user=user, env=env, cwd=cwd, binary=binary)
         execution = Execution(command, timeout_s=ceil(timeout_s), user=user, cwd=cwd or "", env=env or {})
         if binary:
             return await self._run_binary(execution)
@@ -90,6 +80,31 @@ class ToolboxChannel:
             result = await self._toolbox.execute(self._id, execution)
         exact = not result.truncated and _REPLACED not in result.stdout and _REPLACED not in result.stderr
         return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode(), exact=exact)
+
+    async def _run_with(
+        self,
+        stdin: bytes,
+        command: str,
+        *,
+        timeout_s: float,
+        user: str,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        binary: bool,
+    ) -> Completed:
+        file = f"{_STDIN_FOLDER}/hermesops-{uuid4().hex}.stdin"
+        with translated(self._id, "handing a command its input"):
+            await self._toolbox.upload(self._id, file, stdin, mode=0o600)
+        if user != "root":
+            command = _AS_USER.format(user=shlex.quote(user), command=shlex.quote(command))
+        command = _TAKE_STDIN.format(file=file) + command
+        try:
+            return await self.run(command, timeout_s=timeout_s, env=env, cwd=cwd, binary=binary)
+        except BaseException:
+            # Also when cancelled: what was uploaded may be a secret, and the command may never have begun.
+            with suppress(HermesError):
+                await asyncio.shield(self.delete(file))
+            raise
 
     async def _run_binary(self, execution: Execution) -> Completed:
         folder = f"{_SPOOL_FOLDER}/hermesops-output-{uuid4().hex}"

@@ -14,13 +14,12 @@ from typing import Any, Self
 import httpx
 
 from hermesops.justavps import errors
+from hermesops.justavps.connections import CONNECT_S, http_client
 from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.transport import Call, lost
 from hermesops.justavps.wire import Machine
 
-_CONNECT_S = 10.0
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_IDLE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,7 @@ class ProxyClient:
 
     def __init__(self, base_url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._api = httpx.URL(base_url)
-        self._http = httpx.AsyncClient(
-            limits=httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-        )
+        self._http = http_client(self._api, transport=transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -166,7 +160,7 @@ class ProxyClient:
             url,
             headers={**(headers or {}), **host, "X-Proxy-Token": port.token},
             json=body,
-            timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
+            timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
         )
         try:
             response = await self._http.send(request, stream=True)

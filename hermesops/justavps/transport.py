@@ -18,16 +18,14 @@ from pydantic import BaseModel, ValidationError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from hermesops.justavps import errors
+from hermesops.justavps.connections import CONNECT_S, http_client
 from hermesops.waiting import pause
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_CONNECT_S = 10.0
 _READ_S = 30.0
 _TRIES = 3
 _SUCCESS = range(200, 300)
-_IDLE_S = 3.0
-"""Idle connections are dropped before a server does (uvicorn: 5 s), else a change may be sent into a closing one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -68,14 +66,8 @@ class Transport:
 
     def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.base_url = base_url.rstrip("/")
-        self._http = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {api_key}", "Accept": "application/json"},
-            timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S, pool=None),
-            limits=httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-        )
+        headers = {"Authorization": f"Bearer {api_key}", "Accept": "application/json"}
+        self._http = http_client(httpx.URL(self.base_url), headers=headers, transport=transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,7 +136,7 @@ class Transport:
             params=dict(call.query) or None,
             content=_content(call),
             headers=_headers(call, request_id),
-            timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S, read=call.read_timeout_s, pool=None),
+            timeout=httpx.Timeout(_READ_S, connect=CONNECT_S, read=call.read_timeout_s, pool=None),
         )
         started = time.monotonic()
         outcome: object = "interrupted"

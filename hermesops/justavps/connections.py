@@ -1,0 +1,37 @@
+"""HTTP connections as both clients of this package want them: bounded, impatient to connect, quick to make."""
+
+import ssl
+from collections.abc import Mapping
+
+import httpx
+
+CONNECT_S = 10.0
+_AT_ONCE = 200
+_IDLE_S = 3.0
+"""Idle connections are dropped before a server does (uvicorn: 5 s), else a change may be sent into a closing one."""
+
+
+def http_client(
+    url: httpx.URL, *, headers: Mapping[str, str] | None = None, transport: httpx.AsyncBaseTransport | None = None
+) -> httpx.AsyncClient:
+    """A client for one origin.
+
+    Over TLS it honours the proxy and CA variables that other programs do. Without TLS it does neither: such an origin
+    is this computer's own, a proxy would only lose it, and loading every CA costs 15 ms, in each of Ansible's tasks.
+
+    Args:
+        url: The origin; only its scheme matters.
+        headers: Sent with every request.
+        transport: For tests: what carries requests instead of the network.
+    """
+    encrypted = url.scheme == "https"
+    return httpx.AsyncClient(
+        headers=headers,
+        timeout=httpx.Timeout(30, connect=CONNECT_S),
+        limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
+        # A context without any CA trusts nobody, should TLS be used after all.
+        verify=True if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        trust_env=encrypted,
+        transport=transport,
+        follow_redirects=False,
+    )
