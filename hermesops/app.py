@@ -13,15 +13,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hermesops import __version__, assets
 from hermesops.errors import BrokenInvariantError, UsageError
-from hermesops.model.ids import CellName, InstanceId, MachineName
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.endpoint import Endpoint
     from hermesops.access.visits import Visits
     from hermesops.channel.agent import AgentApi
+    from hermesops.converge import Converger
     from hermesops.engine.interface import Engine, Progress
+    from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
     from hermesops.lifecycle.provision import Provision
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.terminate import Terminate
     from hermesops.model.cell import CellSpec
     from hermesops.model.operation import Operation
+    from hermesops.operation.lease import LeaseKeeper
     from hermesops.operation.loop import Work
     from hermesops.operation.runner import Operations
     from hermesops.placement.cell_stacks import CellStacks
@@ -109,6 +114,12 @@ class App:
             partial(_tell_progress, self.tell),
         )
 
+    def alone(self, subject: str) -> "LeaseKeeper":
+        """Holds the lease of a subject while its context lasts; refused at once when somebody else does."""
+        from hermesops.operation.lease import LeaseKeeper
+
+        return LeaseKeeper(self.registry, subject)
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator["Session"]:
         """Everything that needs connections, closed at the end."""
@@ -174,6 +185,65 @@ class Session:
         return Operations(self.app.registry, works, self.app.tell)
 
     @cached_property
+    def image_builder(self) -> "Builder":
+        """Builds images."""
+        from hermesops.image.build import Builder
+        from hermesops.image.download import Pip
+
+        env = self.app.env
+        return Builder(
+            vendor=self.client,
+            channel_to=self.reach.channel,
+            converge=self._converger.apply,
+            verify=_no_further_checks,
+            downloads=Pip(env.inherited),
+            cache=env.cache,
+            manifests=env.folder / "manifests",
+            tell=self.app.tell,
+        )
+
+    @cached_property
+    def _converger(self) -> "Converger":
+        from hermesops.converge import Access, Converger
+
+        endpoint = self.app.endpoint
+        if endpoint.api_key_file is None:
+            raise UsageError("Ansible is given the API key by file only", hint="set api_key_file instead of api_key")
+        return Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
+
+    def recipe(self, image: str) -> "Recipe":
+        """What an image is made of, here and now."""
+        from hermesops.image import definition
+        from hermesops.image.build import Recipe
+        from hermesops.node import build as node
+
+        app, settings = self.app, self.app.env.settings
+        made = definition.load(assets.folder("images") / image)
+        program = app.env.cache / "node" / "hermes-node"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        node.write(program)
+        variables = {
+            "hermes_base_broker_addresses": list(app.endpoint.broker_addresses),
+            "hermes_base_daemon_port": app.endpoint.daemon_port,
+        }
+        inputs = definition.inputs_of(
+            made,
+            roles=assets.folder("roles"),
+            playbooks=assets.folder("ansible") / "playbooks",
+            variables=variables,
+            extra={"hermes-node": program},
+        )
+        return Recipe(
+            definition=made,
+            inputs=inputs,
+            environment=app.env.name,
+            server_type=settings.server_types[Plan.LIGHT],
+            region=settings.region,
+            variables={**variables, "hermes_node_program": str(program)},
+            versions={"hermesops": __version__},
+        )
+
+    @cached_property
     def requests(self) -> "Requests":
         """Turns what operators ask of instances into rows."""
         from hermesops.lifecycle.requests import Requests
@@ -203,6 +273,10 @@ class Session:
         return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach)
 
 
+async def _no_further_checks(machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:  # noqa: ARG001 - a Protocol's
+    return ()
+
+
 def endpoint_of(env: Environment) -> "Endpoint":
     """Where an environment's vendor and model router are.
 
@@ -226,6 +300,8 @@ def endpoint_of(env: Environment) -> "Endpoint":
         settings.api_key_file,
         settings.router_url,
         settings.router_key_file,
+        tuple(address.strip() for address in settings.broker_addresses.split(",") if address.strip()),
+        settings.daemon_port,
     )
 
 

@@ -46,6 +46,10 @@ class Settings(BaseModel):
         None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
     )
 
+    broker_addresses: str = Field(
+        "", description="Where JustAVPS's broker speaks from, comma-separated; empty: the local world's"
+    )
+    daemon_port: int = Field(7070, gt=0, lt=65536, description="Port of JustAVPS's daemon on machines")
     region: str = Field("hel1", description="Where new machines are rented")
     server_types: Mapping[Plan, str] = Field(
         default={Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, description="Server type of each plan"

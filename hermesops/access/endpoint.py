@@ -20,6 +20,8 @@ class Endpoint:
         api_key_file: The file it came from; what other programs are given. ``None`` when it came from a variable.
         router_url: The model router as machines reach it, with ``/v1``.
         router_key_file: The key that signs router tokens.
+        broker_addresses: From where the vendor's broker speaks to machines; their firewall lets it in.
+        daemon_port: To which port of a machine it speaks.
     """
 
     api_url: str
@@ -27,6 +29,8 @@ class Endpoint:
     api_key_file: Path | None
     router_url: str
     router_key_file: Path | None
+    broker_addresses: tuple[str, ...]
+    daemon_port: int
 
 
 def local_endpoint(world_file: Path) -> Endpoint:
@@ -45,6 +49,8 @@ def local_endpoint(world_file: Path) -> Endpoint:
             api_key_file=key_file,
             router_url=world["model_base_url"],
             router_key_file=Path(world["model_secret_file"]),
+            broker_addresses=(world["broker_address"],),
+            daemon_port=int(world["daemon_port"]),
         )
     except FileNotFoundError:
         raise UnavailableError("the local world is not up", hint="hermesops local up") from None

@@ -1,11 +1,14 @@
 """``hermesops image``: what machines boot from."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context
+from hermesops.cli import context, render
 from hermesops.cli.console import Json, Quiet, result, table
+
+if TYPE_CHECKING:
+    from hermesops.image.build import Built
 
 app = typer.Typer(help="Images that machines boot from.", no_args_is_help=True)
 
@@ -13,23 +16,29 @@ app = typer.Typer(help="Images that machines boot from.", no_args_is_help=True)
 @app.command()
 def build(
     name: Annotated[str, typer.Argument(help="Folder below images/.")] = "hermes-base",
-    force: Annotated[bool, typer.Option("--force", help="Build even when nothing has changed.")] = False,
     json: Json = False,  # noqa: ARG001 - acts in its callback
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Build an image, boot it, verify it and record it; does nothing when its inputs have not changed."""
     composed = context.compose()
 
-    async def work() -> dict[str, object]:
-        async with composed.session() as session:
-            return await session.build_image(name, force=force)
+    async def work() -> "Built":
+        async with composed.session() as session, composed.alone(f"image/{name}"):
+            return await session.image_builder.build(session.recipe(name))
 
-    image = context.run(work())
-    result("image", {"image": image}, [f"{image['name']} {image['id']} {image['outcome']}"])
+    built = context.run(work())
+    made = built.manifest
+    composed.registry.record_image(made.image_id, name=made.name, digest=made.digest, manifest=made.to_json())
+    data = {"name": made.name, "id": made.image_id, "digest": made.digest, "made": built.made, "seconds": made.seconds}
+    how = f"built in {sum(made.seconds.values()):.0f} s" if built.made else "is up to date"
+    result("image", {"image": data}, [f"{made.name} {made.image_id} {how}"])
 
 
 @app.command("list")
 def list_(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
     """List images the registry knows, newest first."""
-    rows = context.compose().images()
+    rows = [
+        {"name": image.name, "id": image.id, "digest": image.digest, "created_at": render.moment(image.created_at)}
+        for image in context.compose().registry.list_images()
+    ]
     table("image-list", "images", ("name", "id", "digest", "created_at"), rows, "no images; hermesops image build")
