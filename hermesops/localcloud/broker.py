@@ -3,12 +3,13 @@
 It must not look into a machine in any other way, and only this module knows the daemons' bearers at run time.
 """
 
-import ssl
 from collections.abc import AsyncIterator, Iterable
 from ipaddress import IPv4Address
 from typing import Protocol
 
 import httpcore
+
+from hermesops.localcloud.daemon_stream import DirectBackend, connect
 
 CONNECT_TIMEOUT_S = 3.0
 _PROBE_TIMEOUT_S = 2.0
@@ -40,16 +41,20 @@ class Broker:
 
     def __init__(self, directory: DaemonDirectory) -> None:
         self._directory = directory
-        # A reboot closes kept connections from the machine's side, which is seen before one is used again.
-        self._daemons = httpcore.AsyncConnectionPool(max_connections=None, keepalive_expiry=_KEEP_S)
-        self._ports = httpcore.AsyncConnectionPool(
-            max_connections=None, max_keepalive_connections=0, network_backend=_Tunnels(directory)
-        )
+        self._tunnels = _Tunnels(directory)
+        self._daemons: dict[str, httpcore.AsyncConnectionPool] = {}
+        self._ports: dict[str, httpcore.AsyncConnectionPool] = {}
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._daemons.aclose()
-        await self._ports.aclose()
+        for machine_id in {*self._daemons, *self._ports}:
+            await self.cut(machine_id)
+
+    async def cut(self, machine_id: str) -> None:
+        """Drop every connection to a machine: one that went down may never say so."""
+        for pools in (self._daemons, self._ports):
+            if pool := pools.pop(machine_id, None):
+                await pool.aclose()
 
     async def ask_daemon(
         self,
@@ -67,8 +72,14 @@ class Broker:
             MachineDownError: The daemon cannot be reached, or hung up before it answered.
         """
         address, port, bearer = self._directory.daemon_of(machine_id)
+        pool = self._daemons.get(machine_id)
+        if pool is None:
+            pool = httpcore.AsyncConnectionPool(
+                max_connections=None, keepalive_expiry=_KEEP_S, network_backend=DirectBackend()
+            )
+            self._daemons[machine_id] = pool
         return await _send(
-            self._daemons,
+            pool,
             httpcore.Request(
                 method,
                 httpcore.URL(scheme=b"http", host=str(address).encode(), port=port, target=target),
@@ -97,8 +108,16 @@ class Broker:
             NothingListensError: Nothing listens there.
             MachineDownError: As for the daemon.
         """
+        pool = self._ports.get(machine_id)
+        if pool is None:
+            pool = httpcore.AsyncConnectionPool(
+                max_connections=None,
+                max_keepalive_connections=0,
+                network_backend=self._tunnels,
+            )
+            self._ports[machine_id] = pool
         return await _send(
-            self._ports,
+            pool,
             httpcore.Request(
                 method,
                 httpcore.URL(scheme=b"http", host=machine_id.encode(), port=port, target=target),
@@ -135,30 +154,29 @@ class _Tunnels(httpcore.AsyncNetworkBackend):
 
     def __init__(self, directory: DaemonDirectory) -> None:
         self._directory = directory
-        self._tcp = httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
         host: str,
         port: int,
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - as above
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002 - as above
     ) -> httpcore.AsyncNetworkStream:
         address, daemon_port, bearer = self._directory.daemon_of(host)
-        stream = await self._tcp.connect_tcp(str(address), daemon_port, timeout, local_address, socket_options)
+        stream = await connect(address, daemon_port, timeout)
         try:
             await stream.write(
                 f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
                 f"Proxy-Authorization: Bearer {bearer}\r\n\r\n".encode(),
                 timeout,
             )
-            status, early = await _read_head(stream, CONNECT_TIMEOUT_S)
+            status, stream.unread = await _read_head(stream, CONNECT_TIMEOUT_S)
         except BaseException:
             await stream.aclose()
             raise
         if status == 200:  # noqa: PLR2004 - the tunnel is open
-            return _WithEarlyBytes(stream, early) if early else stream
+            return stream
         await stream.aclose()
         if status == 502:  # noqa: PLR2004 - the daemon's word for a refused connection
             raise NothingListensError
@@ -177,34 +195,3 @@ async def _read_head(stream: httpcore.AsyncNetworkStream, timeout_s: float) -> t
         return int(head.split(b" ", 2)[1]), early
     except (IndexError, ValueError) as error:
         raise httpcore.ConnectError("the daemon did not answer CONNECT in HTTP") from error
-
-
-class _WithEarlyBytes(httpcore.AsyncNetworkStream):
-    """A tunnel whose first bytes came in the same packet as the daemon's answer."""
-
-    def __init__(self, stream: httpcore.AsyncNetworkStream, early: bytes) -> None:
-        self._stream = stream
-        self._early = early
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
-        if self._early:
-            piece, self._early = self._early[:max_bytes], self._early[max_bytes:]
-            return piece
-        return await self._stream.read(max_bytes, timeout)
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's signature
-        await self._stream.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-    ) -> httpcore.AsyncNetworkStream:
-        return await self._stream.start_tls(ssl_context, server_hostname, timeout)
-
-    def get_extra_info(self, info: str) -> object:
-        return self._stream.get_extra_info(info)

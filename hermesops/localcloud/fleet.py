@@ -149,6 +149,7 @@ class Fleet:
         match step:
             case Step.REMOVE:
                 await self._driver.delete(machine_id)
+                await self._broker.cut(row.id)
                 self._store.remove(MachineRow, row.id)
                 self._bearers.pop(row.id, None)
             case Step.CREATE:
@@ -158,10 +159,12 @@ class Fleet:
                 await self._driver.start(machine_id)
             case Step.STOP:
                 await self._driver.stop(machine_id)
+                await self._broker.cut(row.id)
             case Step.REBOOT:
                 # Written first: a machine that reboots once too few shows; one that reboots for ever does not.
                 self._write(row, reboot=False)
                 await self._driver.reboot(machine_id)
+                await self._broker.cut(row.id)
             case Step.CALL_READY:
                 self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="",
                             **_stage("services_ready"))  # fmt: skip

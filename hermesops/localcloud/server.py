@@ -5,10 +5,9 @@ It must not decide anything about machines; it starts the parts in order and sto
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Mount
 
-from hermesops.errors import RefusedError
 from hermesops.localcloud import control, vendor_api
 from hermesops.localcloud.account import Account
+from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet
 from hermesops.localcloud.host_driver import HostDriver
@@ -33,6 +32,7 @@ from hermesops.localcloud.private_files import key_of, write_object
 from hermesops.localcloud.problem import Problem, answer_http_exception, answer_problem
 from hermesops.localcloud.proxy import Proxy
 from hermesops.localcloud.router import Router, Upstream
+from hermesops.localcloud.server_process import hold
 from hermesops.localcloud.store import Store
 
 MODEL_PORT = 18080
@@ -79,7 +79,7 @@ async def serve(
     """
     places = Places(folder)
     async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(_lock(places.lock))
+        stack.enter_context(hold(places.lock))
         store = Store(places.database)
         stack.callback(store.close)
         api_socket = listen(_LOOPBACK, port or int(store.remembered("port") or 0))
@@ -100,7 +100,7 @@ async def serve(
         model_socket = listen(str(driver.gateway), model_port)
         stack.callback(model_socket.close)
         where = Serving(f"http://{_LOOPBACK}:{api_port}", f"http://{driver.gateway}:{model_socket.getsockname()[1]}/v1")
-        facts = _facts(places, where, driver.subnet)
+        facts = _facts(places, where, driver)
         app = _app(store, fleet, images, faults, model_log, api_port, key_of(places.api_key, "sk_local_"), facts)
         listeners = [Listener(app, api_socket), Listener(router.app(), model_socket)]
 
@@ -145,14 +145,16 @@ def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-def _facts(places: Places, where: Serving, subnet: str) -> dict[str, object]:
+def _facts(places: Places, where: Serving, driver: HostDriver) -> dict[str, object]:
     return {
         "api_url": where.api_url,
         "api_key_file": str(places.api_key),
         "pid": os.getpid(),
         "model_base_url": where.model_base_url,
         "model_secret_file": str(places.model_key),
-        "subnet": subnet,
+        "subnet": driver.subnet,
+        "broker_address": str(driver.gateway),
+        "daemon_port": DAEMON_PORT,
     }
 
 
@@ -181,20 +183,3 @@ def _end_on_signals(ended: asyncio.Event, *, by_signal: bool) -> None:
     if by_signal:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold the world for this process; the file says who."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RefusedError(f"another server has {path.parent}", hint="hermesops local status") from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)

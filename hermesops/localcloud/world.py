@@ -6,22 +6,14 @@ it. It must not serve or print; narration goes to ``tell``.
 
 import asyncio
 import contextlib
-import fcntl
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.errors import (
-    BrokenInvariantError,
-    HermesError,
     PartlyDoneError,
-    RefusedError,
     UnavailableError,
-    UsageError,
 )
 from hermesops.localcloud import control_client, server
 from hermesops.localcloud.host_driver import HostDriver
@@ -30,6 +22,7 @@ from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import read_object
 from hermesops.localcloud.router import Upstream
 from hermesops.localcloud.rows import MachineRow
+from hermesops.localcloud.server_process import NARRATION, ServerProcess
 from hermesops.localcloud.store import Store
 from hermesops.model.ids import MachineId
 from hermesops.waiting import Pending, until
@@ -37,14 +30,7 @@ from hermesops.waiting import Pending, until
 UP_TIMEOUT_S = 1800.0
 """A first start builds the base from Debian's packages, which takes as long as the mirror does."""
 
-_STOP_TIMEOUT_S = 30.0
 _LOOK_EVERY_S = 0.05
-NARRATION = "» "
-"""Begins the lines of the server's log that are meant for whoever waits for it."""
-
-_BY_EXIT_CODE: Mapping[int, type[HermesError]] = {
-    kind.exit_code: kind for kind in (UsageError, RefusedError, UnavailableError, BrokenInvariantError)
-}
 
 
 @dataclass(frozen=True)
@@ -82,6 +68,7 @@ class World:
 
     def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None) -> None:
         self._places = Places(folder)
+        self._process = ServerProcess(self._places.lock, self._places.log)
         self._base_definition = base_definition
         self._bases = bases
 
@@ -100,26 +87,23 @@ class World:
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
-        started = None if self._server_pid() else self._start(server_command)
-        log = _Tail(self._places.log, tell)
+        fresh = not self._process.pid()
+        if fresh:
+            self._places.world.unlink(missing_ok=True)
+            self._process.start(server_command)
         asked = time.monotonic()
 
         async def answers() -> WorldStatus | Pending[WorldStatus]:
-            log.read()
-            if started is not None and started.poll() is not None and not self._server_pid():
-                raise self._failure(started.returncode, log)
+            self._process.narrate(tell)
+            self._process.check()
             return await self._look() or Pending("no answer yet")
 
         try:
             status = await until(answers, what="the local world", timeout_s=timeout_s, every_s=_LOOK_EVERY_S)
         except BaseException:
-            if started is not None and started.poll() is None:
-                started.terminate()  # half a world that nobody waits for would surprise the next command
+            self._process.give_up()
             raise
-        if started is None:
-            tell("the local world is up already")
-        else:
-            tell(f"the local world is up after {time.monotonic() - asked:.1f} s")
+        tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return status
 
     async def status(self) -> WorldStatus:
@@ -129,7 +113,7 @@ class World:
             BrokenInvariantError: ``world.json`` is damaged.
             UnavailableError: The server runs and does not answer.
         """
-        if not self._server_pid():
+        if not self._process.pid():
             return WorldStatus(is_up=False)
         found = await self._look()
         if found is None:
@@ -150,7 +134,9 @@ class World:
         if not self._places.folder.exists():
             tell("there is no local world")
             return
-        await self._stop_server(tell)
+        if self._process.pid():
+            tell("stopping the server")
+            await self._process.stop()
         driver = self._driver(tell)
         if purge:
             await driver.close(purge=True)
@@ -205,34 +191,6 @@ class World:
             tell=tell,
         )
 
-    def _server_pid(self) -> int:
-        """Process id of the server that holds the world; 0 when none does."""
-        try:
-            descriptor = os.open(self._places.lock, os.O_RDONLY)
-        except FileNotFoundError:
-            return 0
-        except PermissionError as error:
-            raise RefusedError(f"{self._places.folder} belongs to somebody else", hint="run as its owner") from error
-        with os.fdopen(descriptor, "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return int(file.read() or 0)
-        return 0
-
-    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        self._places.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._places.world.unlink(missing_ok=True)
-        with self._places.log.open("wb") as log:
-            return subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
-            )
-
-    def _failure(self, exit_code: int, log: "_Tail") -> HermesError:
-        kind = _BY_EXIT_CODE.get(exit_code, UnavailableError)
-        message = log.last("error: ") or f"the local world's server ended with exit code {exit_code}"
-        return kind(message, hint=log.last("hint: ") or f"its log: {self._places.log}")
-
     async def _look(self) -> WorldStatus | None:
         facts = read_object(self._places.world)
         if facts is None:
@@ -240,23 +198,6 @@ class World:
         access = control_client.Access(str(facts["api_url"]), self._places.api_key)
         seen = await control_client.status(access)
         return None if seen is None else _status_of(seen)
-
-    async def _stop_server(self, tell: Callable[[str], None]) -> None:
-        pid = self._server_pid()
-        if not pid:
-            return
-        tell("stopping the server")
-        asked = time.monotonic()
-
-        async def gone() -> bool | Pending[bool]:
-            if self._server_pid() != pid:
-                return True
-            late = time.monotonic() - asked > _STOP_TIMEOUT_S
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
-            return Pending("it still runs")
-
-        await until(gone, what="the server to end", timeout_s=_STOP_TIMEOUT_S + 5, every_s=0.1)
 
     async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
         store = Store(self._places.database)
@@ -278,40 +219,13 @@ class World:
     def _remove_files(self) -> None:
         places = self._places
         database = [places.database.with_name(places.database.name + end) for end in ("", "-wal", "-shm")]
-        for file in (places.world, places.api_key, places.model_key, places.log, *database, places.lock):
+        logs = [places.log, places.log.with_name(f"{places.log.name}.1")]
+        for file in (places.world, places.api_key, places.model_key, *logs, *database, places.lock):
             file.unlink(missing_ok=True)
         for draft in places.folder.glob(".*.*.*"):
             draft.unlink()
         with contextlib.suppress(OSError):
             places.folder.rmdir()  # what somebody else put there stays
-
-
-class _Tail:
-    """Reads a growing log and passes on what is meant for people."""
-
-    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
-        self._path = path
-        self._tell = tell
-        self._read = 0
-        self._lines: list[str] = []
-
-    def read(self) -> None:
-        """Read what is new, whole lines only."""
-        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
-            file.seek(self._read)
-            data = file.read()
-            whole = data[: data.rfind(b"\n") + 1]
-            self._read += len(whole)
-            for line in whole.decode(errors="replace").splitlines():
-                self._lines.append(line)
-                if line.startswith(NARRATION):
-                    self._tell(line.removeprefix(NARRATION))
-
-    def last(self, beginning: str) -> str:
-        """The last line that begins so, without that beginning; empty when there is none."""
-        self.read()
-        found = [line for line in self._lines if line.startswith(beginning)]
-        return found[-1].removeprefix(beginning) if found else ""
 
 
 def _status_of(seen: Mapping[str, object]) -> WorldStatus:

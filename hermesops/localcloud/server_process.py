@@ -1,0 +1,149 @@
+"""The server as a process of its own: started detached, found by its lock, stopped by its number.
+
+It must not know what the process does.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.waiting import Pending, until
+
+NARRATION = "» "
+"""Begins the lines of the log that are meant for whoever waits for it."""
+
+_STOP_TIMEOUT_S = 30.0
+_LOG_LIMIT = 4 * 1024 * 1024
+_BY_EXIT_CODE: Mapping[int, type[HermesError]] = {
+    kind.exit_code: kind for kind in (UsageError, RefusedError, UnavailableError, BrokenInvariantError)
+}
+
+
+@contextlib.contextmanager
+def hold(lock: Path) -> Iterator[None]:
+    """Be the server that has this lock; the file says who, the kernel takes it back from the dead.
+
+    Raises:
+        RefusedError: Another process has it.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RefusedError(f"another server has {lock.parent}", hint="hermesops local status") from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class ServerProcess:
+    """One world's server, running or not.
+
+    Args:
+        lock: Held by it while it runs.
+        log: Gets its stdout and stderr.
+    """
+
+    def __init__(self, lock: Path, log: Path) -> None:
+        self._lock = lock
+        self._log = log
+        self._started: subprocess.Popen[bytes] | None = None
+        self._read = 0
+        self._lines: list[str] = []
+
+    def pid(self) -> int:
+        """Process id of the server that holds the lock; 0 when none does.
+
+        Raises:
+            RefusedError: The world belongs to another user of this computer.
+        """
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return 0
+        except PermissionError as error:
+            raise RefusedError(f"{self._lock.parent} belongs to somebody else", hint="run as its owner") from error
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read() or 0)
+        return 0
+
+    def start(self, command: Sequence[str]) -> None:
+        """Start it in a session of its own, so that it outlives this process and its terminal."""
+        self._lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._log.exists() and self._log.stat().st_size > _LOG_LIMIT:
+            self._log.replace(self._log.with_name(f"{self._log.name}.1"))
+        with self._log.open("ab") as log:
+            self._read = log.tell()
+            self._started = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            )
+
+    def give_up(self) -> None:
+        """End what ``start`` started: half a server that nobody waits for would surprise the next command."""
+        if self._started is not None and self._started.poll() is None:
+            self._started.terminate()
+
+    def narrate(self, tell: Callable[[str], None]) -> None:
+        """Pass on what it has said to people since the last call."""
+        for line in self._new_lines():
+            if line.startswith(NARRATION):
+                tell(line.removeprefix(NARRATION))
+
+    def check(self) -> None:
+        """Look whether what ``start`` started still runs.
+
+        Raises:
+            HermesError: It ended, unless another server has taken its place; of the class its exit code says.
+        """
+        if self._started is None or self._started.poll() is None or self.pid():
+            return
+        self._new_lines()
+        kind = _BY_EXIT_CODE.get(self._started.returncode, UnavailableError)
+        message = self._last("error: ") or f"the local world's server ended with exit code {self._started.returncode}"
+        raise kind(message, hint=self._last("hint: ") or f"its log: {self._log}")
+
+    async def stop(self) -> None:
+        """Ask it to end, and make it end when it does not; not running is success."""
+        pid = self.pid()
+        if not pid:
+            return
+        asked = time.monotonic()
+        os.kill(pid, signal.SIGTERM)
+
+        async def gone() -> bool | Pending[bool]:
+            if self.pid() != pid:
+                return True
+            if time.monotonic() - asked > _STOP_TIMEOUT_S:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return Pending("it still runs")
+
+        await until(gone, what="the server to end", timeout_s=_STOP_TIMEOUT_S + 5, every_s=0.02)
+
+    def _new_lines(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError), self._log.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read += len(whole)
+            new = whole.decode(errors="replace").splitlines()
+            self._lines += new
+            return new
+        return []
+
+    def _last(self, beginning: str) -> str:
+        found = [line for line in self._lines if line.startswith(beginning)]
+        return found[-1].removeprefix(beginning) if found else ""
