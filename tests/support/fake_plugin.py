@@ -5,6 +5,7 @@ Run as a program it is a plugin; what it manages is a JSON file. Types: Machine 
 """
 
 import json
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,10 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
+from hermesops.engine.embedded.kinds import Message
+
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105  the protocol's mark, no secret
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 REPLACES = {"justavps:index:Machine": {"region", "hostname"}, "justavps:index:Image": {"source"}}
 
@@ -34,9 +37,11 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def _note(self, rpc: str, request) -> None:
+    def _note(self, rpc: str, request: Message) -> None:
         with (self.folder / "calls.jsonl").open("a") as out:
-            out.write(json.dumps({"rpc": rpc, "request": MessageToDict(request, preserving_proto_field_name=True)}) + "\n")
+            out.write(
+                json.dumps({"rpc": rpc, "request": MessageToDict(request, preserving_proto_field_name=True)}) + "\n"
+            )
 
     def _world(self) -> dict:
         file = self.folder / "world.json"
@@ -47,7 +52,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         spare.write_text(json.dumps(world))
         spare.replace(self.folder / "world.json")
 
-    def _fault(self, rpc: str, name: str, context) -> dict | None:
+    def _fault(self, rpc: str, name: str, context: grpc.ServicerContext) -> dict | None:
         file = self.folder / "faults.json"
         for fault in json.loads(file.read_text()) if file.exists() else []:
             if (fault["rpc"], fault["name"]) != (rpc, name):
@@ -60,31 +65,29 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
                 case "crash":
                     sys.stderr.write("the plugin falls over\n")
                     sys.stderr.flush()
-                    import os  # noqa: PLC0415
-
                     os._exit(3)
                 case _:
                     return fault
         return None
 
-    def Handshake(self, request, context):  # noqa: N802
+    def Handshake(self, _request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         return provider_pb2.ProviderHandshakeResponse(accept_secrets=True, accept_resources=True)
 
-    def GetPluginInfo(self, request, context):  # noqa: N802
+    def GetPluginInfo(self, _request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         return plugin_pb2.PluginInfo(version="0.1.0")
 
-    def CheckConfig(self, request, context):  # noqa: N802
+    def CheckConfig(self, request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         return provider_pb2.CheckResponse(inputs=request.news)
 
-    def DiffConfig(self, request, context):  # noqa: N802
+    def DiffConfig(self, request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         same = plain(request.old_inputs) == plain(request.news)
         none, some = provider_pb2.DiffResponse.DIFF_NONE, provider_pb2.DiffResponse.DIFF_SOME
         return provider_pb2.DiffResponse(changes=none if same else some, hasDetailedDiff=True)
 
-    def Configure(self, request, context):  # noqa: N802
+    def Configure(self, _request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         return provider_pb2.ConfigureResponse(acceptSecrets=True, acceptResources=True, supportsPreview=True)
 
-    def Check(self, request, context):  # noqa: N802
+    def Check(self, request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Check", request)
         news, olds = plain(request.news), plain(request.olds)
         if news.get("size") == "bogus":
@@ -94,7 +97,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         inputs = {**defaults, "name": olds.get("name", request.name), **news}
         return provider_pb2.CheckResponse(inputs=struct(inputs))
 
-    def Diff(self, request, context):  # noqa: N802
+    def Diff(self, request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Diff", request)
         olds, news = plain(request.old_inputs), plain(request.news)
         changed = sorted(key for key in {*olds, *news} if olds.get(key) != news.get(key))
@@ -106,7 +109,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
             deleteBeforeReplace="hostname" in replaces,
         )
 
-    def Create(self, request, context):  # noqa: N802
+    def Create(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Create", request)
         inputs = plain(request.properties)
         if request.preview:
@@ -125,7 +128,9 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._partial("Create", request, context, found, outputs)
         return provider_pb2.CreateResponse(id=found, properties=struct(outputs))
 
-    def _partial(self, rpc: str, request, context, resource_id: str, outputs: dict) -> None:
+    def _partial(
+        self, rpc: str, request: Message, context: grpc.ServicerContext, resource_id: str, outputs: dict
+    ) -> None:
         fault = self._fault(rpc + "-after", request.name, context)
         if fault is None or fault["action"] != "partial":
             return
@@ -138,7 +143,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
         context.abort(grpc.StatusCode.UNKNOWN, "machine did not become ready")
 
-    def Update(self, request, context):  # noqa: N802
+    def Update(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Update", request)
         news, olds = plain(request.news), plain(request.olds)
         if not request.preview:
@@ -148,7 +153,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
             self._save(world)
         return provider_pb2.UpdateResponse(properties=struct({**news, "ip": olds["ip"], "status": "running"}))
 
-    def Delete(self, request, context):  # noqa: N802
+    def Delete(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Delete", request)
         self._fault("Delete", request.name, context)
         world = self._world()
@@ -156,7 +161,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._save(world)
         return empty_pb2.Empty()
 
-    def Cancel(self, request, context):  # noqa: N802
+    def Cancel(self, _request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
         return empty_pb2.Empty()
 
 
@@ -165,7 +170,8 @@ def main() -> None:
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(FakeProvider(Path(__file__).parent), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    print(port, flush=True)
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
     server.wait_for_termination()
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from hermesops.engine.embedded.clock import now
 from hermesops.engine.embedded.decide import Decision
-from hermesops.engine.embedded.events import EventLog, Op, Step
+from hermesops.engine.embedded.events import Diagnostic, EventLog, Op, Step
 from hermesops.engine.embedded.goal import Goal
 from hermesops.engine.embedded.journal import Journal
 from hermesops.engine.embedded.marks import with_secret_outputs
@@ -36,9 +36,14 @@ class Effects(Protocol):
 
 @dataclass
 class Halt:
-    """Whether the run still goes on, and what stopped it."""
+    """Whether the run still goes on, and what went wrong in it.
+
+    Attributes:
+        failures: What the engine itself reports; a program may log errors as it likes, as with the CLI.
+    """
 
     stopped: bool = False
+    failures: list[Diagnostic] = field(default_factory=list)
     faults: list[ProviderFaultError] = field(default_factory=list)
 
     def check(self) -> None:
@@ -76,9 +81,15 @@ class Applier:
     def tell_failure(self, urn: str, message: str, step: Step | None = None) -> None:
         """Tell why a resource failed."""
         prefix = "Preview failed: " if self.dry and step else ""
-        self.events.error(f"{prefix}{message}\n", urn)
+        self.report(f"{prefix}{message}\n", urn)
         if step is not None:
             self.events.step("failed", step)
+
+    def report(self, message: str, urn: str) -> None:
+        """Tell an error that makes the run fail; it may still go on."""
+        failure = Diagnostic("error", message, urn)
+        self.halt.failures.append(failure)
+        self.events.tell(failure)
 
     def finish(self, step: Step, resource: Resource, *, outputs: bool = True) -> None:
         """Tell that a step ended well."""

@@ -238,7 +238,7 @@ class EmbeddedEngine:
             return
         journal.dry = False
         journal.save()
-        failed = run.halt.stopped or bool(run.events.errors()) or run.verdict is not None
+        failed = run.halt.stopped or bool(run.halt.failures) or run.verdict is not None
         self._backend.record(
             journal.ref,
             {

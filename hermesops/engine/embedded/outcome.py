@@ -38,7 +38,7 @@ def error_of(run: Run, what: str) -> Exception | None:
     changed = tuple(change for change in changes_of(run) if not run.dry)
     if run.verdict is not None:
         return _partly(run, run.verdict, what) if changed and isinstance(run.verdict, HermesError) else run.verdict
-    errors = [e for e in run.events.errors() if e.urn] if not run.halt.stopped else run.events.errors()
+    errors = run.halt.failures
     if not errors:
         return None
     message = f"{what} of stack {run.journal.ref.stack} failed: {_told(errors)}"

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from google.protobuf.struct_pb2 import Struct
 
+CLI_ONLY = "__internal"
+"""A setting of provider resources that the CLI keeps for itself."""
+
 
 class Differs(Enum):
     """What a provider says when asked whether two versions differ."""
@@ -148,6 +151,7 @@ class Provider:
     async def configure(self, inputs: Mapping[str, Any]) -> None:
         """Give the plugin its configuration; resource calls wait for the answer."""
         package = urns.package_of(urns.type_of(self.urn))
+        inputs = {key: value for key, value in inputs.items() if key != CLI_ONLY}
         plain = revealed(dict(inputs), self.vault)
         variables = {f"{package}:config:{key}": _as_variable(value) for key, value in plain.items() if key != "version"}
         request = self._request(

@@ -112,6 +112,10 @@ class Registrar:
             self._applier.journal.save()
         self._applier.events.step("outputs", self._steps.get(urn) or Step(Op.SAME, urn))
 
+    def knows(self, urn: str) -> bool:
+        """Whether this run has brought about that resource."""
+        return urn in self._news
+
     def outputs_of(self, urn: str) -> Mapping[str, Any]:
         """What was stored under a URN in this run."""
         return self._news[urn].outputs if urn in self._news else {}
@@ -150,8 +154,8 @@ class Registrar:
             case Way.UPDATE:
                 return await self._applier.update(old, goal, inputs, effects, decision, provider=reference)
             case Way.REPLACE_NEW_FIRST | Way.REPLACE_OLD_FIRST:
-                inputs = await self._check(provider, goal, {})
                 self._may_replace(old)
+                inputs = await self._check(provider, goal, {})
                 if decision.way is Way.REPLACE_NEW_FIRST:
                     return await self._new_first(goal, old, inputs, effects, decision, reference)
                 return await self._old_first(goal, old, inputs, effects, decision, reference)
@@ -207,7 +211,7 @@ class Registrar:
         )
         if not self._applier.dry:
             self._applier.fail(old.urn, message)
-        self._applier.events.error(message + "\n", old.urn)
+        self._applier.report(message + "\n", old.urn)
 
     async def _new_first(
         self,
@@ -282,9 +286,14 @@ class Registrar:
         self, goal: Goal, gone: Resource, provider: Provider, effects: Effects, reference: str
     ) -> Resource:
         """Make again what was deleted for a replacement, in this run or in one that did not get further."""
+        decision = self._wanted_gone.get(goal.urn)
+        if decision is None:
+            checked = await self._check(provider, goal, gone.inputs)
+            decision = await self._decide(goal, gone, checked, provider, reference)
+            self._say_replaced(decision.step(Op.REPLACE, goal.urn), gone)
+        else:
+            self._say_replaced(Step(Op.REPLACE, goal.urn), gone)
         inputs = await self._check(provider, goal, {})
-        decision = self._wanted_gone.get(goal.urn) or Decision(Way.REPLACE_OLD_FIRST)
-        self._say_replaced(Step(Op.REPLACE, goal.urn), gone)
         return await self._applier.create(
             goal,
             inputs,

@@ -77,12 +77,14 @@ class Removal:
 
     def _refuse_protected(self, step: Step) -> None:
         self._applier.events.step("pre", step)
-        self._applier.tell_failure(
+        if not self._applier.dry:
+            self._applier.events.step("failed", step)
+        prefix = "Preview failed: " if self._applier.dry else ""
+        self._applier.report(
+            f'{prefix}resource "{step.urn}" cannot be deleted\nbecause it is protected. To unprotect the resource, '
+            "either remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`, or use the "
+            f"command:\n`pulumi state unprotect '{step.urn}'`\n",
             step.urn,
-            f'resource "{step.urn}" cannot be deleted\nbecause it is protected. To unprotect the resource, either '
-            "remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`, or use the "
-            f"command:\n`pulumi state unprotect '{step.urn}'`",
-            step,
         )
 
     async def _gone(self, old: Resource) -> None:

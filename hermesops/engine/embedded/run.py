@@ -151,7 +151,9 @@ class Run:
         """Take in what an interrupted run may have made and nobody wants any more, so that it can be deleted."""
         for operation in list(self.journal.pending):
             old = operation.resource
-            if not guarded(old):
+            if not guarded(old) or self.registrar.knows(old.urn):
+                # What no provider made cannot be lost; and where the state has the thing, a provider that finds
+                # things by their names has not made a second one.
                 self.journal.pending.remove(operation)
                 continue
             refuse_unnamed([old], self.may_destroy)

@@ -3,7 +3,12 @@
 Source: recordings of the CLI 3.259, semantics §1.
 """
 
+import re
+
 from hermesops.model.stack import StackRef
+
+DEFAULT_NAME = re.compile(r"default(_\d+_\d+_\d+.*)?")
+"""With a version in it where the CLI was asked for one."""
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDER_PREFIX = "pulumi:providers:"
@@ -45,8 +50,8 @@ def is_provider(resource_type: str) -> bool:
 
 
 def is_default_provider(urn: str) -> bool:
-    """Whether the engine made it by itself; such providers are invisible in counts."""
-    return is_provider(type_of(urn)) and name_of(urn) == "default"
+    """Whether an engine made it by itself; such providers are invisible in counts."""
+    return is_provider(type_of(urn)) and DEFAULT_NAME.fullmatch(name_of(urn)) is not None
 
 
 def package_of(resource_type: str) -> str:
