@@ -1,1 +1,1 @@
-"""Checks: of this computer, and of machines by testinfra over a channel."""
+"""Checks, which change nothing: of machines what the roles promise, of this computer what hermesops needs."""

@@ -1,0 +1,44 @@
+"""Many commands in one: the command that runs them all on a machine, and what it answered. Pure."""
+
+import base64
+import json
+import shlex
+from collections.abc import Sequence
+
+from hermesops.channel import Completed
+from hermesops.errors import UnavailableError
+from hermesops.verify.backend import Answer, Expired
+from hermesops.verify.on_machine import BATCH
+
+
+def command_of(commands: Sequence[str], *, limit_s: float) -> str:
+    """The one command that runs all of them side by side.
+
+    Args:
+        commands: For ``/bin/sh``; they must not depend on each other.
+        limit_s: Seconds all of them have together.
+    """
+    return shlex.join(["python3", "-I", "-S", "-c", BATCH, f"{limit_s:g}", json.dumps(list(commands))])
+
+
+def answers_of(commands: Sequence[str], completed: Completed) -> dict[str, Answer]:
+    """What each command answered.
+
+    Raises:
+        UnavailableError: The batch itself did not run.
+    """
+    try:
+        answers = json.loads(completed.stdout)
+        return {command: _answer(answer) for command, answer in zip(commands, answers, strict=True)}
+    except (ValueError, TypeError):
+        why = completed.stderr.decode(errors="replace").strip().splitlines()
+        raise UnavailableError(
+            f"the checks did not run on the machine: exit {completed.exit_code}{': ' + why[-1] if why else ''}"
+        ) from None
+
+
+def _answer(answer: list[str] | None) -> Answer:
+    if answer is None:
+        return Expired()
+    code, out, err = answer
+    return Completed(int(code), base64.b64decode(out), base64.b64decode(err))

@@ -1,0 +1,114 @@
+"""What the probe on a machine saw, as plain data; parsing is lenient, a machine may run an older probe's world."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from testinfra.host import Host
+
+from hermesops.verify.on_machine import PROBE
+from hermesops.verify.promise import output_of
+
+_FORGETFUL = frozenset({"tmpfs", "ramfs"})
+
+
+@dataclass(frozen=True)
+class Observations:
+    """One look at the agent of a machine.
+
+    Attributes:
+        unit: systemd's properties of the gateway.
+        now_s: The machine's monotonic clock at the look.
+        identity: Whose the machine is by its own account; ``None`` when nobody's.
+        release: The running slot's record.
+        alive_status: What ``/health`` answered; 0 when nobody did, and then ``alive_reason`` says why.
+        version: The running agent's.
+        key_digest: SHA-256 of the API key in the managed environment.
+        detailed_status: What ``/health/detailed`` answered to that key.
+        verdict: The agent's own word about its health.
+        gateway_state: ``running`` or ``draining``.
+        failing: Readiness checks that are not ok.
+        model: The configured model.
+        key_variable: Which variable the configuration takes the router's token from.
+        router_status: What the model router answered to that token; 0 when nobody did.
+        offered: Models the router has.
+        home: Where the running gateway keeps its state; ``promised_home`` is where it should.
+        filesystem: What that lies on, as the gateway sees it; empty when it does not run.
+        skills: How many skills are there; -1 without the folder.
+        chat: What one turn came to; empty when none was tried.
+    """
+
+    unit: Mapping[str, str] = field(default_factory=dict)
+    now_s: float = 0.0
+    identity: Mapping[str, Any] | None = None
+    release: Mapping[str, Any] = field(default_factory=dict)
+    alive_status: int = 0
+    alive_reason: str = ""
+    version: str = ""
+    key_digest: str = ""
+    detailed_status: int = 0
+    verdict: str = ""
+    gateway_state: str = ""
+    failing: tuple[str, ...] = ()
+    model: str = ""
+    key_variable: str = ""
+    has_model_key: bool = False
+    router_status: int = 0
+    router_reason: str = ""
+    offered: tuple[str, ...] = ()
+    promised_home: str = ""
+    home: str = ""
+    filesystem: str = ""
+    skills: int = -1
+    bundled_skills: int = -1
+    chat: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def home_kept(self) -> bool:
+        """Whether what the agent learns outlives its process."""
+        return self.home == self.promised_home and self.filesystem not in _FORGETFUL
+
+    @classmethod
+    def parse(cls, looked: Mapping[str, Any], chat: Mapping[str, Any] | None = None) -> "Observations":
+        """Read the probe's answers; ``chat`` is the answer to its second question, where it was asked."""
+        alive, detailed = looked.get("alive") or {}, looked.get("detailed") or {}
+        model, home = looked.get("model") or {}, looked.get("home") or {}
+        return cls(
+            unit=looked.get("unit") or {},
+            now_s=float(looked.get("now_monotonic_s") or 0),
+            identity=looked.get("identity"),
+            release=looked.get("release") or {},
+            alive_status=int(alive.get("status") or 0),
+            alive_reason=str(alive.get("reason") or ""),
+            version=str(alive.get("version") or ""),
+            key_digest=str(looked.get("key_digest") or ""),
+            detailed_status=int(detailed.get("status") or 0),
+            verdict=str(detailed.get("verdict") or ""),
+            gateway_state=str(detailed.get("state") or ""),
+            failing=tuple(detailed.get("failing") or ()),
+            model=str(model.get("name") or ""),
+            key_variable=str(model.get("key_variable") or ""),
+            has_model_key=bool(model.get("has_key")),
+            router_status=int(model.get("router_status") or 0),
+            router_reason=str(model.get("reason") or ""),
+            offered=tuple(model.get("offered") or ()),
+            promised_home=str(home.get("promised") or ""),
+            home=str(home.get("used") or home.get("promised") or ""),
+            filesystem=str(home.get("filesystem") or ""),
+            skills=int(home.get("skills", -1)),
+            bundled_skills=int(home.get("bundled", -1)),
+            chat=chat or {},
+        )
+
+
+def look_command(words: str = "look") -> str:
+    """The command that runs the probe: ``look``, or ``chat SESSION``."""
+    return shlex.join(["python3", "-I", "-S", "-c", PROBE, *words.split()])
+
+
+def observed(host: Host, words: str = "look") -> Observations:
+    """Ask a machine's probe."""
+    answer = json.loads(output_of(host, look_command(words)))
+    return Observations.parse({}, answer) if words.startswith("chat") else Observations.parse(answer)

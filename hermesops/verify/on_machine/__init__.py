@@ -1,0 +1,9 @@
+"""Programs that run on the machine: sent as source with the command, standard library only, they change nothing."""
+
+from pathlib import Path
+
+BATCH = Path(__file__).with_name("batch.py").read_text()
+"""Runs many commands at once; see its docstring."""
+
+PROBE = Path(__file__).with_name("probe.py").read_text()
+"""Looks at the gateway; see its docstring."""

@@ -1,0 +1,173 @@
+"""A machine that only answers: what a healthy one prints, with whatever a test has broken."""
+
+import base64
+import copy
+import json
+import shlex
+from typing import Any
+
+from hermesops.channel import Completed
+from hermesops.verify.on_machine import BATCH, PROBE
+
+KEY_DIGEST = "d" * 64
+INSTANCE = "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001"
+
+HEALTHY_LOOK: dict[str, Any] = {
+    "unit": {
+        "ActiveState": "active",
+        "SubState": "running",
+        "Result": "success",
+        "NRestarts": "0",
+        "MainPID": "77",
+        "WatchdogUSec": "30s",
+        "ActiveEnterTimestampMonotonic": "9000000",
+        "ActiveExitTimestampMonotonic": "0",
+        "InactiveExitTimestampMonotonic": "7000000",
+    },
+    "now_monotonic_s": 100.0,
+    "identity": {"instance": INSTANCE, "user": "u", "plan": "light", "cell": "cell1", "epoch": 1},
+    "release": {"id": "0.19.0-abc", "hermes_agent": "0.19.0"},
+    "alive": {"status": 200, "version": "0.19.0", "reason": ""},
+    "key_digest": KEY_DIGEST,
+    "detailed": {"status": 200, "verdict": "ok", "state": "running", "failing": []},
+    "model": {
+        "name": "claude-haiku",
+        "key_variable": "TOKEN",
+        "has_key": True,
+        "router_status": 200,
+        "offered": ["claude-haiku", "gpt-4o"],
+        "reason": "",
+    },
+    "home": {
+        "promised": "/var/lib/hermes",
+        "used": "/var/lib/hermes",
+        "filesystem": "ext4",
+        "skills": 73,
+        "bundled": 73,
+    },
+}
+HEALTHY_CHAT: dict[str, Any] = {"status": 200, "answered": True, "finish": "stop", "error": "", "session_removed": True}
+
+_FIREWALL = {
+    "nftables": [
+        {"metainfo": {}},
+        {"chain": {"hook": "input", "policy": "drop"}},
+        {
+            "rule": {
+                "expr": [
+                    {"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "lo"}},
+                    {"accept": None},
+                ]
+            }
+        },
+        {
+            "rule": {
+                "expr": [
+                    {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 1}},
+                    {"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "@b"}},
+                    {"accept": None},
+                ]
+            }
+        },
+        {"rule": {"expr": [{"drop": None}]}},
+    ]
+}
+_SOCKETS = """
+tcp LISTEN 0 128 127.0.0.1:8642 0.0.0.0:* users:(("python",pid=77,fd=9))
+tcp LISTEN 0 128 10.0.0.2:3300 0.0.0.0:* users:(("justavps-daemon",pid=9,fd=3))
+"""
+_SANDBOX = "MemoryMax=536870912\nLimitAS=536870912\nRestrictAddressFamilies=AF_UNIX\nNoNewPrivileges=yes\n"
+_HARDENING = (
+    "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nPrivateDevices=yes\n"
+    "PrivateUsers=yes\nRestrictNamespaces=yes\nCapabilityBoundingSet=\nUser=hermes"
+)
+_MODES = """
+/etc/hermes root:hermes 750
+/etc/hermes/.env root:hermes 640
+/etc/hermes/config.yaml root:hermes 640
+/etc/hermes-node root:root 700
+/etc/hermes-node/gateway.json root:root 600
+/etc/hermes-node/identity.json root:root 600
+/etc/hermes-node/instance.json root:root 600
+"""
+
+HEALTHY: dict[str, tuple[int, str]] = {
+    "uname -s": (0, "Linux\n"),
+    "uname -m": (0, "x86_64\n"),
+    "cat /etc/os-release": (0, 'ID=debian\nVERSION_ID="12"\n'),
+    "test -d /run/systemd/system/": (0, ""),
+    "nft --json": (0, json.dumps(_FIREWALL)),
+    "systemctl is-enabled ssh.service": (1, "masked\nmasked\n"),
+    "systemctl is-enabled": (0, "enabled\n"),
+    "systemctl is-active": (0, "active\n"),
+    "systemctl list-units": (0, ""),
+    "systemctl show hermes-gateway.service --property=MemoryHigh": (
+        0,
+        "MemoryHigh=1610612736\nMemoryMax=2147483648\nTasksMax=512\n",
+    ),
+    "systemctl show hermes-gateway.service --property=NoNew": (0, _HARDENING),
+    "systemctl show hermes-sandbox@": (0, f"{_SANDBOX}RuntimeMaxUSec=32s\n"),
+    "ss ": (0, _SOCKETS.strip()),
+    "find ": (0, ""),
+    "stat --format='%n %U:%G %a' /etc": (0, _MODES.strip()),
+    "stat --format='%n %U:%G %a' /var": (
+        0,
+        "/var/lib/hermes hermes:hermes 700\n/var/lib/hermes/memories hermes:hermes 700\n",
+    ),
+    "cat /etc/systemd/journald": (0, "[Journal]\nSystemMaxUse=500M\n"),
+    "df --output=pcent": (0, "Use%\n 12%\n"),
+    "df --output=ipcent": (0, "IUse%\n 3%\n"),
+}
+"""What a command that begins so answers: exit code and output. The first fitting one counts."""
+
+
+class SimulatedMachine:
+    """A channel to a machine that is not there.
+
+    Attributes:
+        answers: As ``HEALTHY``; a test changes its own copy.
+        look: What the probe sees.
+        chat: What the probe's turn comes to.
+        runs: The commands that came over the channel.
+    """
+
+    def __init__(self) -> None:
+        self.answers = dict(HEALTHY)
+        self.look = copy.deepcopy(HEALTHY_LOOK)
+        self.chat = dict(HEALTHY_CHAT)
+        self.runs: list[str] = []
+        self.too_slow: set[str] = set()
+
+    @property
+    def machine_id(self) -> str:
+        """Which machine."""
+        return "m-1"
+
+    async def run(self, command: str, **_options: object) -> Completed:
+        """Answer one command, or a batch of them."""
+        self.runs.append(command)
+        words = shlex.split(command)
+        if BATCH not in words:
+            return self._answer(command)
+        answers = [None if self._is_slow(each) else self._encoded(each) for each in json.loads(words[-1])]
+        return Completed(0, json.dumps(answers).encode(), b"")
+
+    def _encoded(self, command: str) -> list[int | str]:
+        answer = self._answer(command)
+        return [
+            answer.exit_code,
+            base64.b64encode(answer.stdout).decode(),
+            base64.b64encode(answer.stderr).decode(),
+        ]
+
+    def _is_slow(self, command: str) -> bool:
+        return any(command.startswith(slow) for slow in self.too_slow)
+
+    def _answer(self, command: str) -> Completed:
+        words = shlex.split(command)
+        if PROBE in words:
+            return Completed(0, json.dumps(self.look if words[-1] == "look" else self.chat).encode(), b"")
+        for beginning, (code, output) in self.answers.items():
+            if command.startswith(beginning):
+                return Completed(code, output.encode(), b"")
+        return Completed(127, b"", b"sh: not found")

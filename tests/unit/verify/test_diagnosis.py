@@ -1,0 +1,125 @@
+from typing import Any
+
+import pytest
+
+from hermesops.verify.diagnosis import Failure, diagnose
+from hermesops.verify.observations import Observations
+from hermesops.verify.promise import Expected
+from tests.support.simulated_machine import HEALTHY_LOOK, INSTANCE, KEY_DIGEST
+
+EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
+
+
+def named(expected: Expected = EXPECTED, **changes: dict[str, Any] | None) -> list[Failure]:
+    """The failures recognised when groups of the probe's answer are changed."""
+    looked = {
+        group: {**value, **changes[group]} if isinstance(changes.get(group), dict) else changes.get(group, value)
+        for group, value in HEALTHY_LOOK.items()
+    }
+    return [finding.failure for finding in diagnose(Observations.parse(looked), expected)]
+
+
+SILENT: dict[str, Any] = {
+    "alive": {"status": 0, "version": "", "reason": "[Errno 111] Connection refused"},
+    "detailed": {"status": 0},
+}
+
+
+def unit(*, state: str, sub: str, entered: float, left: float, began: float, restarts: int = 0) -> dict[str, str]:
+    """Seconds of the machine's clock at which the unit entered and left "active" and last left "inactive"."""
+    moments = {
+        "ActiveEnterTimestampMonotonic": entered,
+        "ActiveExitTimestampMonotonic": left,
+        "InactiveExitTimestampMonotonic": began,
+    }
+    words = {"ActiveState": state, "SubState": sub, "NRestarts": str(restarts), "Result": "exit-code"}
+    return {**words, **{name: str(int(seconds * 1e6)) for name, seconds in moments.items()}}
+
+
+def test_a_healthy_machine_has_no_known_failure() -> None:
+    assert named() == []
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        unit(state="failed", sub="failed", entered=0, left=0, began=5),
+        unit(state="activating", sub="auto-restart", entered=0, left=0, began=50, restarts=3),
+        unit(state="activating", sub="start", entered=0, left=0, began=50, restarts=3),
+        unit(state="activating", sub="auto-restart", entered=10, left=20, began=60, restarts=4),
+        unit(state="failed", sub="failed", entered=10, left=20, began=30),
+    ],
+    ids=["failed at once", "restarting", "trying again", "died, then fails at each start", "started anew and failed"],
+)
+def test_a_gateway_that_never_became_healthy_failed_its_probe_at_boot(seen: dict[str, str]) -> None:
+    assert named(unit=seen, **SILENT) == [Failure.BOOT_PROBE]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        unit(state="failed", sub="failed", entered=10, left=50, began=7),
+        unit(state="activating", sub="auto-restart", entered=10, left=50, began=50.1, restarts=1),
+        unit(state="inactive", sub="dead", entered=10, left=50, began=7),
+        unit(state="active", sub="running", entered=10, left=0, began=7),
+        unit(state="active", sub="running", entered=60, left=50, began=57, restarts=1),
+    ],
+    ids=["failed", "waiting for its restart", "stopped", "hanging", "hanging after a restart"],
+)
+def test_a_gateway_that_was_ready_and_is_silent_is_gone_after_boot(seen: dict[str, str]) -> None:
+    assert named(unit=seen, **SILENT) == [Failure.GONE_AFTER_BOOT]
+
+
+def test_a_first_start_is_given_time() -> None:
+    assert named(unit=unit(state="activating", sub="start", entered=0, left=0, began=98), **SILENT) == []
+
+
+def test_a_gateway_with_an_older_key_is_a_mismatch() -> None:
+    assert named(detailed={"status": 401}) == [Failure.KEY_MISMATCH]
+
+
+def test_a_machine_with_another_key_than_the_registry_is_a_mismatch() -> None:
+    assert named(key_digest=None) == [Failure.KEY_MISMATCH]
+    assert named(Expected(INSTANCE, 1, "f" * 64)) == [Failure.KEY_MISMATCH]
+    assert named(Expected(INSTANCE, 1)) == [], "nothing to compare with"
+
+
+def test_a_model_the_router_has_not_is_unknown() -> None:
+    assert named(model={"name": "claude-opus"}) == [Failure.UNKNOWN_MODEL]
+
+
+@pytest.mark.parametrize("change", [{"has_key": False}, {"router_status": 401}, {"router_status": 403}])
+def test_a_token_that_does_not_arrive_at_the_router_is_not_forwarded(change: dict[str, Any]) -> None:
+    assert named(model=change) == [Failure.KEY_NOT_FORWARDED]
+
+
+def test_a_silent_router_is_none_of_the_known_failures() -> None:
+    assert named(model={"router_status": 0, "offered": []}) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"filesystem": "tmpfs"}, {"used": "/tmp/.hermes"}, {"skills": 0}, {"skills": -1}],  # noqa: S108 - a wrong home
+)
+def test_a_home_that_is_forgotten_loses_skills(change: dict[str, Any]) -> None:
+    assert named(home=change) == [Failure.SKILLS_NOT_KEPT]
+
+
+def test_a_stopped_gateway_is_not_blamed_for_its_skills() -> None:
+    stopped = unit(state="failed", sub="failed", entered=10, left=50, began=7)
+    assert named(unit=stopped, home={"skills": -1}, **SILENT) == [Failure.GONE_AFTER_BOOT]
+
+
+def test_two_failures_are_both_named() -> None:
+    assert named(detailed={"status": 401}, model={"name": "x"}) == [Failure.KEY_MISMATCH, Failure.UNKNOWN_MODEL]
+
+
+def test_a_machine_that_is_nobodys_has_no_failure() -> None:
+    assert named(identity=None, **SILENT) == []
+
+
+def test_every_finding_says_what_to_do() -> None:
+    seen = Observations.parse({**HEALTHY_LOOK, "model": {**HEALTHY_LOOK["model"], "has_key": False}})
+    (finding,) = diagnose(seen, EXPECTED)
+    assert "hermesops" in finding.hint
+    assert "TOKEN" in finding.seen

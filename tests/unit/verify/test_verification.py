@@ -1,0 +1,257 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermesops.channel import Channel, Completed, MachineUnreachableError
+from hermesops.model.check import Verdict
+from hermesops.verify.batch import answers_of, command_of
+from hermesops.verify.diagnosis import Failure
+from hermesops.verify.foresight import commands_of
+from hermesops.verify.promise import Expected
+from hermesops.verify.promises import PROMISES, QUICK
+from hermesops.verify.verification import Verification, verify, verify_one_by_one
+from tests.support.simulated_machine import HEALTHY, INSTANCE, KEY_DIGEST, SimulatedMachine
+
+EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
+
+
+def as_channel(machine: object) -> Channel:
+    return machine  # type: ignore[return-value]  # a channel as far as it is used here
+
+
+def failed(verification: Verification) -> list[str]:
+    return [check.name for check in verification.checks if check.verdict is not Verdict.OK]
+
+
+async def test_a_healthy_machine_keeps_every_promise_in_one_round_trip() -> None:
+    machine = SimulatedMachine()
+    found = await verify(as_channel(machine), EXPECTED)
+    assert failed(found) == []
+    assert found.is_ok
+    assert [check.name for check in found.checks] == [promise.name for promise in PROMISES]
+    assert (found.round_trips, len(machine.runs)) == (1, 1)
+
+
+async def test_one_by_one_asks_often_and_sees_the_same() -> None:
+    machine = SimulatedMachine()
+    slow, fast = await verify_one_by_one(as_channel(machine), EXPECTED), await verify(as_channel(machine), EXPECTED)
+    assert slow.round_trips > 30
+    assert (slow.checks, slow.findings) == (fast.checks, fast.findings)
+
+
+def look(path: str, value: object) -> Callable[[SimulatedMachine], None]:
+    """A break of what the probe sees."""
+    group, _, name = path.partition(".")
+
+    def apply(machine: SimulatedMachine) -> None:
+        if name:
+            machine.look[group][name] = value
+        else:
+            machine.look[group] = value
+
+    return apply
+
+
+def says(beginning: str, code: int, output: str) -> Callable[[SimulatedMachine], None]:
+    """A break of what a command prints."""
+
+    def apply(machine: SimulatedMachine) -> None:
+        rest = {other: answer for other, answer in machine.answers.items() if other != beginning}
+        machine.answers = {beginning: (code, output), **rest}
+
+    return apply
+
+
+def turn(**values: object) -> Callable[[SimulatedMachine], None]:
+    """A break of a turn."""
+    return lambda machine: machine.chat.update(values)
+
+
+_OPEN_TO_ALL = (
+    '{"nftables": [{"chain": {"hook": "input", "policy": "drop"}}, {"rule": {"expr": [{"match": {"op": "==", "left": '
+    '{"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}}, {"accept": null}]}}]}'
+)
+
+BREAKS = [
+    ("vendor-daemon", says("systemctl is-active justavps-daemon", 3, "inactive\n")),
+    ("vendor-daemon", says("systemctl is-enabled justavps-daemon", 1, "disabled\n")),
+    ("gateway-service", says("systemctl is-active hermes-gateway", 3, "failed\n")),
+    ("sandbox-socket", says("systemctl is-active hermes-sandbox", 3, "inactive\n")),
+    ("firewall-service", says("systemctl is-enabled hermes-firewall", 1, "disabled\n")),
+    ("firewall", says("nft --json", 0, '{"nftables": [{"chain": {"hook": "input", "policy": "accept"}}]}')),
+    ("firewall", says("nft --json", 0, _OPEN_TO_ALL)),
+    ("sshd", says("systemctl is-enabled ssh.service", 0, "enabled\nmasked\n")),
+    ("ports", says("ss ", 0, 'tcp LISTEN 0 128 0.0.0.0:80 0.0.0.0:* users:(("nginx",pid=5,fd=6))')),
+    ("ports", says("ss ", 0, 'tcp LISTEN 0 128 [::]:9119 [::]:* users:(("python",pid=5,fd=6))')),
+    ("units", says("systemctl list-units", 0, "logrotate.service loaded failed failed Rotate\n")),
+    ("release", look("release", {})),
+    ("release", look("release", {"id": "0.19.0-abc"})),
+    ("release", look("alive.version", "0.18.2")),
+    ("programs", says("find ", 0, "/opt/hermes/current/venv/lib\n")),
+    ("secrets", says("stat --format='%n %U:%G %a' /etc", 1, "/etc/hermes root:hermes 755\n")),
+    ("home", says("stat --format='%n %U:%G %a' /var", 0, "/var/lib/hermes root:root 755\n")),
+    ("identity", look("identity", None)),
+    ("identity", look("identity.instance", "somebody-else")),
+    ("identity", look("identity.epoch", 2)),
+    (
+        "memory",
+        says("systemctl show hermes-gateway.service --property=Memory", 0, "MemoryMax=infinity\nTasksMax=512\n"),
+    ),
+    ("sandbox", says("systemctl show hermes-sandbox@", 0, "MemoryMax=infinity\n")),
+    ("hardening", says("systemctl show hermes-gateway.service --property=NoNew", 0, "NoNewPrivileges=no\n")),
+    ("journal", says("cat /etc/systemd/journald", 0, "[Journal]\n")),
+    ("disk", says("df --output=pcent", 0, "Use%\n 97%\n")),
+    ("disk", says("df --output=ipcent", 0, "IUse%\n 99%\n")),
+    ("api", look("alive.status", 0)),
+    ("key", look("detailed.status", 401)),
+    ("key", look("key_digest", "e" * 64)),
+    ("ready", look("detailed.verdict", "degraded")),
+    ("ready", look("detailed.state", "draining")),
+    ("watchdog", look("unit.WatchdogUSec", "0")),
+    ("model", look("model.has_key", False)),
+    ("model", look("model.router_status", 401)),
+    ("model", look("model.name", "claude-opus")),
+    ("skills", look("home.filesystem", "tmpfs")),
+    ("skills", look("home.skills", -1)),
+    ("chat", turn(status=500, answered=False, error="no provider")),
+    ("chat", turn(answered=False)),
+    ("chat", turn(session_removed=False)),
+]
+
+
+@pytest.mark.parametrize(("name", "break_it"), BREAKS)
+async def test_a_broken_promise_is_named(name: str, break_it: Callable[[SimulatedMachine], None]) -> None:
+    machine = SimulatedMachine()
+    break_it(machine)
+    found = await verify(as_channel(machine), EXPECTED)
+    (broken,) = (check for check in found.checks if check.name == name)
+    assert broken.verdict is Verdict.FAILED
+    assert broken.hint
+    assert not found.is_ok
+
+
+def test_every_promise_has_a_break_that_shows_it_can_fail() -> None:
+    assert {name for name, _ in BREAKS} == {promise.name for promise in PROMISES}
+
+
+async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
+    machine = SimulatedMachine()
+    machine.answers = {beginning: answer for beginning, answer in HEALTHY.items() if beginning != "ss "}
+    found = await verify(as_channel(machine), EXPECTED)
+    (ports,) = (check for check in found.checks if check.name == "ports")
+    assert ports.verdict is Verdict.UNKNOWN
+    assert failed(found) == ["ports"]
+
+
+async def test_a_command_that_does_not_end_is_unknown() -> None:
+    machine = SimulatedMachine()
+    machine.too_slow = {"find "}
+    found = await verify(as_channel(machine), EXPECTED)
+    assert failed(found) == ["programs"]
+    assert found.checks[9].verdict is Verdict.UNKNOWN
+    assert found.round_trips == 1
+
+
+class Unreachable(SimulatedMachine):
+    async def run(self, command: str, **_options: object) -> Completed:
+        self.runs.append(command)
+        raise MachineUnreachableError("machine m-1 does not answer")
+
+
+class WithoutPython(SimulatedMachine):
+    async def run(self, command: str, **_options: object) -> Completed:
+        self.runs.append(command)
+        return Completed(127, b"", b"sh: 1: python3: not found")
+
+
+@pytest.mark.parametrize("kind", [Unreachable, WithoutPython])
+async def test_a_machine_that_does_not_answer_makes_everything_unknown(kind: type[SimulatedMachine]) -> None:
+    machine = kind()
+    found = await verify(as_channel(machine), EXPECTED)
+    assert {check.verdict for check in found.checks} == {Verdict.UNKNOWN}
+    assert (found.findings, len(machine.runs)) == ((), 1)
+
+
+async def test_an_unforeseen_command_costs_a_round_trip_and_no_verdict() -> None:
+    machine = SimulatedMachine()
+    # On a machine without systemd's folder testinfra looks further, which no rehearsal foresaw.
+    machine.answers |= {
+        "test -d /run/systemd/system/": (1, ""),
+        "command -v": (0, "/bin/x\n"),
+        "realpath": (0, "/lib/systemd/systemd\n"),
+        "readlink": (0, "/lib/systemd/systemd\n"),
+        "test -e": (0, ""),
+    }
+    found = await verify(as_channel(machine), EXPECTED)
+    assert found.round_trips > 1
+    assert found.checks == (await verify_one_by_one(as_channel(machine), EXPECTED)).checks
+
+
+ANSWERS = st.sampled_from(
+    [
+        (0, ""),
+        (1, ""),
+        (4, "unknown\n"),
+        (127, ""),
+        (0, "active\n"),
+        (0, "{}"),
+        (0, '{"nftables": []}'),
+        (0, "100%\n"),
+        (0, "a b"),
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    changed=st.dictionaries(st.sampled_from(sorted(HEALTHY)), ANSWERS, max_size=6),
+    breaks=st.lists(st.sampled_from(range(len(BREAKS))), max_size=3),
+)
+async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
+    changed: dict[str, tuple[int, str]], breaks: list[int]
+) -> None:
+    machine = SimulatedMachine()
+    machine.look["identity"] = dict(machine.look["identity"])
+    for number in breaks:
+        try:
+            BREAKS[number][1](machine)
+        except TypeError:
+            continue  # an earlier break took away what this one would change
+    machine.answers.update(changed)
+    batched = await verify(as_channel(machine), EXPECTED)
+    single = await verify_one_by_one(as_channel(machine), EXPECTED)
+    assert batched.checks == single.checks
+    assert batched.findings == single.findings
+
+
+async def test_findings_come_first_and_name_the_user() -> None:
+    machine = SimulatedMachine()
+    machine.look["detailed"]["status"] = 401
+    found = await verify(as_channel(machine), EXPECTED)
+    first, *rest = found.for_user("ada")
+    assert first.name == f"diagnosis:{Failure.KEY_MISMATCH}"
+    assert first.hint == "hermesops instance restart ada"
+    assert not any("USER" in check.hint.split() for check in rest)
+
+
+def test_the_quick_promises_leave_out_only_the_turn() -> None:
+    assert {promise.name for promise in PROMISES} - {promise.name for promise in QUICK} == {"chat"}
+    assert len(QUICK) >= 20
+
+
+def test_no_command_carries_a_secret() -> None:
+    assert not any(KEY_DIGEST in command for command in commands_of(PROMISES, EXPECTED))
+
+
+def test_a_batch_fits_into_one_command() -> None:
+    longest = 128 * 1024  # Linux's MAX_ARG_STRLEN
+    assert len(command_of(commands_of(PROMISES, EXPECTED), limit_s=60)) < longest
+
+
+@pytest.mark.parametrize("output", [b"", b"[]", b"nonsense", b'[["x", "", ""]]', b"{}"])
+def test_a_damaged_batch_is_one_clear_error(output: bytes) -> None:
+    with pytest.raises(Exception, match="did not run") as damaged:
+        answers_of(["true"], Completed(0, output, b""))
+    assert getattr(damaged.value, "exit_code", None) == 4
