@@ -76,22 +76,22 @@ class TestMachine:
         return await until(look, what=f"machine {self.id} to boot", timeout_s=timeout_s, every_s=0.05)
 
 
-def cached_bases() -> Path | None:
-    """Where bases are kept between test runs: a folder that the environment names, or none."""
+def cached_bases() -> Path:
+    """Where bases are kept between test runs: a folder that the environment names, or one of the tests' own."""
     named = os.environ.get("HERMESOPS_TEST_BASES")  # noqa: TID251 - the tests' own switch, not a setting
     return Path(named) if named else Path(tempfile.gettempdir()) / "hermesops-test-bases"
 
 
+def new_driver(state: Path) -> NspawnDriver:
+    """A driver of the world in that folder, not open yet."""
+    return NspawnDriver(state, definition=assets.folder("images") / "base-debian12", bases=cached_bases())
+
+
 @asynccontextmanager
-async def opened_driver(state: Path | None = None, **options: object) -> AsyncIterator[NspawnDriver]:
+async def opened_driver(state: Path | None = None) -> AsyncIterator[NspawnDriver]:
     """A world of its own, purged at the end whatever happened."""
     folder = state or Path(tempfile.mkdtemp(prefix="hermesops-world-"))
-    driver = NspawnDriver(
-        folder,
-        definition=assets.folder("images") / "base-debian12",
-        bases=cached_bases(),
-        **options,  # type: ignore[arg-type]
-    )
+    driver = new_driver(folder)
     try:
         await driver.open()
         yield driver
@@ -124,7 +124,7 @@ async def started(driver: NspawnDriver, order: MachinePlan) -> AsyncIterator[Tes
     async with httpx.AsyncClient(
         base_url=f"http://{address}:{port}",
         headers={"Authorization": f"Bearer {order.daemon_token}"},
-        timeout=httpx.Timeout(600.0, connect=2.0),
+        timeout=httpx.Timeout(150.0, connect=2.0),
         trust_env=False,
     ) as http:
         machine = TestMachine(driver, order.id, order.daemon_token, http)

@@ -76,14 +76,14 @@ def ensure_base(definition: BaseDefinition, cache: Path, tell: Callable[[str], N
     if (home / "base.json").exists():
         return home / "root"
     cache.mkdir(parents=True, exist_ok=True)
-    with _only_builder(cache / f".{home.name}.lock", tell):
+    with _only_builder(cache / f".{home.name}.lock", tell) as lock:
         if not (home / "base.json").exists():
-            _build(definition, home, tell)
+            _build(definition, home, lock, tell)
     return home / "root"
 
 
 @contextmanager
-def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[int]:
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         waited = 0.0
@@ -94,7 +94,7 @@ def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[None]:
                 raise UnavailableError(f"another process has been building the base for {waited:.0f} s: {lock}")
             pause_blocking(0.5)
             waited += 0.5
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -107,13 +107,13 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _build(definition: BaseDefinition, home: Path, tell: Callable[[str], None]) -> None:
+def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[str], None]) -> None:
     building = home.with_name(f".{home.name}.building")
     shutil.rmtree(building, ignore_errors=True)  # left by a build that was killed; the lock says it is dead
     building.mkdir(mode=0o755)
     tell(f"building the base {home.name} with mmdebstrap")
     try:
-        _debootstrap(definition, building)
+        _debootstrap(definition, building, lock)
         _finish(definition, building / "root")
         versions = _versions(building / "root")
         manifest = {"definition": definition.digest, "suite": definition.suite, "packages": versions}
@@ -125,8 +125,13 @@ def _build(definition: BaseDefinition, home: Path, tell: Callable[[str], None]) 
     tell(f"built the base {home.name}: {len(versions)} packages")
 
 
-def _debootstrap(definition: BaseDefinition, building: Path) -> None:
-    arguments = ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory"]
+def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
+    """Run mmdebstrap with mounts that nobody else sees and that end with it, however it ends.
+
+    It holds the lock too: when we are killed it goes on for a while, and nobody may build in the same folder then.
+    """
+    arguments = ["unshare", "--mount", "--propagation", "private"]
+    arguments += ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory"]
     arguments += [f"--include={','.join(definition.packages)}", f"--components={','.join(definition.components)}"]
     arguments += [f"--aptopt={line}" for line in _apt_settings()]
     arguments += [f"--dpkgopt=path-exclude={pattern}" for pattern in definition.excluded]
@@ -138,6 +143,7 @@ def _debootstrap(definition: BaseDefinition, building: Path) -> None:
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
+            pass_fds=[lock],
             check=False,
         )
     if done.returncode != 0:

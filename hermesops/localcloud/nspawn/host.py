@@ -53,7 +53,7 @@ def look(state: Path, machines: Iterable[Iterable[int]]) -> Room:
         machines: Process numbers of each machine that runs: one that still boots will take more than it holds now.
     """
     limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
-    held = _inotify_by_process()
+    held = inotify_by_process()
     promised = 0
     for pids in machines:
         promised += max(INOTIFY_PER_MACHINE, sum(held.pop(pid, 0) for pid in pids))
@@ -65,7 +65,8 @@ def look(state: Path, machines: Iterable[Iterable[int]]) -> Room:
     )
 
 
-def _inotify_by_process() -> dict[int, int]:
+def inotify_by_process() -> dict[int, int]:
+    """How many inotify instances each process of ours holds; shared ones count in each, which errs on the safe side."""
     found = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
         if entry.isdecimal():

@@ -81,6 +81,9 @@ class Network:
             f"addr replace {self.gateway}/32 dev {self._name}gw",
             f"link set {self._name}gw up",
             f"link set {self._name}gp up",
+            # A machine without its link must be unreachable. By the default route, a stranger might answer in its
+            # place and be told its bearer (seen: a transparent proxy accepts connections to any address).
+            f"route replace unreachable {self.subnet}",
         ]
         run(["ip", "-batch", "-"], given="\n".join(lines))
         run(["nft", "-f", "-"], given=self._ruleset())
@@ -157,6 +160,7 @@ END
         """Remove the gateway and the firewall; machines must be gone."""
         if _link_exists(f"{self._name}gw"):
             run(["ip", "link", "del", f"{self._name}gw"])
+        succeeds(["ip", "route", "del", "unreachable", str(self.subnet)])
         if succeeds(["nft", "list", "table", "inet", self._name]):
             run(["nft", "delete", "table", "inet", self._name])
         if _NETNS.is_dir() and not any(_NETNS.iterdir()):
