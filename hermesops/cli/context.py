@@ -1,6 +1,8 @@
 """The environment this command is about, and the objects composed for it, made when first asked for."""
 
 import asyncio
+import logging
+import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,12 +13,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _selected = ""
+_verbose = False
 
 
-def select(name: str) -> None:
-    """Remember ``--env``; empty leaves the choice to ``HERMESOPS_ENV`` and the default."""
-    global _selected  # noqa: PLW0603 - one process, one command, one environment
-    _selected = name
+def select(name: str, *, verbose: bool) -> None:
+    """Remember ``--env`` (empty leaves the choice to ``HERMESOPS_ENV`` and the default) and ``--verbose``."""
+    global _selected, _verbose
+    _selected, _verbose = name, verbose
 
 
 def environment() -> "Environment":
@@ -31,9 +34,27 @@ def compose() -> "App":
     from hermesops.app import App
     from hermesops.cli.console import say
 
+    _configure_log()
     return App(environment(), say)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run one coroutine to its end; Ctrl-C cancels it and lets it clean up first."""
     return asyncio.run(work)
+
+
+def _configure_log() -> None:
+    """Send the log to stderr: warnings, or with ``--verbose`` everything; as JSON where no terminal reads it."""
+    import structlog
+
+    shown = [structlog.dev.ConsoleRenderer()] if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *shown,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if _verbose else logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

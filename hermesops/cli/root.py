@@ -44,12 +44,13 @@ _Misuse = typer.BadParameter.__mro__[1]
 @app.callback()
 def select_environment(
     env: Annotated[str, typer.Option("--env", help="local, staging, production …", show_default=False)] = "",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log every call on stderr.")] = False,
     version: Annotated[  # noqa: ARG001 - acts in its callback
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Remember which environment this command is about."""
-    context.select(env)
+    context.select(env, verbose=verbose)
 
 
 def run() -> int:
