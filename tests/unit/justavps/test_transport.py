@@ -1,0 +1,200 @@
+import traceback
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.justavps import Client, MachineOrder, errors
+from tests.support.answers import Answer, Answers, json
+
+URL = "https://vendor.invalid/api/v1"
+KEY = "sk_live_CANARYAPIKEY"
+ROOT_KEY = "CANARYROOTKEYCANARYROOTKEYCANARYROOTKEYCANARYROOTKEYCANARYROOTKEYCANARYROOTKEY"
+PEM = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{ROOT_KEY}\n-----END OPENSSH PRIVATE KEY-----"
+ORDER = MachineOrder(name="n", server_type="starter", region="hel1")
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pause(_seconds: float) -> None:
+        return
+
+    monkeypatch.setattr("hermesops.justavps.transport.pause", pause)
+
+
+def _client(*answers: Answer) -> tuple[Client, Answers]:
+    transport = Answers(*answers)
+    return Client(URL, KEY, transport=transport), transport
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "operator"),
+    [
+        (400, errors.NotAllowedError, RefusedError),
+        (401, errors.UnauthorisedError, RefusedError),
+        (402, errors.PaymentRequiredError, RefusedError),
+        (403, errors.ForbiddenError, RefusedError),
+        (404, errors.NotFoundError, RefusedError),
+        (408, errors.CommandTimedOutError, UnknownOutcomeError),
+        (409, errors.ConflictError, RefusedError),
+        (413, errors.TooLargeError, RefusedError),
+        (422, errors.UnprocessableError, RefusedError),
+        (429, errors.RateLimitedError, UnavailableError),
+        (301, errors.NotJsonError, UnavailableError),
+    ],
+)
+async def test_each_refusal_is_a_type_that_says_what_to_do(
+    status: int, kind: type[errors.AnswerError], operator: type[Exception]
+) -> None:
+    client, _ = _client(json(status, {"error": True, "message": "because", "status": status}))
+    with pytest.raises(kind, match="because") as raised:
+        await client.reboot_machine("m1")
+    assert isinstance(raised.value, operator)
+    assert raised.value.status == status
+    assert raised.value.request_id
+
+
+async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
+    client, _ = _client(json(503, {"message": "later"}))
+    with pytest.raises(errors.ChangeServerError) as change:
+        await client.reboot_machine("m1")
+    assert isinstance(change.value, UnknownOutcomeError)
+    with pytest.raises(errors.ReadServerError) as read:
+        await client.get_machine("m1")
+    assert isinstance(read.value, UnavailableError)
+
+
+@pytest.mark.parametrize(
+    "cause", [httpx.ReadTimeout(""), httpx.RemoteProtocolError("hung up"), httpx.ReadError(""), httpx.WriteError("")]
+)
+async def test_a_lost_answer_to_a_change_is_unknown(cause: Exception) -> None:
+    client, answers = _client(cause)
+    with pytest.raises(errors.LostChangeError):
+        await client.reboot_machine("m1")
+    assert len(answers.requests) == 1
+
+
+@pytest.mark.parametrize("cause", [httpx.ConnectError("refused"), httpx.ConnectTimeout(""), httpx.PoolTimeout("")])
+async def test_what_was_never_sent_is_safe_to_repeat(cause: Exception) -> None:
+    client, _ = _client(cause)
+    with pytest.raises(errors.UnreachableError) as raised:
+        await client.reboot_machine("m1")
+    assert isinstance(raised.value, UnavailableError)
+
+
+@pytest.mark.parametrize("first", [httpx.ConnectError(""), httpx.ReadTimeout(""), json(502, {}), json(429, {})])
+async def test_reads_are_tried_again(first: Answer) -> None:
+    client, answers = _client(first, first, json(200, {"id": "m1"}))
+    assert (await client.get_machine("m1")).id == "m1"
+    assert len(answers.requests) == 3
+
+
+async def test_reads_are_not_tried_for_ever() -> None:
+    client, answers = _client(json(500, {}))
+    with pytest.raises(errors.ReadServerError):
+        await client.list_images()
+    assert len(answers.requests) == 3
+
+
+async def test_a_refused_read_is_not_tried_again() -> None:
+    client, answers = _client(json(401, {}))
+    with pytest.raises(errors.UnauthorisedError):
+        await client.get_account()
+    assert len(answers.requests) == 1
+
+
+async def test_payment_names_where_to_pay() -> None:
+    body = {"requires_checkout": True, "checkout_url": "https://pay.invalid/1", "message": "no card"}
+    client, _ = _client(json(200, {"machines": []}), json(402, body))
+    with pytest.raises(errors.PaymentRequiredError) as raised:
+        await client.create_machine(ORDER)
+    assert raised.value.checkout_url == "https://pay.invalid/1"
+    assert "https://pay.invalid/1" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>Bad gateway</html>", b"[1, 2]", b'"text"', b"null", b'{"machine": {}}', b"{broken"]
+)
+async def test_what_is_not_the_json_we_know_is_named(body: bytes) -> None:
+    client, _ = _client(httpx.Response(200, content=body))
+    with pytest.raises(errors.NotJsonError):
+        await client.get_machine("m1")
+
+
+async def test_content_type_is_sent_with_a_body_only() -> None:
+    client, answers = _client(json(202, {"id": "i1"}))
+    await client.reboot_machine("m1")
+    await client.save_image("m1", name="n")
+    assert "content-type" not in answers.requests[0].headers
+    assert answers.requests[1].headers["content-type"] == "application/json"
+
+
+async def test_each_request_has_an_id_of_its_own() -> None:
+    client, answers = _client(json(500, {}))
+    with pytest.raises(errors.ReadServerError):
+        await client.list_images()
+    ids = {request.headers["x-request-id"] for request in answers.requests}
+    assert len(ids) == 3
+
+
+def _leaking(status: int, body: bytes) -> list[Answer]:
+    return [httpx.Response(status, content=body)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"error": true, "message": "cannot store {PEM}", "status": 500}}'.replace("\n", "\\n").encode(),
+        f'{{"error": "{ROOT_KEY}", "code": "{ROOT_KEY}"}}'.encode(),
+        f'{{"ssh_key": {{"private_key": "{ROOT_KEY}"}}}}'.encode(),
+        f"<html>{PEM}</html>".encode(),
+        f'{{"id": {{"private_key": "{ROOT_KEY}"}}, "created_at": "{ROOT_KEY}"}}'.encode(),
+        f'{{"message": "key {KEY} is odd"}}'.encode(),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 422, 500])
+async def test_no_error_and_no_log_repeats_a_key(status: int, body: bytes) -> None:
+    client, _ = _client(*_leaking(status, body))
+    with capture_logs() as logs, pytest.raises(errors.JustAvpsError) as raised:
+        await client.get_machine("m1")
+    chain: BaseException | None = raised.value
+    text = str(logs) + "".join(traceback.format_exception(raised.value))
+    while chain is not None:
+        text += repr(chain) + str(vars(chain))
+        chain = chain.__cause__ or chain.__context__
+    assert "CANARY" not in text
+    assert logs
+
+
+async def test_a_log_line_has_path_and_outcome_and_neither_query_nor_body() -> None:
+    client, _ = _client(json(200, {"exit_code": 0, "stdout": "CANARYOUT"}))
+    with capture_logs() as logs:
+        await client.toolbox.upload("m1", "/run/CANARYPATH", b"CANARYCONTENT")
+    assert [(line["method"], line["path"], line["outcome"]) for line in logs] == [
+        ("POST", "/machines/m1/toolbox/files/upload", 200)
+    ]
+    assert "CANARY" not in str(logs)
+
+
+def test_a_client_does_not_show_its_key() -> None:
+    client, _ = _client(json(200, {}))
+    assert KEY not in repr(client) + repr(vars(client)) + repr(client.toolbox)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\n b\tc", "a b c"),
+        (f"x {ROOT_KEY} y", "x […] y"),
+        ("key sk_live_abc123 unknown", "key sk_[…] unknown"),
+        ("-----BEGIN RSA PRIVATE KEY-----", "(withheld: the answer carries key material)"),
+        ("bell\x07", "bell"),
+    ],
+)
+def test_words_are_scrubbed_before_they_are_shown(text: str, shown: str) -> None:
+    assert errors.scrubbed(text) == shown
+
+
+def test_long_words_are_cut() -> None:
+    assert len(errors.scrubbed("word " * 1000)) < 400
