@@ -1,0 +1,131 @@
+# What people and CI run. Every target installs what it lacks, and says what it does.
+# Made for Debian 12 with Python 3.11 and nothing else; elsewhere it names what is missing.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The computer's own Python, never one from the internet.
+export UV_PYTHON_DOWNLOADS := never
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+# uv of this computer, else one in a folder of our own: Debian lets nobody install into its Python.
+UV := $(or $(shell command -v uv),build/uv/bin/uv)
+
+# command=package: a package is installed only when its command is missing.
+MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables ip=iproute2 mkfs.ext4=e2fsprogs ssh-keygen=openssh-client
+LINTING := shellcheck=shellcheck git=git
+TESTING := $(MACHINES) $(LINTING) initdb=postgresql
+
+LINTERS := ruff format mypy arrows ansible yaml shell
+WORKERS ?= 2
+USER_NAME ?= ada
+
+.PHONY: help setup demo test lint bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
+
+setup: .venv/installed ## The Python environment alone, in .venv
+
+demo: .venv/installed need-machines ## From nothing to a user's own agent that answers
+	@run() { printf '\n$$ %s\n' "$$*"; "$$@"; }
+	run hermesops local up
+	run hermesops image build hermes-base
+	run hermesops provision $(USER_NAME) --plan light
+	run hermesops instance chat $(USER_NAME) 'RUN: hostname && uptime' --reason demo
+
+test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
+	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
+	pytest -n $(WORKERS) --dist loadgroup $(T)
+
+lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
+
+bench: .venv/installed need-machines ## How fast it is, with what it was compared to
+	@echo "==> Measuring"
+	pytest tests/bench -s $(T)
+
+soak: .venv/installed need-machines ## The full counts of what make test samples
+	@echo "==> Soaking"
+	pytest tests/soak -s $(T)
+
+clean: ## Remove what was built here; the local world is `hermesops local down --purge`
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ansible
+
+lint-ruff: .venv/installed
+	@echo "==> ruff"
+	ruff check .
+
+lint-format: .venv/installed
+	@echo "==> ruff format"
+	ruff format --check .
+
+lint-mypy: .venv/installed
+	@echo "==> mypy"
+	mypy
+
+lint-arrows: .venv/installed
+	@echo "==> import-linter"
+	lint-imports
+
+# Without an inventory of ours: ansible-lint checks roles, not machines.
+lint-ansible: .venv/installed need-linting
+	@echo "==> ansible-lint"
+	ANSIBLE_CONFIG=ansible/ansible.cfg ANSIBLE_INVENTORY_UNPARSED_FAILED=false ansible-lint -q ansible roles
+
+lint-yaml: .venv/installed need-linting
+	@echo "==> yamllint"
+	git ls-files '*.yml' '*.yaml' .yamllint .ansible-lint | xargs yamllint --strict
+
+lint-shell: need-linting
+	@echo "==> shellcheck"
+	git ls-files '*.sh' .ci/run | xargs shellcheck
+
+# The stamp is younger than the lock and the metadata, or the environment is brought up to date.
+.venv/installed: pyproject.toml uv.lock $(filter build/%,$(UV))
+	@echo "==> Installing the Python environment into .venv, as uv.lock says"
+	$(UV) sync --locked --quiet
+	touch $@
+
+build/uv/bin/uv:
+	@if ! python3 -c 'import ensurepip' 2>/dev/null; then $(call apt,python3-venv); fi
+	echo "==> Installing uv into build/uv"
+	python3 -m venv build/uv
+	build/uv/bin/pip install --quiet --disable-pip-version-check uv
+
+need-machines:
+	@$(call need,$(MACHINES))
+
+need-linting:
+	@$(call need,$(LINTING))
+
+need-testing:
+	@$(call need,$(TESTING))
+
+# $(call need,command=package …): installs the packages whose commands are missing.
+define need
+missing=()
+for pair in $(1); do
+	PATH="$$PATH:/usr/sbin:/sbin:$$(printf '%s:' /usr/lib/postgresql/*/bin)" command -v "$${pair%%=*}" >/dev/null || missing+=("$${pair##*=}")
+done
+if [ $${#missing[@]} -gt 0 ]; then $(call apt,$${missing[*]}); fi
+endef
+
+# $(call apt,package …): installs them where that is possible, and says what is missing where it is not. Tests start a
+# PostgreSQL of their own, so Debian is told not to run one.
+define apt
+if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+	echo "==> Missing here, and only root on Debian can install it: $(1)" >&2
+else
+	echo "==> Installing from Debian: $(1)"
+	if [[ " $(1) " == *" postgresql "* && ! -e /etc/postgresql-common/createcluster.conf ]]; then
+		mkdir -p /etc/postgresql-common
+		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $(1) >/dev/null
+fi
+endef

@@ -1,0 +1,81 @@
+"""What holds for every test: nothing real is touched, and what this computer lacks is said.
+
+A missing prerequisite skips a test on a laptop and fails it where ``CI`` is set (``tests.support.prerequisites``).
+Three marks are exempt, because no package registry has what they need; the end of a run counts how many were skipped.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.engine.choose import find_cli
+from tests.support.prerequisites import require
+
+_OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PULUMI_ACCESS_TOKEN")
+
+_MACHINE_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4", "ssh-keygen")
+
+_ENVIRONMENT = os.environ  # noqa: TID251 - a test run must know what to keep its tests from
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Take real credentials and environments from every test, and give it an empty one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(_ENVIRONMENT):
+            if (name.startswith(_OURS) and not name.startswith(_TESTS_OWN)) or name in _CREDENTIALS:
+                patch.delenv(name)
+        patch.setenv("HERMESOPS_HOME", str(tmp_path_factory.mktemp("hermesops-home")))
+        yield
+
+
+def _has_pulumi() -> bool:
+    return find_cli(_ENVIRONMENT) is not None
+
+
+def _has_qemu() -> bool:
+    return shutil.which("qemu-system-x86_64") is not None
+
+
+_EXEMPT: dict[str, tuple[Callable[[], bool], str]] = {
+    "pulumi_cli": (_has_pulumi, "the pulumi command"),
+    "qemu": (_has_qemu, "qemu-system-x86_64"),
+    "live": (lambda: False, "to be asked for: -m live, with HERMESOPS_TEST_LIVE_KEY_FILE set"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests that boot machines in one worker: they share this computer's links, rules and inotify instances."""
+    for item in items:
+        if item.get_closest_marker("machines"):
+            item.add_marker(pytest.mark.xdist_group("machines"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail what cannot run here."""
+    for mark, (is_here, what) in _EXEMPT.items():
+        asked_for = mark == "live" and "live" in str(item.config.option.markexpr)
+        if item.get_closest_marker(mark) and not asked_for and not is_here():
+            pytest.skip(f"{mark}: needs {what}")
+    if item.get_closest_marker("machines"):
+        require(os.geteuid() == 0, "root, to boot machines")
+        for program in _MACHINE_PROGRAMS:
+            require(_find(program), f"{program}, to boot machines (hermesops doctor says what to install)")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped that may be skipped even in CI."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    counts = {mark: sum(mark in report.keywords for report in skipped) for mark in _EXEMPT}
+    told = ", ".join(f"{mark} {count}" for mark, count in counts.items())
+    terminalreporter.write_line(f"skipped, as what they need is in no package registry or has to be asked for: {told}")
+
+
+def _find(program: str) -> Path | None:
+    # Root's tools live in folders that are not on everybody's PATH.
+    found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+    return Path(found) if found else None
