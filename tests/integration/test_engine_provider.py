@@ -1,0 +1,90 @@
+"""The embedded engine with the real provider plugin in front of a JustAVPS: a cell from nothing to nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.engine import make_engine
+from hermesops.engine.interface import Engine
+from hermesops.errors import RefusedError
+from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.ids import CellName, MachineName
+from hermesops.model.stack import ChangeKind
+from hermesops.stacks.fleet import FleetProgram
+from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
+
+CELL = CellName("cell1")
+NAMES = [MachineName(f"hermes-local-cell1-{number:012x}") for number in range(3)]
+
+
+@pytest.fixture
+def vendor() -> Iterator[FakeJustAvps]:
+    with served(FakeJustAvps()) as fake:
+        yield fake
+
+
+@pytest.fixture
+def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
+    key, passphrase = tmp_path / "api.key", tmp_path / "passphrase"
+    key.write_text(vendor.key)
+    passphrase.write_text("a passphrase of this test")
+    environment = {
+        "HERMESOPS_API_URL": vendor.url,
+        "HERMESOPS_API_KEY_FILE": str(key),
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }
+    return make_engine(
+        "embedded",
+        production=False,
+        backend=tmp_path / "pulumi",
+        passphrase_file=passphrase,
+        plugin_environment=environment,
+    )
+
+
+def cell(*names: MachineName, size: str = "starter", released: frozenset[MachineName] = frozenset()) -> FleetProgram:
+    machines = tuple(CellMachine(name, size, "hel1", None, None) for name in names)
+    return FleetProgram(CellSpec(name=CELL, machines=machines), released)
+
+
+def text_of(folder: Path) -> str:
+    return "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
+
+
+async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvps, tmp_path: Path) -> None:
+    stack = cell().stack
+    preview = await engine.preview(stack, cell(*NAMES))
+    assert {change.name for change in preview.changes} >= set(NAMES)
+    assert vendor.orders == []
+
+    made = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
+    assert sorted(machine["name"] for machine in vendor.machines.values()) == sorted(NAMES)
+    assert set(made.outputs["machines"]) == set(NAMES)  # type: ignore[call-overload]
+    again = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
+    assert again.changes == ()
+    assert again.outputs == made.outputs == await engine.outputs(stack)
+
+    resized = await engine.up(stack, cell(*NAMES, size="pro"))
+    assert {change.kind for change in resized.changes} == {ChangeKind.UPDATE}
+    assert {machine["server_type"] for machine in vendor.machines.values()} == {"pro"}
+
+    with pytest.raises(RefusedError, match=NAMES[2]):
+        await engine.up(stack, cell(*NAMES[:2], size="pro"), may_destroy=lambda _urn: False)
+    assert len(vendor.machines) == 3
+    # Protected from birth: the caller's word alone does not delete it.
+    with pytest.raises(RefusedError, match="protected"):
+        await engine.up(stack, cell(*NAMES[:2], size="pro"), may_destroy=lambda urn: urn.endswith(NAMES[2]))
+    await engine.up(stack, cell(*NAMES, size="pro", released=frozenset(NAMES)))
+    await engine.up(stack, cell(*NAMES[:2], size="pro", released=frozenset(NAMES)), may_destroy=lambda urn: True)
+    assert sorted(machine["name"] for machine in vendor.machines.values()) == sorted(NAMES[:2])
+
+    destroyed = await engine.destroy(stack, may_destroy=lambda _urn: True)
+    assert {change.kind for change in destroyed.changes} == {ChangeKind.DELETE}
+    assert vendor.machines == {}
+    assert len(vendor.orders) == 3
+
+    state = text_of(tmp_path / "pulumi")
+    assert vendor.key not in state
+    assert PRIVATE_KEY.splitlines()[1] not in state
