@@ -116,7 +116,7 @@ def logs(
         result("logs", {"user": user, "lines": kept})
 
 
-@app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@app.command("exec")
 def exec_(
     user: User,
     command: Annotated[list[str], typer.Argument(help="Command and arguments; after --.")],

@@ -5,7 +5,7 @@ Looking never changes anything, and what does not answer is seen as silent, not 
 
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 from uuid import uuid4
 
 from hermesops import waiting
@@ -35,7 +35,12 @@ _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
 
 _NODE_S = 10.0
-_PERSONALISE_S = 60.0
+_PERSONALISE_S = 30.0
+"""Seconds hermes-node has for everything but waiting for the gateway."""
+
+_NOT_WELL = frozenset({4, 8})
+"""Exit codes of hermes-node that say: the payload is in place, the gateway does not answer or is not well."""
+
 _FOLLOW_S = 3600.0
 """Seconds a log is followed; then the command ends by itself."""
 
@@ -198,7 +203,7 @@ class Reach:
             instance_id=InstanceId(identity["instance"]) if identity else None,
             epoch=identity.get("epoch", 0),
             digest=status.get("payload") or "",
-            release=status.get("release") or "",
+            release=(status.get("release") or {}).get("id") or "",
         )
 
     def _payload(self, instance: Instance) -> bytes:
@@ -257,11 +262,14 @@ class Reach:
         channel = self.channel(machine_id)
         path = f"{_INBOX}/{uuid4().hex}.json"
         await channel.put(path, self._payload(instance), mode=0o600)
-        done = await channel.run(f"{NODE} personalise {path}", timeout_s=_PERSONALISE_S)
+        wait_s = self._gateway_timeout_s
+        done = await channel.run(f"{NODE} personalise {path} --wait {wait_s:g}", timeout_s=wait_s + _PERSONALISE_S)
+        if done.exit_code in _NOT_WELL:
+            await self._explain(instance, machine_id, _last_line(done.stderr or done.stdout))
         if done.exit_code != 0:
             raise RefusedError(
                 f"hermes-node on {instance.machine_name} refused its payload: {_last_line(done.stderr or done.stdout)}",
-                hint=f"hermesops instance logs {instance.user_alias or instance.user_id}",
+                hint=f"hermesops instance verify {instance.user_alias or instance.user_id}",
             )
 
     async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
@@ -287,13 +295,16 @@ class Reach:
                 tell=self._tell,
             )
         except waiting.WaitExpiredError as expired:
-            for line in await self.log_tail(instance, machine_id, lines=LOG_LINES):
-                self._tell(f"  {line}")
-            user = instance.user_alias or instance.user_id
-            raise UnavailableError(
-                f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {expired.seen}",
-                hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
-            ) from expired
+            await self._explain(instance, machine_id, expired.seen)
+
+    async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
+        for line in await self.log_tail(instance, machine_id, lines=LOG_LINES):
+            self._tell(f"  {line}")
+        user = instance.user_alias or instance.user_id
+        raise UnavailableError(
+            f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {seen}",
+            hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
+        )
 
     async def log_tail(self, instance: Instance, machine_id: MachineId, *, lines: int) -> list[str]:
         """The gateway's last log lines, the instance's own secrets masked; empty when the machine is silent."""

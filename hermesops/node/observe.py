@@ -1,5 +1,6 @@
 """What a look at this machine says: ``status`` states facts, ``health`` judges them. Nothing here changes anything."""
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -45,6 +46,7 @@ def status(layout: Layout) -> dict[str, Any]:
     return {
         "node": {"version": VERSION, "protocol": protocol.VERSION},
         "identity": asdict(identity_from_json(identity)) if identity else None,
+        "payload": payload_digest(layout),
         "release": release(layout),
         "gateway": {
             "unit": base.unit,
@@ -58,6 +60,12 @@ def status(layout: Layout) -> dict[str, Any]:
         "draining": _is_draining(layout, base),
         "restart_needed": layout.stale.exists(),
     }
+
+
+def payload_digest(layout: Layout) -> str | None:
+    """SHA-256 of the payload this machine was last given, by which hermesops tells whether there is a newer one."""
+    data = files.read(layout.payload)
+    return hashlib.sha256(data).hexdigest() if data else None
 
 
 def release(layout: Layout) -> dict[str, Any]:
