@@ -30,8 +30,13 @@ class AnswerLostError(UnknownOutcomeError):
     """It was sent to the machine and no answer came: it may have been done, and may still be running."""
 
 
-_NOT_DELIVERED = frozenset({502, 503})
-"""Statuses with which a proxy says that it could not hand the request on (RFC 9110, 15.6.3 and 15.6.4)."""
+_NOT_DELIVERED = frozenset({503, 521, 522, 523})
+"""Statuses that say the request was not handed on: 503 of the API, and what Cloudflare in front of it says when it could
+not connect. Not 502 and 504, which come also when the far side fell silent halfway.
+
+Source:
+    RFC 9110, 15.6.3-15.6.5; Cloudflare's list of 5xx errors, 2026.
+"""
 
 
 @contextmanager
@@ -57,12 +62,17 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
             raise missing(f"{where}: {cause.said}") from cause
         raise MachineGoneError(f"{where}: {cause.said}", hint="compare with: hermesops instance list") from cause
     except vendor.ServerError as cause:
-        if cause.status in _NOT_DELIVERED or not isinstance(cause, vendor.ChangeServerError):
+        if cause.status in _NOT_DELIVERED or isinstance(cause, vendor.ReadServerError):
             raise MachineUnreachableError(f"{where}: {cause.said}", hint=look) from cause
         raise AnswerLostError(f"{where}: {cause.said}", hint=look) from cause
-    except vendor.LostChangeError as cause:
+    except (vendor.LostChangeError, vendor.ChangeNotJsonError) as cause:
         raise AnswerLostError(f"{where}: {cause.said}", hint=look) from cause
-    except (vendor.UnreachableError, vendor.LostReadError, vendor.NotJsonError, vendor.RateLimitedError) as cause:
+    except (
+        vendor.UnreachableError,
+        vendor.LostReadError,
+        vendor.ReadNotJsonError,
+        vendor.RateLimitedError,
+    ) as cause:
         raise MachineUnreachableError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
     except vendor.JustAvpsError as cause:
         raise RefusedError(f"{where}: {cause.said}", hint=cause.hint) from cause

@@ -12,7 +12,9 @@
         ├── ServerError           5xx
         │   ├── ReadServerError       to a read                             unavailable
         │   └── ChangeServerError     to a change                           unknown outcome
-        ├── NotJsonError          HTML, or JSON of a shape we do not know   unavailable
+        ├── NotJsonError          HTML, or JSON of a shape we do not know
+        │   ├── ReadNotJsonError      to a read                             unavailable
+        │   └── ChangeNotJsonError    to a change                           unknown outcome
         ├── CommandTimedOutError  408: the command was stopped halfway      unknown outcome
         ├── RateLimitedError      429                                       unavailable
         └── NotAllowedError       the other 4xx: nothing changed            refused
@@ -117,8 +119,16 @@ class ChangeServerError(ServerError, UnknownOutcomeError):
     """5xx to a change. JustAVPS is known to answer so to orders that it then carries out."""
 
 
-class NotJsonError(AnswerError, UnavailableError):
+class NotJsonError(AnswerError):
     """Not JSON, or JSON of a shape we do not know: a proxy's error page, another service, a new API."""
+
+
+class ReadNotJsonError(NotJsonError, UnavailableError):
+    """The answer to a read is not what we know; nothing changed."""
+
+
+class ChangeNotJsonError(NotJsonError, UnknownOutcomeError):
+    """The answer to a change is not what we know; it may have happened."""
 
 
 class CommandTimedOutError(AnswerError, UnknownOutcomeError):

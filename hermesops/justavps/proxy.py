@@ -39,11 +39,13 @@ class Port:
         """The port ``port`` of a machine.
 
         Raises:
-            NotJsonError: The vendor has not said how the machine's proxy addresses are built.
+            ReadNotJsonError: The vendor has not said how the machine's proxy addresses are built.
         """
         url = machine.url_of_port(port)
         if url is None:
-            raise errors.NotJsonError(f"GET /machines/{machine.id}", "no urls.port_template in the answer", status=200)
+            raise errors.ReadNotJsonError(
+                f"GET /machines/{machine.id}", "no urls.port_template in the answer", status=200
+            )
         return cls(url, token)
 
 

@@ -200,7 +200,7 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
     elif status == httpx.codes.TOO_MANY_REQUESTS:
         kind = errors.RateLimitedError
     elif status < httpx.codes.BAD_REQUEST:
-        kind = errors.NotJsonError
+        kind = _not_json(call)
     else:
         kind = errors.NOT_ALLOWED.get(status, errors.NotAllowedError)
     hint = "check the API key: hermesops settings show" if kind is errors.UnauthorisedError else ""
@@ -239,7 +239,7 @@ def loaded(call: Call, body: bytes) -> Any:  # noqa: ANN401 - JSON has no narrow
         return json.loads(body)
     except ValueError:
         pass
-    raise errors.NotJsonError(call.shown, "an answer that is not JSON", status=200)
+    raise _not_json(call)(call.shown, "an answer that is not JSON", status=200)
 
 
 def parsed(call: Call, body: bytes, model: type[ModelT]) -> ModelT:
@@ -261,4 +261,8 @@ def validated(call: Call, answer: object, model: type[ModelT]) -> ModelT:
         )
     # Outside the handler: a ValidationError keeps its input, which may hold a key, and would stay as context.
     said = f"a {model.__name__} of a shape we do not know (at {where or 'its top'})"
-    raise errors.NotJsonError(call.shown, said, status=200)
+    raise _not_json(call)(call.shown, said, status=200)
+
+
+def _not_json(call: Call) -> type[errors.NotJsonError]:
+    return errors.ChangeNotJsonError if call.changes else errors.ReadNotJsonError

@@ -62,7 +62,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 LOST = [
     errors.ChangeServerError("POST /machines", "", status=500),
     errors.LostChangeError("POST /machines", "hung up"),
-    errors.NotJsonError("POST /machines", "", status=200),
+    errors.ChangeNotJsonError("POST /machines", "", status=200),
 ]
 
 

@@ -41,7 +41,7 @@ def _client(*answers: Answer) -> tuple[Client, Answers]:
         (413, errors.TooLargeError, RefusedError),
         (422, errors.UnprocessableError, RefusedError),
         (429, errors.RateLimitedError, UnavailableError),
-        (301, errors.NotJsonError, UnavailableError),
+        (301, errors.ChangeNotJsonError, UnknownOutcomeError),
     ],
 )
 async def test_each_refusal_is_a_type_that_says_what_to_do(
