@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from hermesops.engine.embedded.rpc import DIED
 from hermesops.engine.interface import Progress, Tell
 from hermesops.errors import (
     HermesError,
@@ -22,7 +23,6 @@ KINDS = {
 }
 LOCKED = "the stack is currently locked by"
 PASSPHRASES = ("incorrect passphrase", "passphrase must be set")
-DIED = "error reading from server: EOF"
 
 
 @dataclass

@@ -167,7 +167,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
 
 def main() -> None:
     server = grpc.server(ThreadPoolExecutor(max_workers=16))
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(FakeProvider(Path(__file__).parent), server)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(FakeProvider(Path.cwd()), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     sys.stdout.write(f"{port}\n")

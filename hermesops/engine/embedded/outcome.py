@@ -2,6 +2,7 @@
 
 from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.events import COUNTED, Diagnostic, Op
+from hermesops.engine.embedded.rpc import DIED
 from hermesops.engine.embedded.run import Run
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.stack import Change, ChangeKind
@@ -14,7 +15,6 @@ KINDS = {
     Op.DELETE: ChangeKind.DELETE,
 }
 UNCLEAR = frozenset({"DEADLINE_EXCEEDED"})
-DIED = "error reading from server: EOF"
 
 
 def changes_of(run: Run) -> tuple[Change, ...]:
@@ -35,9 +35,10 @@ def changes_of(run: Run) -> tuple[Change, ...]:
 
 def error_of(run: Run, what: str) -> Exception | None:
     """Choose the error that a run ends with; None when it ended well."""
-    changed = tuple(change for change in changes_of(run) if not run.dry)
+    # Components and the stack itself exist only in the state: what counts is what a provider did.
+    changed = tuple(change for change in changes_of(run) if change.id and not run.dry)
     if run.verdict is not None:
-        return _partly(run, run.verdict, what) if changed and isinstance(run.verdict, HermesError) else run.verdict
+        return _partly(run, run.verdict, changed, what) if isinstance(run.verdict, HermesError) else run.verdict
     errors = run.halt.failures
     if not errors:
         return None
@@ -52,11 +53,11 @@ def error_of(run: Run, what: str) -> Exception | None:
     return RefusedError(message, hint="mend that, then run the same command again")
 
 
-def _partly(run: Run, verdict: HermesError, what: str) -> HermesError:
+def _partly(run: Run, verdict: HermesError, changed: tuple[Change, ...], what: str) -> HermesError:
     """An error that promises "nothing changed" must not be raised when something did."""
-    if not isinstance(verdict, RefusedError):
+    if not changed or not isinstance(verdict, RefusedError):
         return verdict
-    done = ", ".join(f"{change.name} ({change.kind})" for change in changes_of(run))
+    done = ", ".join(f"{change.name} ({change.kind})" for change in changed)
     return PartlyDoneError(
         f"{what} of stack {run.journal.ref.stack} stopped: {verdict.message}; done before: {done}", hint=verdict.hint
     )

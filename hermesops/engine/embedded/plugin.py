@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded.kinds import Message
-from hermesops.engine.embedded.rpc import HalfMade, ProviderFaultError
+from hermesops.engine.embedded.rpc import DIED, HalfMade, ProviderFaultError
 from hermesops.errors import RefusedError, UnavailableError
 
 START_LIMIT_S = 30.0
 END_LIMIT_S = 5.0
+DEATH_LIMIT_S = 0.5
 LARGEST_MESSAGE = 400 * 1024 * 1024
 KEPT_LINES = 20
 
@@ -68,12 +69,15 @@ class PluginProcess:
         try:
             return await answer
         except grpc.RpcError as error:
-            raise self._fault(method, error) from error
+            raise await self._fault(method, error) from error
 
-    def _fault(self, method: str, error: Message) -> ProviderFaultError:
+    async def _fault(self, method: str, error: Message) -> ProviderFaultError:
         code, message = error.code().name, error.details() or "no details"
-        if code == "UNAVAILABLE" and self._process.returncode is not None:
-            message = "error reading from server: EOF"
+        if code == "UNAVAILABLE":
+            # The socket closes a moment before the kernel tells us that the process has ended.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), DEATH_LIMIT_S)
+                message = DIED
         return ProviderFaultError(code, message, half_made(error), about=f"{self._name}.{method}")
 
     async def close(self) -> None:

@@ -7,6 +7,10 @@ from typing import Any, Protocol
 from hermesops.engine.embedded.kinds import Message
 
 
+DIED = "error reading from server: EOF"
+"""How a call ends whose plugin died under it, in the CLI's words."""
+
+
 @dataclass(frozen=True)
 class HalfMade:
     """What a plugin reports when the thing exists but did not become what it should (``ErrorResourceInitFailed``)."""
