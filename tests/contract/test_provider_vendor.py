@@ -1,0 +1,98 @@
+"""The provider's actions in front of the local world's API, with the faults that it orders."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hermesops.errors import RefusedError
+from hermesops.justavps import Client
+from hermesops.provider.actions import Machines
+from hermesops.provider.ports import Order, Seen
+from hermesops.provider.vendor import JustAvps
+from tests.support.localcloud import LocalCloud, serving
+from tests.support.pretend_driver import PretendDriver
+
+NAME = "hermes-local-cell1-0123456789ab"
+ORDER = Order(NAME, "starter", "hel1", "")
+
+
+@dataclass
+class World:
+    cloud: LocalCloud
+    machines: Machines
+
+    async def create(self) -> Seen:
+        return await self.machines.create(ORDER, timeout_s=30, tell=_nobody)
+
+    async def names(self) -> list[str]:
+        answer = await self.cloud.http.get("/api/v1/machines")
+        return [machine["name"] for machine in answer.json()["machines"]]
+
+
+async def _nobody(line: str) -> None:
+    del line
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with serving(tmp_path, PretendDriver()) as cloud:
+        key = (tmp_path / "api.key").read_text().strip()
+        async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
+            vendor = JustAvps(client)
+            yield World(cloud, Machines(lambda: vendor))
+
+
+async def test_a_machine_comes_is_found_again_and_goes(world: World) -> None:
+    made = await world.create()
+    assert (made.status, made.name, made.region, made.server_type) == ("ready", NAME, "hel1", "starter")
+    assert made.slug
+    assert "{port}" in made.port_template
+    assert await world.create() == made
+    assert await world.machines.read(made.id, NAME) == made
+    await world.machines.delete(made.id, NAME)
+    assert await world.machines.read(made.id, NAME) is None
+    assert await world.names() == []
+    await world.machines.delete(made.id, NAME)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "create-5xx-but-created"},
+        {"kind": "not-found-for-a-while"},
+        {"kind": "error-then-ready"},
+        {"kind": "lost-answer", "method": "POST", "path": "/machines"},
+        {"kind": "server-error", "method": "GET", "path": "/machines/", "times": 2, "status": 502},
+    ],
+    ids=lambda fault: str(fault["kind"]),
+)
+async def test_whatever_the_vendor_does_there_is_one_machine(world: World, fault: dict[str, object]) -> None:
+    await world.cloud.fault(**fault)  # type: ignore[arg-type]
+    made = await world.create()
+    assert made.status == "ready"
+    assert await world.names() == [NAME]
+    assert (await world.cloud.http.get("/local/faults")).json() == {"faults": []}, "it did not happen"
+
+
+async def test_a_lost_answer_to_a_deletion_is_settled_by_looking(world: World) -> None:
+    made = await world.create()
+    await world.cloud.fault("lost-answer", method="DELETE", path="/machines")
+    await world.machines.delete(made.id, NAME)
+    assert await world.names() == []
+
+
+@pytest.mark.parametrize("kind", ["payment-required", "unprocessable"])
+async def test_a_refusal_leaves_nothing(world: World, kind: str) -> None:
+    await world.cloud.fault(kind)
+    with pytest.raises(RefusedError):
+        await world.create()
+    assert await world.names() == []
+
+
+async def test_a_machine_that_cannot_be_resized_says_so_and_stays_as_it_is(world: World) -> None:
+    made = await world.create()
+    with pytest.raises(RefusedError, match="cannot resize"):
+        await world.machines.update(made.id, NAME, "pro", timeout_s=5, tell=_nobody)
+    assert await world.machines.read(made.id, NAME) == made
