@@ -340,7 +340,7 @@ class Reach:
         except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
             return None
         states = done.text.split()
-        return "masked" in states[0] and states[-1] in {"inactive", "failed"} if states else None
+        return states[0] == "disabled" and states[-1] in {"inactive", "failed"} if states else None
 
     async def gateway_invocation(self, machine_id: MachineId) -> str:
         """The id systemd gave the gateway's present start; empty when it is not running."""
@@ -361,7 +361,7 @@ class Reach:
             raise UnavailableError(f"the gateway on machine {machine_id} did not start: {_last_line(done.stderr)}")
 
     async def fence(self, machine_id: MachineId) -> None:
-        """Stop the gateway so that it does not start again, whatever tries."""
+        """Stop the gateway so that no boot starts it again."""
         done = await self.channel(machine_id).run(
             f"systemctl mask --now --runtime {GATEWAY_UNIT}", timeout_s=_RESTART_S
         )

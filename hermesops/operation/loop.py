@@ -7,7 +7,7 @@ It must not know what it drives; that is the work's own module.
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Impossible, Operation, OperationStatus
 from hermesops.operation.lease import LeaseKeeper, Leases
@@ -15,8 +15,8 @@ from hermesops.operation.lease import LeaseKeeper, Leases
 SeenT = TypeVar("SeenT")
 StepT = TypeVar("StepT")
 
-MOST_STEPS = 40
-"""More steps than any work needs: whoever takes so many decides in a circle."""
+MOST_REPEATS = 3
+"""How often the same step may follow from the same sight: what did not help thrice does not help."""
 
 
 class Work(Protocol[SeenT, StepT]):
@@ -81,7 +81,8 @@ async def drive(
 async def _steps(
     operation: Operation, work: Work[SeenT, StepT], rows: OperationRows, tell: Callable[[str], None]
 ) -> str:
-    for _ in range(MOST_STEPS):
+    repeats, last = 0, None
+    while True:
         seen = await work.observe()
         match work.decide(seen):
             case Finished(outcome=outcome):
@@ -90,10 +91,13 @@ async def _steps(
                 raise error
             case step:
                 words = work.describe(step, seen)
+                repeats = repeats + 1 if (step, seen) == last else 1
+                last = step, seen
+                if repeats > MOST_REPEATS:
+                    raise UnavailableError(
+                        f"{words}: done {MOST_REPEATS} times, and nothing has changed by it",
+                        hint=f"hermesops operation continue {operation.id} once you know why",
+                    )
                 tell(words)
                 rows.record_step(operation.id, words)
                 await work.do(step, seen)
-    raise BrokenInvariantError(
-        f"operation {operation.id} took {MOST_STEPS} steps without an end",
-        hint=f"hermesops operation show {operation.id}",
-    )

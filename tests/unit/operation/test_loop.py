@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Impossible, Lease, Operation, OperationKind, OperationStatus
 from hermesops.operation import lease as lease_module
 from hermesops.operation.lease import LeaseKeeper
-from hermesops.operation.loop import drive
+from hermesops.operation.loop import MOST_REPEATS, drive
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPERATION = Operation(
@@ -118,9 +118,23 @@ async def test_a_refusal_closes_the_row_with_its_reason() -> None:
     assert rows.end == (OperationStatus.FAILED, "would destroy a machine")
 
 
-async def test_deciding_in_a_circle_ends() -> None:
-    with pytest.raises(BrokenInvariantError):
-        await drive(OPERATION, Countdown(1000), Rows(), Leases(), lambda _: None)
+class Stubborn(Countdown):
+    """Work whose step changes nothing."""
+
+    async def do(self, step: str, seen: int) -> None:
+        assert (step, seen) == ("count", self.left)
+
+
+async def test_a_step_that_changes_nothing_is_not_done_for_ever() -> None:
+    rows = Rows()
+    with pytest.raises(UnavailableError, match="nothing has changed"):
+        await drive(OPERATION, Stubborn(1), rows, Leases(), lambda _: None)
+    assert rows.steps == ["count 1"] * MOST_REPEATS
+    assert rows.end is None
+
+
+async def test_many_different_steps_are_fine() -> None:
+    assert await drive(OPERATION, Countdown(100), Rows(), Leases(), lambda _: None) == "counted"
 
 
 async def test_a_lost_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
