@@ -87,7 +87,10 @@ def health(layout: Layout) -> Health:
         return Health((Check("instance", ok=False, detail=str(error)),), NotReadyError.exit_code)
     unit = gateway.look(base.unit)
     first = [
-        Check("unit", unit.state == "active", f"{unit.state}, result {unit.properties.get('Result', '?')}"),
+        # systemd calls it active about a second after its API answers.
+        Check(
+            "unit", unit.state in {"active", "activating"}, f"{unit.state}, result {unit.properties.get('Result', '?')}"
+        ),
         Check("release", release(layout)["id"] is not None, str(layout.current)),
     ]
     alive = gateway.ask(base.port, "/health")

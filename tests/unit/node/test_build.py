@@ -1,0 +1,40 @@
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import hermesops.node
+from hermesops.node import build
+
+
+def test_the_same_sources_give_the_same_bytes() -> None:
+    assert build.zipapp() == build.zipapp()
+
+
+def test_the_program_runs_without_anything_of_ours(tmp_path: Path) -> None:
+    program = tmp_path / "hermes-node"
+    build.write(program)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", program, "--root", tmp_path, "status"],
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 4, done.stderr
+    assert json.loads(done.stdout)["kind"] == "NotReadyError"
+    assert b"hermes_gateway" in done.stderr
+
+
+def test_node_imports_the_standard_library_and_itself_only() -> None:
+    imported = set()
+    for path in Path(hermesops.node.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {name.name for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module))
+    foreign = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
+    assert foreign
+    assert all(name.startswith("hermesops.node") for name in foreign), foreign

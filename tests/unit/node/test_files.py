@@ -1,0 +1,97 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import files
+from hermesops.node.errors import BadRequestError, NotReadyError
+from hermesops.node.files import Access
+
+_MINE = Access(0o600, os.geteuid(), os.getegid())
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_its_target_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    (tmp_path / "config").symlink_to(target)
+    assert files.write_if_changed(tmp_path / "config", b"new", _MINE)
+    assert target.read_text() == "precious"
+    assert not (tmp_path / "config").is_symlink()
+
+
+def test_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("secret")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with pytest.raises(NotReadyError):
+        files.read(tmp_path / "link")
+
+
+def test_a_link_to_a_folder_is_not_entered(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "real")
+    with pytest.raises(NotReadyError), files.opened_folder(tmp_path / "home"):
+        pass
+
+
+def test_writing_the_same_again_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    assert files.write_if_changed(path, b"x", _MINE)
+    before = path.stat()
+    assert not files.write_if_changed(path, b"x", _MINE)
+    assert path.stat().st_ino == before.st_ino
+
+
+def test_wrong_rights_are_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    files.write_if_changed(path, b"x", _MINE)
+    path.chmod(0o644)
+    assert files.write_if_changed(path, b"x", _MINE)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="space"):
+        files.write_if_changed(tmp_path / "a", b"new", _MINE)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]
+
+
+def test_a_taken_file_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "payload"
+    path.touch(0o600)
+    path.write_bytes(b"secret")
+    assert files.take(path, limit=100) == b"secret"
+    assert not path.exists()
+
+
+def test_a_file_that_others_can_read_is_refused_and_gone(tmp_path: Path) -> None:
+    path = tmp_path / "payload"
+    path.write_bytes(b"secret")
+    path.chmod(0o644)
+    with pytest.raises(BadRequestError, match="0600"):
+        files.take(path, limit=100)
+    assert not path.exists()
+
+
+def test_a_file_that_is_too_large_is_refused_and_gone(tmp_path: Path) -> None:
+    path = tmp_path / "payload"
+    path.touch(0o600)
+    path.write_bytes(b"x" * 101)
+    with pytest.raises(BadRequestError, match="larger"):
+        files.take(path, limit=100)
+    assert not path.exists()
+
+
+def test_taking_a_link_removes_the_link_and_not_its_target(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.touch(0o600)
+    (tmp_path / "payload").symlink_to(target)
+    with pytest.raises(BadRequestError):
+        files.take(tmp_path / "payload", limit=100)
+    assert target.exists()
+    assert not (tmp_path / "payload").is_symlink()

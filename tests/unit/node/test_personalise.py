@@ -1,0 +1,233 @@
+"""Personalising a machine in a folder: everything but the gateway itself."""
+
+import getpass
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.node import gateway, personalise
+from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
+from hermesops.node.gateway import Answer, Unit
+from hermesops.node.layout import Layout
+from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+
+_PAYLOAD = Payload(
+    Identity("i-1", "u-1", "light", "c1", 3),
+    Secrets("k" * 64, "hm1.i-1.1." + "a" * 40),
+    "http://10.0.0.1:18080/v1",
+    Settings(personality="Terse.", cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": False},)),
+)
+
+
+@dataclass
+class FakeGateway:
+    """Stands for systemd and the agent's API."""
+
+    running: bool = False
+    well: bool = True
+    calls: list[str] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+
+    def look(self, _unit: str) -> Unit:
+        return Unit({"ActiveState": "active" if self.running else "inactive"})
+
+    def start(self, _unit: str) -> None:
+        self.calls.append("start")
+        self.running = True
+
+    def restart(self, _unit: str) -> None:
+        self.calls.append("restart")
+
+    def wait_until_healthy(self, _port: int, _key: str, *, timeout_s: float) -> Answer:
+        assert timeout_s > 0
+        return Answer(200, {"status": "ok" if self.well else "degraded"})
+
+    def ask(self, _port: int, path: str, *, key: str, body: dict[str, Any] | None = None) -> Answer:
+        assert key == "k" * 64
+        if path == "/api/jobs" and body:
+            self.jobs.append({"id": str(len(self.jobs)), "enabled": True, **body})
+            return Answer(200, {"job": self.jobs[-1]})
+        if path.endswith("/pause"):
+            self.jobs[int(path.split("/")[3])]["enabled"] = False
+        return Answer(200, {"jobs": self.jobs})
+
+
+@dataclass
+class Machine:
+    layout: Layout
+    gateway: FakeGateway
+
+    def upload(self, payload: Payload | bytes) -> Path:
+        path = self.layout.root / "run/payload.json"
+        path.touch(0o600)
+        path.write_bytes(payload if isinstance(payload, bytes) else payload.to_json())
+        return path
+
+    def personalise(self, payload: Payload, *, replace_instance: str = "") -> personalise.Outcome:
+        return personalise.personalise(self.layout, self.upload(payload), wait_s=1, replace_instance=replace_instance)
+
+    @property
+    def home(self) -> Path:
+        return self.layout.root / "var/lib/hermes"
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    layout = Layout(tmp_path)
+    for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes"):
+        (tmp_path / folder).mkdir(parents=True)
+    base = {
+        "unit": "hermes-gateway.service",
+        "user": getpass.getuser(),
+        "home": "/var/lib/hermes",
+        "port": 8642,
+        "routes": [{"name": "claude-haiku", "context_tokens": 200000}],
+        "adapters": ["telegram-platform"],
+        "config": {},
+        "environment": {},
+        "user_config": {"_config_version": 33},
+    }
+    layout.base.write_text(json.dumps(base))
+    fake = FakeGateway()
+    for name in ("look", "start", "restart", "wait_until_healthy", "ask"):
+        monkeypatch.setattr(gateway, name, getattr(fake, name))
+    return Machine(layout, fake)
+
+
+def test_a_machine_becomes_a_users(machine: Machine) -> None:
+    outcome = machine.personalise(_PAYLOAD)
+    assert outcome.gateway == "started"
+    assert outcome.healthy
+    assert json.loads(machine.layout.identity.read_text())["instance"] == "i-1"
+    assert (machine.home / "SOUL.md").read_text() == "Terse."
+    assert (machine.home / "config.yaml").read_text() == "_config_version: 33\n"
+    assert machine.layout.managed.joinpath(".env").stat().st_mode & 0o777 == 0o640
+    assert machine.layout.identity.stat().st_mode & 0o777 == 0o600
+    assert not (machine.layout.root / "run/payload.json").exists()
+
+
+def test_the_same_again_changes_nothing(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    outcome = machine.personalise(_PAYLOAD)
+    assert outcome.changed == []
+    assert outcome.gateway == "left alone"
+    assert outcome.cron_jobs_made == 0
+
+
+def test_a_job_is_made_once_and_paused_when_it_is_not_enabled(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    machine.layout.applied.write_text(json.dumps({"instance": "i-1"}))  # killed before it could note the job
+    machine.personalise(_PAYLOAD)
+    assert [(job["prompt"], job["enabled"]) for job in machine.gateway.jobs] == [("Good morning", False)]
+
+
+def test_a_changed_setting_restarts_the_gateway(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    outcome = machine.personalise(replace(_PAYLOAD, settings=Settings(disabled_tools=("browser",))))
+    assert outcome.gateway == "restarted"
+    assert outcome.changed == [
+        str(machine.layout.managed / "config.yaml"),
+        str(machine.layout.payload),
+        "gateway",
+    ]
+
+
+def test_a_run_killed_before_the_restart_is_finished_by_the_next(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.personalise(_PAYLOAD)
+    wanted = replace(_PAYLOAD, settings=Settings(disabled_tools=("browser",)))
+
+    def killed(_unit: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway, "restart", killed)
+        with pytest.raises(KeyboardInterrupt):
+            machine.personalise(wanted)
+    outcome = machine.personalise(wanted)
+    assert outcome.changed == ["gateway"]
+    assert outcome.gateway == "restarted"
+
+
+def test_the_users_own_files_stay_theirs(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    (machine.home / "SOUL.md").write_text("Mine.")
+    (machine.home / "config.yaml").write_text("mine: true\n")
+    machine.personalise(_PAYLOAD)
+    assert (machine.home / "SOUL.md").read_text() == "Mine."
+    assert (machine.home / "config.yaml").read_text() == "mine: true\n"
+
+
+def test_another_personality_replaces_the_first(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    machine.personalise(replace(_PAYLOAD, settings=Settings(personality="Chatty.")))
+    assert (machine.home / "SOUL.md").read_text() == "Chatty."
+
+
+def test_a_link_planted_by_the_agent_is_not_followed(machine: Machine) -> None:
+    precious = machine.layout.root / "etc/shadow"
+    precious.write_text("precious")
+    (machine.home / "SOUL.md").symlink_to(precious)
+    machine.personalise(_PAYLOAD)
+    assert precious.read_text() == "precious"
+
+
+def test_an_older_epoch_is_refused(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    with pytest.raises(RefusedError, match="epoch 2"):
+        machine.personalise(replace(_PAYLOAD, identity=replace(_PAYLOAD.identity, epoch=2)))
+
+
+def test_another_instance_is_refused_unless_told(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    other = replace(_PAYLOAD, identity=replace(_PAYLOAD.identity, instance="i-2", epoch=0))
+    with pytest.raises(RefusedError, match="i-1"):
+        machine.personalise(other)
+    machine.personalise(other, replace_instance="i-1")
+    assert json.loads(machine.layout.identity.read_text())["instance"] == "i-2"
+
+
+def test_a_refused_payload_touches_nothing_and_is_gone(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    held = {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()}
+    wrong = replace(_PAYLOAD, settings=Settings(model="gpt-9"))
+    with pytest.raises(BadRequestError):
+        machine.personalise(wrong)
+    assert {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()} == held
+
+
+def test_a_marker_left_by_a_drained_gateway_is_removed_before_a_start(machine: Machine) -> None:
+    marker = machine.home / ".drain_request.json"
+    marker.write_text("{}")
+    machine.personalise(_PAYLOAD)
+    assert not marker.exists()
+
+
+def test_a_sick_gateway_is_an_error_and_the_machine_is_kept(machine: Machine) -> None:
+    machine.gateway.well = False
+    with pytest.raises(UnhealthyError):
+        machine.personalise(_PAYLOAD)
+    assert machine.layout.identity.exists()
+
+
+def test_a_machine_without_roles_is_said_to_be_so(machine: Machine) -> None:
+    machine.layout.base.unlink()
+    with pytest.raises(NotReadyError, match="hermes_gateway"):
+        machine.personalise(_PAYLOAD)
+
+
+def test_configuring_nobodys_machine_is_refused(machine: Machine) -> None:
+    with pytest.raises(NotReadyError, match="nobody"):
+        personalise.configure(machine.layout, wait_s=1)
+
+
+def test_configuring_applies_a_new_base_configuration(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    base = json.loads(machine.layout.base.read_text())
+    machine.layout.base.write_text(json.dumps({**base, "config": {"approvals": {"mode": "manual"}}}))
+    outcome = personalise.configure(machine.layout, wait_s=1)
+    assert outcome.changed == [str(machine.layout.managed / "config.yaml"), "gateway"]
