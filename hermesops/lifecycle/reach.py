@@ -362,9 +362,7 @@ class Reach:
 
     async def fence(self, machine_id: MachineId) -> None:
         """Stop the gateway so that no boot starts it again."""
-        done = await self.channel(machine_id).run(
-            f"systemctl mask --now --runtime {GATEWAY_UNIT}", timeout_s=_RESTART_S
-        )
+        done = await self.channel(machine_id).run(f"systemctl disable --now {GATEWAY_UNIT}", timeout_s=_RESTART_S)
         if done.exit_code != 0:
             raise UnavailableError(f"the gateway on machine {machine_id} did not stop: {_last_line(done.stderr)}")
 
