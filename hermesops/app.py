@@ -248,7 +248,7 @@ class Session:
         """Turns what operators ask of instances into rows."""
         from hermesops.lifecycle.requests import Requests
 
-        return Requests(self.app.registry, self.reach)
+        return Requests(self.app.registry, self.reach, self.reach.gateways)
 
     @cached_property
     def visits(self) -> "Visits":
@@ -265,12 +265,14 @@ class Session:
     def _terminate(self, operation: "Operation") -> "Terminate":
         from hermesops.lifecycle.terminate import Terminate
 
-        return Terminate(_instance_of(operation), self.app.registry, self.reach, self.app.cell_stacks)
+        return Terminate(
+            _instance_of(operation), self.app.registry, self.reach, self.reach.gateways, self.app.cell_stacks
+        )
 
     def _restart(self, operation: "Operation") -> "Restart":
         from hermesops.lifecycle.restart import Restart
 
-        return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach)
+        return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach, self.reach.gateways)
 
 
 async def _no_further_checks(machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:  # noqa: ARG001 - a Protocol's

@@ -13,7 +13,7 @@ from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
+from hermesops.model.user import User, parse_user
 
 
 class Rows(Protocol):
@@ -132,6 +132,7 @@ class Admission:
             RefusedError: The user has an agent of the other plan, or there is no image to boot from.
             UnavailableError: JustAVPS does not answer.
         """
+        parse_user(user_text)  # nonsense is refused before anything is asked
         known = self._known(user_text)
         if known is None:
             image_id = await self._image()
@@ -154,8 +155,7 @@ class Admission:
         try:
             user = self._rows.resolve_user(user_text)
         except UsageError:
-            # A new user, or no user at all: resolve_user(create=True) tells which, once the image is known to be there.
-            return None
+            return None  # a new one
         return self._rows.instance_of_user(user.id)
 
     async def _image(self) -> ImageId:

@@ -14,7 +14,6 @@ from hermesops.channel import (
     CommandExpiredError,
     MachineGoneError,
     MachineUnreachableError,
-    Output,
     ToolboxChannel,
 )
 from hermesops.channel.agent import Piece
@@ -22,6 +21,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import ImageStatus, Machine, MachineStatus
+from hermesops.lifecycle.gateway_units import GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
@@ -29,7 +29,6 @@ from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 
 NODE = "/opt/hermes/node/hermes-node"
-GATEWAY_UNIT = "hermes-gateway.service"
 _INBOX = "/run/hermes-node"
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
@@ -40,12 +39,6 @@ _PERSONALISE_S = 30.0
 
 _NOT_WELL = frozenset({4, 8})
 """Exit codes of hermes-node that say: the payload is in place, the gateway does not answer or is not well."""
-
-_FOLLOW_S = 3600.0
-"""Seconds a log is followed; then the command ends by itself."""
-
-_RESTART_S = 150.0
-"""Longer than the unit's own limit for finishing turns."""
 
 LOG_LINES = 80
 """Lines of the gateway's log that are shown when it does not become healthy."""
@@ -102,6 +95,7 @@ class Reach:
         gateway_timeout_s: float,
         tell: Callable[[str], None],
     ) -> None:
+        self.gateways = GatewayUnits(self.channel)
         self._rows = rows
         self._vendor = vendor
         self._keys = keys
@@ -141,15 +135,10 @@ class Reach:
 
     async def log(self, instance: Instance, *, lines: int, follow: bool) -> AsyncIterator[str]:
         """Yield the gateway's log, the instance's own secrets masked."""
-        channel, mask = await self.channel_to(instance), self.mask(instance)
-        rest = ""
-        async for output in channel.stream(journal_command(lines=lines, follow=follow), timeout_s=_FOLLOW_S):
-            if isinstance(output, Output) and output.stream == "stdout":
-                *whole, rest = (rest + output.data.decode(errors="replace")).split("\n")
-                for line in whole:
-                    yield mask(line)
-        if rest:
-            yield mask(rest)
+        mask = self.mask(instance)
+        machine_id = MachineId((await self._running(instance)).id)
+        async for line in self.gateways.log(machine_id, lines=lines, follow=follow):
+            yield mask(line)
 
     async def is_bootable(self, image_id: ImageId) -> bool:
         """Whether the vendor still has an image and machines can boot from it."""
@@ -298,22 +287,14 @@ class Reach:
             await self._explain(instance, machine_id, expired.seen)
 
     async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
-        for line in await self.log_tail(instance, machine_id, lines=LOG_LINES):
-            self._tell(f"  {line}")
+        mask = self.mask(instance)
+        for line in await self.gateways.log_tail(machine_id, lines=LOG_LINES):
+            self._tell(f"  {mask(line)}")
         user = instance.user_alias or instance.user_id
         raise UnavailableError(
             f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {seen}",
             hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
         )
-
-    async def log_tail(self, instance: Instance, machine_id: MachineId, *, lines: int) -> list[str]:
-        """The gateway's last log lines, the instance's own secrets masked; empty when the machine is silent."""
-        try:
-            done = await self.channel(machine_id).run(journal_command(lines=lines), timeout_s=_NODE_S)
-        except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
-            return []
-        mask = self.mask(instance)
-        return [mask(line) for line in done.stdout.decode(errors="replace").splitlines()]
 
     def mask(self, instance: Instance) -> Callable[[str], str]:
         """Hides an instance's secrets in a line of text."""
@@ -328,48 +309,6 @@ class Reach:
             return line
 
         return scrub
-
-    async def gateway_stopped(self, machine: MachineSeen | None) -> bool | None:
-        """Whether the gateway is stopped and cannot start; ``None`` when the machine does not answer."""
-        if machine is None or machine.status is not MachineStatus.READY:
-            return None
-        try:
-            done = await self.channel(machine.id).run(
-                f"systemctl is-enabled {GATEWAY_UNIT}; systemctl is-active {GATEWAY_UNIT}", timeout_s=_NODE_S
-            )
-        except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
-            return None
-        states = done.text.split()
-        return states[0] == "disabled" and states[-1] in {"inactive", "failed"} if states else None
-
-    async def gateway_invocation(self, machine_id: MachineId) -> str:
-        """The id systemd gave the gateway's present start; empty when it is not running."""
-        done = await self.channel(machine_id).run(
-            f"systemctl show -p ActiveState -p InvocationID {GATEWAY_UNIT}", timeout_s=_NODE_S
-        )
-        properties = dict(line.split("=", 1) for line in done.text.splitlines())
-        return properties.get("InvocationID", "") if properties.get("ActiveState") == "active" else ""
-
-    async def restart_gateway(self, machine_id: MachineId) -> None:
-        """Restart the gateway; turns under way are finished first.
-
-        Raises:
-            UnavailableError: It did not start.
-        """
-        done = await self.channel(machine_id).run(f"systemctl restart {GATEWAY_UNIT}", timeout_s=_RESTART_S)
-        if done.exit_code != 0:
-            raise UnavailableError(f"the gateway on machine {machine_id} did not start: {_last_line(done.stderr)}")
-
-    async def fence(self, machine_id: MachineId) -> None:
-        """Stop the gateway so that no boot starts it again."""
-        done = await self.channel(machine_id).run(f"systemctl disable --now {GATEWAY_UNIT}", timeout_s=_RESTART_S)
-        if done.exit_code != 0:
-            raise UnavailableError(f"the gateway on machine {machine_id} did not stop: {_last_line(done.stderr)}")
-
-
-def journal_command(*, lines: int, follow: bool = False) -> str:
-    """The command that prints the gateway's log on its machine."""
-    return f"journalctl -u {GATEWAY_UNIT} -n {lines} --no-pager -o short-iso{' -f' if follow else ''}"
 
 
 def _last_line(output: bytes) -> str:

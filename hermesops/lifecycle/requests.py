@@ -37,8 +37,12 @@ class World(Protocol):
     async def machine(self, instance: Instance) -> Machine | None:
         """The instance's machine."""
 
-    async def gateway_invocation(self, machine_id: MachineId) -> str:
-        """The id of the gateway's present start."""
+
+class Gateways(Protocol):
+    """The gateways' units."""
+
+    async def invocation(self, machine_id: MachineId) -> str:
+        """The id of a gateway's present start."""
 
 
 class Requests:
@@ -46,12 +50,14 @@ class Requests:
 
     Args:
         rows: The registry.
-        world: Machines and gateways.
+        world: Machines.
+        gateways: Their gateways' units.
     """
 
-    def __init__(self, rows: Rows, world: World) -> None:
+    def __init__(self, rows: Rows, world: World, gateways: Gateways) -> None:
         self._rows = rows
         self._world = world
+        self._gateways = gateways
 
     def terminate(self, user_text: str, *, reason: str) -> Operation:
         """Record that an instance shall end; from here on every run of its cell may destroy its machine."""
@@ -80,6 +86,6 @@ class Requests:
         return self._rows.open_operation(
             OperationKind.RESTART,
             subject_of(instance.id),
-            intent={"user": user_text, "before": await self._world.gateway_invocation(MachineId(machine.id))},
+            intent={"user": user_text, "before": await self._gateways.invocation(MachineId(machine.id))},
             instance_id=instance.id,
         )

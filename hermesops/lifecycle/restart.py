@@ -67,19 +67,23 @@ def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
 
 
 class World(Protocol):
-    """What restarting sees and does."""
+    """What restarting sees and waits for."""
 
     async def look(self, instance_id: InstanceId) -> Sight:
         """See one instance whole."""
 
-    async def gateway_invocation(self, machine_id: MachineId) -> str:
-        """The id of the gateway's present start; empty when it is not running."""
-
-    async def restart_gateway(self, machine_id: MachineId) -> None:
-        """Restart it."""
-
     async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
         """Return once it is healthy through the proxy."""
+
+
+class Gateways(Protocol):
+    """The gateways' units."""
+
+    async def invocation(self, machine_id: MachineId) -> str:
+        """The id of a gateway's present start; empty when it is not running."""
+
+    async def restart(self, machine_id: MachineId) -> None:
+        """Start a gateway anew."""
 
 
 class Restart:
@@ -89,19 +93,21 @@ class Restart:
         instance_id: Whose.
         before: The gateway's start id when the restart was asked for.
         world: Machine and gateway.
+        gateways: Their units.
     """
 
-    def __init__(self, instance_id: InstanceId, before: str, world: World) -> None:
+    def __init__(self, instance_id: InstanceId, before: str, world: World, gateways: Gateways) -> None:
         self._instance_id = instance_id
         self._before = before
         self._world = world
+        self._gateways = gateways
 
     async def observe(self) -> Starting:
         """Look at machine and gateway."""
         sight = await self._world.look(self._instance_id)
         if sight.machine is None or sight.node is None:
             return Starting(sight, "")
-        return Starting(sight, await self._world.gateway_invocation(sight.machine.id))
+        return Starting(sight, await self._gateways.invocation(sight.machine.id))
 
     def decide(self, seen: Starting) -> Step | Finished | Impossible:
         """The next step for what was seen."""
@@ -121,7 +127,7 @@ class Restart:
         """Do one step; harmless when it was done before."""
         match step:
             case RestartGateway(machine_id=machine_id):
-                await self._world.restart_gateway(machine_id)
+                await self._gateways.restart(machine_id)
             case AwaitGateway(machine_id=machine_id):
                 await self._world.await_gateway(seen.sight.instance, machine_id)
             case _ as never:

@@ -86,16 +86,20 @@ class Rows(Protocol):
 
 
 class World(Protocol):
-    """What termination sees and does outside the registry."""
+    """What termination sees outside the registry."""
 
     async def look(self, instance_id: InstanceId) -> Sight:
         """See one instance whole."""
 
-    async def gateway_stopped(self, machine: MachineSeen | None) -> bool | None:
-        """Whether its gateway is stopped and cannot start; ``None`` when the machine does not answer."""
+
+class Gateways(Protocol):
+    """The gateways' units."""
+
+    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+        """Whether a gateway is stopped and cannot start; ``None`` when the machine does not answer."""
 
     async def fence(self, machine_id: MachineId) -> None:
-        """Stop the gateway so that it does not start again."""
+        """Stop a gateway so that it does not start again."""
 
 
 class Cells(Protocol):
@@ -114,20 +118,22 @@ class Terminate:
     Args:
         instance_id: Whose; its row already says that the machine shall go.
         rows: The registry.
-        world: Machines and node.
+        world: Machines and nodes.
+        gateways: Their units.
         cells: Stacks of cells.
     """
 
-    def __init__(self, instance_id: InstanceId, rows: Rows, world: World, cells: Cells) -> None:
+    def __init__(self, instance_id: InstanceId, rows: Rows, world: World, gateways: Gateways, cells: Cells) -> None:
         self._instance_id = instance_id
         self._rows = rows
         self._world = world
+        self._gateways = gateways
         self._cells = cells
 
     async def observe(self) -> Ending:
         """Look at row, machine, gateway and the cell's state."""
         sight = await self._world.look(self._instance_id)
-        stopped = await self._world.gateway_stopped(sight.machine)
+        stopped = await self._gateways.is_stopped(sight.machine)
         return Ending(
             sight,
             in_stack=await self._holds(sight.instance),
@@ -147,7 +153,7 @@ class Terminate:
         """Do one step; harmless when it was done before."""
         match step:
             case Fence(machine_id=machine_id):
-                await self._world.fence(machine_id)
+                await self._gateways.fence(machine_id)
             case ShrinkCell():
                 instance = seen.sight.instance
                 await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))

@@ -5,8 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.model.ids import UserId, is_alias, user_id_from_alias, user_id_of
-from hermesops.model.user import User
+from hermesops.model.ids import UserId
+from hermesops.model.user import User, parse_user
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import users
 
@@ -24,7 +24,7 @@ class UserRows(Rows):
         Raises:
             UsageError: It is neither, or there is no such user and none is to be made.
         """
-        wanted = _parse(text)
+        wanted = parse_user(text)
         with self._database.reading() as connection:
             found = _find(connection, wanted)
         if found:
@@ -42,17 +42,6 @@ class UserRows(Rows):
         with self._database.reading() as connection:
             found = connection.execute(sa.select(users).order_by(users.c.alias, users.c.id))
             return tuple(_user(row) for row in found)
-
-
-def _parse(text: str) -> User:
-    user_id = user_id_of(text)
-    if user_id:
-        return User(user_id)
-    if is_alias(text):
-        return User(user_id_from_alias(text), text)
-    raise UsageError(
-        f"{text!r} is neither a user id (a UUID) nor an alias (a lower-case letter, then up to 30 of a-z, 0-9 and -)"
-    )
 
 
 def _find(connection: sa.Connection, wanted: User) -> User | None:
