@@ -21,7 +21,9 @@ def traces(state: Path) -> list[str]:
     ]
     found += [f"loop {line}" for line in _printed("losetup", "-a").splitlines() if str(state) in line]
     found += [f"nspawn {path}" for path in Path("/run/systemd/nspawn").glob(f"propagate/{name}*")]
-    found += [f"route {line}" for line in _printed("ip", "route", "show", "table", "all").splitlines() if name in line]
+    found += [
+        f"route {line}" for line in _printed("ip", "-4", "route", "show", "table", "all").splitlines() if name in line
+    ]
     return found
 
 

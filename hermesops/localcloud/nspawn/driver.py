@@ -168,10 +168,10 @@ class NspawnDriver(Driver):
                 continue
             self._records[machine_id] = record
             machine = self._machine(record)
-            if machine.group.leader() is None:
-                machine.take_down()
-            else:
+            if machine.group.pids():  # a keeper that has not got so far as to have a first process counts too
                 self._net.admit(machine.name, record.number)
+            else:
+                machine.take_down()
         self._clear_strangers()
         self._store.sweep_layers()
 
@@ -302,7 +302,7 @@ class NspawnDriver(Driver):
     def _start(self, machine_id: MachineId) -> None:
         with self._locks[machine_id]:
             machine = self._machine(self._record(machine_id))
-            if machine.group.leader() is None:
+            if not machine.group.pids():
                 self._boot(machine)
 
     async def stop(self, machine_id: MachineId) -> None:

@@ -12,12 +12,13 @@ REBOOT = 133
 _SCRIPT = """#!/bin/sh
 # Keeper of {name}. It joins the machine's control groups before nspawn starts, which makes them its identity.
 for group in {groups}; do echo $$ > "$group/cgroup.procs" || exit 1; done
+exec >>{home}/console.log 2>&1
 while :; do
 {wiring}
   SYSTEMD_NSPAWN_API_VFS_WRITABLE=network \\
   systemd-nspawn --register=no --keep-unit --boot --quiet -D {root} --machine={name} --uuid={machine_id} \\
     --console=read-only --network-namespace-path=/run/netns/{name} --capability=CAP_NET_ADMIN --resolv-conf=off \\
-    --timezone=off --link-journal=no </dev/null >>{home}/console.log 2>&1
+    --timezone=off --link-journal=no </dev/null
   code=$?
   echo $code > {home}/exit.new && mv {home}/exit.new {home}/exit
   [ $code -eq {reboot} ] || exit 0

@@ -125,7 +125,9 @@ delete {table}
     def wiring(self, link: str, number: int) -> str:
         """Shell lines that give a machine a fresh namespace and link: nothing of its last boot's firewall survives."""
         own, peer = self.address(number), f"{link}p"
-        return f"""ip netns del {link} 2>/dev/null
+        # The link goes first: with its namespace alone it would vanish some time later, and its name be taken.
+        return f"""ip link del {link} 2>/dev/null
+ip netns del {link} 2>/dev/null
 ip netns add {link} &&
 ip -batch - <<END &&
 link add {link} type veth peer name {peer}

@@ -1,0 +1,538 @@
+"""The nspawn driver on this computer: boots, isolation, limits, images, crashes, and that nothing is left behind."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from hermesops.errors import RefusedError
+from hermesops.localcloud.driver import MachinePower
+from hermesops.localcloud.nspawn import host
+from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.model.ids import ImageId
+from hermesops.waiting import Pending, until
+from tests.support.machines import TestMachine, new_driver, opened_driver, plan, started
+from tests.support.prerequisites import require
+from tests.support.traces import traces
+
+pytestmark = pytest.mark.machines
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_root() -> None:
+    require(os.geteuid() == 0, "root")
+
+
+@pytest.fixture(scope="module")
+async def driver() -> AsyncIterator[NspawnDriver]:
+    async with opened_driver() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+async def machine(driver: NspawnDriver) -> AsyncIterator[TestMachine]:
+    async with started(driver, plan(1)) as machine:
+        yield machine
+
+
+def leader(driver: NspawnDriver, machine: TestMachine) -> int:
+    pid = driver._machine(driver._record(machine.id)).group.leader()
+    assert pid is not None
+    return pid
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+async def becomes(driver: NspawnDriver, machine: TestMachine, wanted: MachinePower) -> None:
+    async def look() -> bool | Pending[bool]:
+        power = await driver.power(machine.id)
+        return True if power == wanted else Pending(power)
+
+    await until(look, what=f"power {wanted}", timeout_s=15, every_s=0.05)
+
+
+async def boots_anew(machine: TestMachine, before: object) -> None:
+    async def look() -> bool | Pending[bool]:
+        try:
+            health = await machine.healthz()
+        except httpx.HTTPError as error:
+            return Pending(str(error))
+        return True if health["boot_id"] != before and health["booted"] else Pending(str(health))
+
+    await until(look, what="a new boot", timeout_s=20, every_s=0.05)
+
+
+# Boots
+
+
+async def test_a_machine_is_who_the_plan_says(driver: NspawnDriver) -> None:
+    order = plan(
+        2,
+        hostname="quiet-fox",
+        files={"/etc/justavps/env": b"WORD='a b'\n", "/root/.ssh/authorized_keys": b"ssh-ed25519 AAAA x\n"},
+        init_script='echo "$WORD" > /root/init.out; sleep 0.3',
+        disk_gib=3,
+    )
+    async with started(driver, order) as machine:
+        shown = await machine.execute(
+            "hostname; hostname -s; cat /root/init.out; stat -c '%a' /root/.ssh /root/.ssh/authorized_keys"
+            " /etc/justavps/env; systemctl is-system-running; getent hosts quiet-fox"
+        )
+        lines = shown.stdout.splitlines()
+        assert lines[:7] == ["quiet-fox", "quiet-fox", "a b", "700", "600", "600", "running"]
+        assert lines[7].split() == ["127.0.1.1", "quiet-fox"]
+        size = await machine.execute("df -BM --output=size / | tail -1; df -P / | tail -1")
+        assert 2800 < int(size.stdout.split()[0].rstrip("M")) < 3100
+        before = await machine.healthz()
+        await machine.execute("rm /root/init.out")
+        await driver.reboot(machine.id)
+        await boots_anew(machine, before["boot_id"])
+        assert (await machine.execute("ls /root")).stdout == ""
+
+
+async def test_an_init_script_that_fails_leaves_the_machine_not_bootstrapped(driver: NspawnDriver) -> None:
+    order = plan(3, init_script="exit 3")
+    await driver.create(order)
+    address, port = driver.daemon_address(order.id)
+    headers = {"Authorization": f"Bearer {order.daemon_token}"}
+    async with httpx.AsyncClient(base_url=f"http://{address}:{port}", headers=headers, trust_env=False) as http:
+        machine = TestMachine(driver, order.id, order.daemon_token, http)
+        await boots_anew(machine, "")
+        health = await machine.healthz()
+        assert (health["booted"], health["state"], health["bootstrapped"]) == (True, "degraded", False)
+    await driver.delete(order.id)
+
+
+async def test_a_boot_takes_about_a_second(driver: NspawnDriver) -> None:
+    begun = time.monotonic()
+    async with started(driver, plan(4)) as machine:
+        wall = time.monotonic() - begun
+        shown = await machine.execute("systemd-analyze | head -1; systemd-analyze blame | head -5")
+        print(f"ordered to booted: {wall:.2f} s\n{shown.stdout}")  # noqa: T201 - evidence with -s
+        assert (await machine.execute("systemctl --failed --no-legend")).stdout == ""
+    assert wall < 20
+
+
+async def test_a_machine_takes_as_few_inotify_instances_as_is_counted_for_it(
+    driver: NspawnDriver, machine: TestMachine
+) -> None:
+    pids = driver._machine(driver._record(machine.id)).group.pids()
+    taken = sum(count for pid, count in host.inotify_by_process().items() if pid in pids)
+    assert 1 <= taken <= host.INOTIFY_PER_MACHINE
+
+
+async def test_no_unit_that_only_costs_runs(machine: TestMachine) -> None:
+    shown = await machine.execute("systemctl is-enabled systemd-logind getty.target systemd-networkd console-getty")
+    assert set(shown.stdout.split()) == {"masked"}
+
+
+# Reboot, stop, start
+
+
+async def test_a_hard_reboot_is_a_new_boot_with_the_old_disk_and_no_old_firewall(
+    driver: NspawnDriver, machine: TestMachine
+) -> None:
+    before = await machine.healthz()
+    await machine.execute("echo kept > /root/kept; nft add table inet mine; ip addr add 192.0.2.7/32 dev eth0")
+    await driver.reboot(machine.id)
+    await boots_anew(machine, before["boot_id"])
+    shown = await machine.execute("cat /root/kept; nft list tables; ip -4 -o addr show eth0 | wc -l")
+    assert shown.stdout == "kept\n1\n"
+    assert float(str((await machine.healthz())["uptime_s"])) < 60
+
+
+async def test_a_reboot_from_inside_needs_nobody(machine: TestMachine) -> None:
+    before = await machine.healthz()
+    await machine.execute("(sleep 0.2; systemctl reboot) >/dev/null 2>&1 &")
+    await boots_anew(machine, before["boot_id"])
+
+
+async def test_a_machine_stops_cleanly_and_starts_again(driver: NspawnDriver, machine: TestMachine) -> None:
+    await machine.execute(
+        "systemd-run -q --unit=witness -p ExecStop='/bin/sh -c \"echo clean > /root/witness\"' sleep infinity"
+    )
+    begun = time.monotonic()
+    await driver.stop(machine.id)
+    assert time.monotonic() - begun < 8
+    assert await driver.power(machine.id) == MachinePower.STOPPED
+    await driver.stop(machine.id)
+    await driver.start(machine.id)
+    await machine.wait_until_booted()
+    assert (await machine.execute("cat /root/witness")).stdout == "clean\n"
+
+
+async def test_a_machine_that_switches_itself_off_is_stopped_and_can_start(
+    driver: NspawnDriver, machine: TestMachine
+) -> None:
+    await machine.execute("(sleep 0.2; systemctl poweroff) >/dev/null 2>&1 &")
+    await becomes(driver, machine, MachinePower.STOPPED)
+    await driver.start(machine.id)
+    await machine.wait_until_booted()
+
+
+async def test_a_machine_that_will_not_stop_is_forced(driver: NspawnDriver) -> None:
+    async with started(driver, plan(5)) as machine:
+        await machine.execute(
+            "systemd-run -q -p TimeoutStopSec=300 -p KillMode=process sh -c \"trap '' TERM; while :; do sleep 1; done\""
+        )
+        begun = time.monotonic()
+        await driver.stop(machine.id)
+        assert 9 < time.monotonic() - begun < 20
+        assert await driver.power(machine.id) == MachinePower.STOPPED
+
+
+# Isolation and limits
+
+
+def listener(address: str, port: int) -> socket.socket:
+    server = socket.create_server((address, port))
+    server.settimeout(5)
+    return server
+
+
+async def reaches(machine: TestMachine, address: object, port: int) -> bool:
+    done = await machine.execute(f"timeout 1 bash -c 'exec 3<>/dev/tcp/{address}/{port}'")
+    return done.exit_code == 0
+
+
+async def test_a_machine_reaches_the_service_port_and_nothing_else(driver: NspawnDriver, machine: TestMachine) -> None:
+    own = next(a for a in _host_addresses() if not a.startswith(("127.", "10.213.")))
+    with (
+        listener(str(driver.gateway), 18080),
+        listener(str(driver.gateway), 18081),
+        listener("0.0.0.0", 18083),  # noqa: S104 - what a careless service on this computer does
+        listener(own, 18080),
+    ):
+        async with started(driver, plan(6)) as other:
+            neighbour = driver.daemon_address(other.id)[0]
+            assert await reaches(machine, driver.gateway, 18080)
+            # Even as root on the machine, with a route of its own making.
+            await machine.execute(f"ip route add default via {driver.gateway} dev eth0 onlink")
+            for address, port in (
+                (driver.gateway, 18081),
+                (driver.gateway, 18083),
+                (own, 18080),
+                (own, 18083),
+                (neighbour, 7070),
+                (neighbour, 22),
+            ):
+                assert not await reaches(machine, address, port), f"{address}:{port}"
+            await machine.execute("ip route del default")
+
+
+async def test_a_machine_cannot_speak_for_another(driver: NspawnDriver, machine: TestMachine) -> None:
+    with listener(str(driver.gateway), 18080):
+        forged = driver.subnet.split("/")[0].rsplit(".", 1)[0] + ".200"
+        await machine.execute(
+            f"ip addr add {forged}/32 dev eth0; ip route replace {driver.gateway}/32 dev eth0 src {forged}"
+        )
+        assert not await reaches(machine, driver.gateway, 18080)
+        own = driver.daemon_address(machine.id)[0]
+        await machine.execute(
+            f"ip route replace {driver.gateway}/32 dev eth0 src {own}; ip addr del {forged}/32 dev eth0"
+        )
+        assert await reaches(machine, driver.gateway, 18080)
+
+
+def printed(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _host_addresses() -> list[str]:
+    return [line.split()[3].split("/")[0] for line in printed("ip", "-4", "-o", "addr").splitlines()]
+
+
+async def test_a_machine_has_its_own_memory_and_lives_when_it_is_full(driver: NspawnDriver) -> None:
+    async with started(driver, plan(7, memory_mib=256)) as machine:
+        before = await machine.healthz()
+        eater = await machine.execute("python3 -c 'x = bytearray(400 * 1024 * 1024); print(len(x))'")
+        assert eater.exit_code in (137, 1)
+        assert eater.stdout == ""
+        assert (await machine.healthz())["boot_id"] == before["boot_id"]
+
+
+async def test_a_full_disk_hurts_only_the_machine_that_filled_it(driver: NspawnDriver) -> None:
+    async with started(driver, plan(8, disk_gib=1)) as machine:
+        filled = await machine.execute("head -c 2G /dev/zero > /root/full", timeout=120)
+        assert "No space left" in filled.stderr
+        answer = await machine.http.post("/toolbox/files/upload", params={"path": "/srv/x"}, content=b"x" * 5_000_000)
+        assert (answer.status_code, answer.json()["code"]) == (507, "disk_full")
+        assert (await machine.execute("ls -A /srv; rm /root/full; echo ok > /srv/y; cat /srv/y")).stdout == "ok\n"
+
+
+async def test_root_inside_cannot_touch_the_clock_the_kernel_or_this_computers_settings(machine: TestMachine) -> None:
+    for command in (
+        "date -s 2020-01-01",
+        "dmesg",
+        "echo 1 > /proc/sys/vm/drop_caches",
+        "losetup -f",
+        "mknod /dev/x b 254 0 && head -c1 /dev/x",
+    ):
+        assert (await machine.execute(command)).exit_code != 0, command
+
+
+# Room
+
+
+async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
+    driver: NspawnDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = traces(driver._state)
+    monkeypatch.setattr(host, "look", lambda *_: host.Room(128, 9, 9000, 9000))
+    assert await driver.capacity() == 0
+    order = plan(9)
+    with pytest.raises(RefusedError, match="9 of 128 inotify instances free"):
+        await driver.create(order)
+    assert await driver.power(order.id) == MachinePower.ABSENT
+    assert traces(driver._state) == known
+
+
+async def test_a_machine_that_still_boots_is_counted_as_if_it_had(driver: NspawnDriver) -> None:
+    free = (await driver.room()).inotify_free
+    order = plan(10)
+    await driver.create(order)
+    assert free - (await driver.room()).inotify_free >= host.INOTIFY_PER_MACHINE
+    await driver.delete(order.id)
+
+
+@pytest.mark.usefixtures("machine")
+async def test_an_address_is_given_once(driver: NspawnDriver) -> None:
+    with pytest.raises(RefusedError, match="has number 1 already"):
+        await driver.create(plan(1))
+    with pytest.raises(RefusedError, match="no address"):
+        await driver.create(plan(100_000))
+
+
+# Images
+
+
+async def test_an_image_is_one_instant_of_a_running_machine_and_what_boots_from_it_is_new(
+    driver: NspawnDriver, machine: TestMachine
+) -> None:
+    await machine.execute(
+        "rm /etc/logrotate.conf; mkdir /srv/made; head -c 20M /dev/urandom > /srv/made/data;"
+        "systemd-run -q --unit=ticker sh -c 'while :; do echo a >> /root/a; echo b >> /root/b; done';"
+        "until test -s /root/b; do sleep 0.05; done"
+    )
+    first = ImageId(str(uuid4()))
+    saved = await driver.save_image(machine.id, first)
+    await machine.execute("systemctl stop ticker")
+    assert saved.bytes_used > 20_000_000
+    assert await driver.save_image(machine.id, first) == saved
+    sha = (await machine.execute("sha256sum /srv/made/data")).stdout
+    order = plan(11, image_id=first, hostname="second", init_script="echo again > /root/init.out")
+    async with started(driver, order) as copy:
+        shown = await copy.execute("sha256sum /srv/made/data; ls /etc/logrotate.conf; cat /root/init.out; hostname")
+        assert shown.stdout == f"{sha}again\nsecond\n"
+        counts = (await copy.execute("wc -l < /root/a; wc -l < /root/b")).stdout.split()
+        assert int(counts[0]) - int(counts[1]) in (0, 1)
+        ids = [(await each.execute("cat /etc/machine-id")).stdout for each in (machine, copy)]
+        assert ids[0] != ids[1]
+        with pytest.raises(RefusedError, match="is used by machine"):
+            await driver.delete_image(first)
+        await copy.execute("echo more > /srv/made/more; rm /srv/made/data")
+        await driver.stop(copy.id)
+        second = ImageId(str(uuid4()))
+        await driver.save_image(copy.id, second)
+    await driver.delete_image(first)
+    async with started(driver, plan(12, image_id=second)) as third:
+        assert (await third.execute("ls /srv/made")).stdout == "more\n"
+    await driver.delete_image(second)
+    await driver.delete_image(second)
+    assert [entry.name for entry in driver._store.layers.iterdir() if not entry.name.startswith("vendor-")] == []
+
+
+async def test_an_image_does_not_hold_the_daemons_bearer(driver: NspawnDriver, machine: TestMachine) -> None:
+    image = ImageId(str(uuid4()))
+    await driver.save_image(machine.id, image)
+    layer = driver._store.layers / image
+    assert printed("grep", "-rl", machine.token, str(layer)) == ""
+    await driver.delete_image(image)
+
+
+async def test_an_image_that_is_not_here_is_refused(driver: NspawnDriver) -> None:
+    order = plan(13, image_id=ImageId("no-such-image"))
+    with pytest.raises(RefusedError, match="no image no-such-image"):
+        await driver.create(order)
+    assert await driver.power(order.id) == MachinePower.ABSENT
+
+
+# Crashes
+
+DIE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from hermesops.localcloud.nspawn import cgroup, contents, disk, machine, store
+from tests.support.machines import new_driver, plan
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def after(owner, name, count=1):
+    work, calls = getattr(owner, name), []
+    def wrapped(*a, **k):
+        result = work(*a, **k)
+        calls.append(1)
+        if len(calls) == count:
+            die()
+        return result
+    setattr(owner, name, wrapped)
+
+async def main():
+    world = new_driver(Path({state!r}))
+    await world.open()
+    {arm}
+    order = plan(1, id={machine!r}, daemon_token={token!r})
+    await world.create(order)
+    {then}
+    die()
+
+asyncio.run(main())
+"""
+
+CUTS = {
+    "record written": "after(store.Store, 'save_machine')",
+    "disk made": "after(disk.Disk, 'make')",
+    "disk mounted": "after(disk.Disk, 'mount')",
+    "contents written": "after(contents, 'personalise')",
+    "groups made": "after(cgroup.MachineGroup, 'create')",
+    "keeper started": "after(machine, 'launch')",
+    "booted": "after(machine.Machine, 'boot')",
+    "recorded": "after(store.Store, 'save_machine', 2)",
+}
+
+
+def run_and_die(state: Path, machine: str, token: str = "t", *, arm: str = "", then: str = "pass") -> None:  # noqa: S107
+    root = str(Path(__file__).resolve().parents[2])
+    program = textwrap.dedent(DIE).format(root=root, state=str(state), machine=machine, token=token, arm=arm, then=then)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize("cut", CUTS)
+async def test_a_server_killed_while_it_makes_a_machine_leaves_nothing_half_made(tmp_path: Path, cut: str) -> None:
+    state, machine = tmp_path / "world", str(uuid4())
+    run_and_die(state, machine, arm=CUTS[cut])
+    async with opened_driver(state) as driver:
+        power = await driver.power(plan(1, id=machine).id)
+        if cut == "recorded":
+            assert power in (MachinePower.BOOTING, MachinePower.RUNNING)
+        else:
+            assert power == MachinePower.ABSENT
+            assert [trace for trace in traces(state) if "-1" in trace or "mount" in trace or "loop" in trace] == []
+        await driver.create(plan(1, id=machine))
+        await becomes_running(driver, machine)
+    assert traces(state) == []
+
+
+async def becomes_running(driver: NspawnDriver, machine: str) -> None:
+    async def look() -> bool | Pending[bool]:
+        power = await driver.power(plan(1, id=machine).id)
+        return True if power == MachinePower.RUNNING else Pending(power)
+
+    await until(look, what="running", timeout_s=15, every_s=0.05)
+
+
+async def test_machines_outlive_their_server_and_are_found_again(tmp_path: Path) -> None:
+    state, machine, token = tmp_path / "world", str(uuid4()), "bearer-of-the-first-server"
+    run_and_die(state, machine, token)
+    async with opened_driver(state) as driver:
+        order = plan(1, id=machine, daemon_token=token)
+        await becomes_running(driver, machine)
+        await driver.create(order)
+        address, port = driver.daemon_address(order.id)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=f"http://{address}:{port}", headers=headers, trust_env=False) as http:
+            survivor = TestMachine(driver, order.id, token, http)
+            await survivor.wait_until_booted()
+            before = await survivor.healthz()
+            assert float(str(before["uptime_s"])) > 0.3
+            await survivor.execute("(sleep 0.2; systemctl reboot) >/dev/null 2>&1 &")
+            await boots_anew(survivor, before["boot_id"])
+    assert traces(state) == []
+
+
+@pytest.mark.parametrize("victim", ["keeper", "nspawn", "first process", "all but the first process"])
+async def test_whatever_is_killed_nothing_is_left_after_a_delete(tmp_path: Path, victim: str) -> None:
+    state = tmp_path / "world"
+    async with opened_driver(state) as driver:
+        idle = traces(state)
+        async with started(driver, plan(1)) as machine:
+            pids = driver._machine(driver._record(machine.id)).group.pids()
+            names = {pid: name_of(pid) for pid in pids}
+            first = leader(driver, machine)
+            chosen = {
+                "keeper": [pid for pid, name in names.items() if name == "sh"],
+                "nspawn": [pid for pid, name in names.items() if name == "systemd-nspawn"],
+                "first process": [first],
+                "all but the first process": [pid for pid in pids if pid != first],
+            }[victim]
+            assert chosen
+            for pid in chosen:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        assert traces(state) == idle
+    assert traces(state) == []
+
+
+async def test_an_orphaned_machine_can_be_rebooted(tmp_path: Path) -> None:
+    async with opened_driver(tmp_path / "world") as driver, started(driver, plan(1)) as machine:
+        group = driver._machine(driver._record(machine.id)).group
+        before = await machine.healthz()
+        for pid in group.pids():
+            if name_of(pid) in ("sh", "systemd-nspawn"):
+                os.kill(pid, signal.SIGKILL)
+        assert (await machine.healthz())["boot_id"] == before["boot_id"]
+        await driver.reboot(machine.id)
+        await boots_anew(machine, before["boot_id"])
+
+
+async def test_a_world_whose_server_was_killed_is_purged_without_being_opened(tmp_path: Path) -> None:
+    state = tmp_path / "world"
+    run_and_die(state, str(uuid4()))
+    assert traces(state)
+    begun = time.monotonic()
+    await new_driver(state).close(purge=True)
+    assert time.monotonic() - begun < 10
+    assert traces(state) == []
+    assert printed("ls", "-A", str(state)) == ""
+
+
+async def test_a_world_has_one_owner_and_two_worlds_do_not_meet(tmp_path: Path, driver: NspawnDriver) -> None:
+    state = tmp_path / "world"
+    async with opened_driver(state) as one:
+        with pytest.raises(RefusedError, match="another process drives"):
+            await new_driver(state).open()
+        assert one.subnet != driver.subnet
+        assert one.subnet in printed("ip", "route")
+        async with started(one, plan(1)) as machine:
+            assert (await machine.execute("true")).exit_code == 0
+        subnet = one.subnet
+    assert traces(state) == []
+    assert subnet not in printed("ip", "route")
+
+
+async def test_six_machines_boot_side_by_side(driver: NspawnDriver) -> None:
+    begun = time.monotonic()
+    async with contextlib.AsyncExitStack() as stack:
+        orders = [plan(number) for number in range(20, 26)]
+        machines = await asyncio.gather(*(stack.enter_async_context(started(driver, order)) for order in orders))
+        print(f"six booted in {time.monotonic() - begun:.2f} s")  # noqa: T201 - evidence with -s
+        states = [str((await machine.healthz())["state"]) for machine in machines]
+        assert states == ["running"] * 6
+        names = [(await machine.execute("hostname")).stdout.strip() for machine in machines]
+        assert names == [f"m{number}" for number in range(20, 26)]
