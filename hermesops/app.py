@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.restart import Restart
     from hermesops.lifecycle.terminate import Terminate
     from hermesops.model.cell import CellSpec
+    from hermesops.model.check import Check
     from hermesops.model.operation import Operation
     from hermesops.operation.lease import LeaseKeeper
     from hermesops.operation.loop import Work
@@ -113,6 +114,23 @@ class App:
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             partial(_tell_progress, self.tell),
         )
+
+    async def doctor(self) -> "list[Check]":
+        """What this computer and this environment lack."""
+        from hermesops.localcloud.nspawn import host
+        from hermesops.verify.computer import check_computer
+        from hermesops.verify.environment import check_environment
+
+        room = host.look(_existing(self.env.world), []) if self.env.is_local else None
+        return [*check_computer(room), *await check_environment(self._registry_opens, self._vendor_answers)]
+
+    def _registry_opens(self) -> str:
+        return f"{len(self.registry.list_instances())} instances"
+
+    async def _vendor_answers(self) -> str:
+        async with self.session() as session:
+            account = await session.client.get_account()
+        return f"{self.endpoint.api_url} knows {account.machines_count} machines"
 
     def alone(self, subject: str) -> "LeaseKeeper":
         """Holds the lease of a subject while its context lasts; refused at once when somebody else does."""
@@ -277,6 +295,10 @@ class Session:
 
 async def _no_further_checks(machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:  # noqa: ARG001 - a Protocol's
     return ()
+
+
+def _existing(folder: Path) -> Path:
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def endpoint_of(env: Environment) -> "Endpoint":
