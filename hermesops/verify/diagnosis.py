@@ -14,8 +14,6 @@ from hermesops.verify.promise import Expected
 _OK = 200
 _UNAUTHORISED = frozenset({401, 403})
 _BAD_REQUEST = 400
-_SAME_MOMENT_S = 1.0
-"""systemd begins to wait for a restart within this time of the end of what it restarts."""
 
 
 class Failure(StrEnum):
@@ -76,19 +74,10 @@ def _is_starting(seen: Observations) -> bool:
 
 def _was_ready(seen: Observations) -> bool:
     """Whether the last start of the gateway got so far that systemd was told "ready"."""
-    entered, left, began = (
-        float(seen.unit.get(name) or 0) / 1e6
-        for name in (
-            "ActiveEnterTimestampMonotonic",
-            "ActiveExitTimestampMonotonic",
-            "InactiveExitTimestampMonotonic",
-        )
+    ready, began = (
+        int(seen.unit.get(name) or 0) for name in ("ActiveEnterTimestampMonotonic", "ExecMainStartTimestampMonotonic")
     )
-    if not entered:
-        return False
-    # After a crash the unit leaves "inactive" once more at once, to wait for its restart: that is no start of its own.
-    until = left if left >= entered else seen.now_s
-    return until + _SAME_MOMENT_S >= began
+    return 0 < began <= ready
 
 
 def _refusal(seen: Observations, expected: Expected) -> Iterator[Finding]:

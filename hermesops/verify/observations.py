@@ -20,7 +20,6 @@ class Observations:
 
     Attributes:
         unit: systemd's properties of the gateway.
-        now_s: The machine's monotonic clock at the look.
         identity: Whose the machine is by its own account; ``None`` when nobody's.
         release: The running slot's record.
         alive_status: What ``/health`` answered; 0 when nobody did, and then ``alive_reason`` says why.
@@ -41,7 +40,6 @@ class Observations:
     """
 
     unit: Mapping[str, str] = field(default_factory=dict)
-    now_s: float = 0.0
     identity: Mapping[str, Any] | None = None
     release: Mapping[str, Any] = field(default_factory=dict)
     alive_status: int = 0
@@ -77,7 +75,6 @@ class Observations:
         model, home = looked.get("model") or {}, looked.get("home") or {}
         return cls(
             unit=looked.get("unit") or {},
-            now_s=float(looked.get("now_monotonic_s") or 0),
             identity=looked.get("identity"),
             release=looked.get("release") or {},
             alive_status=int(alive.get("status") or 0),

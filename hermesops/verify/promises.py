@@ -66,8 +66,9 @@ def _sshd(host: Host, _: Expected) -> str:
 
 def _ports(host: Host, _: Expected) -> str:
     lines = output_of(host, "ss --no-header --listening --tcp --udp --numeric --processes").splitlines()
+    daemon = _shown(host, f"{_DAEMON}.service", "MainPID").get("MainPID", "")
     outside = [words for words in map(str.split, lines) if not _is_loopback(words[4])]
-    strangers = [" ".join((words[0], words[4], *words[6:])) for words in outside if not _is_the_vendors(words)]
+    strangers = [" ".join((words[0], words[4], *words[6:])) for words in outside if not _is_the_vendors(words, daemon)]
     broken_unless(not strangers, f"listening beyond loopback: {'; '.join(strangers)}")
     return f"{len(lines) - len(outside)} on loopback, {len(outside)} of the vendor"
 
@@ -76,10 +77,10 @@ def _is_loopback(address: str) -> bool:
     return address.startswith(("127.", "[::1]", "[::ffff:127."))
 
 
-def _is_the_vendors(words: list[str]) -> bool:
+def _is_the_vendors(words: list[str], daemon: str) -> bool:
     process = " ".join(words[6:])
-    # A rented machine's address comes by DHCP, whose client listens on the link.
-    return _DAEMON.partition("-")[0] in process or "systemd-network" in process
+    # By its process, not by a name that anybody can take. A rented machine's DHCP client listens on the link, too.
+    return f"pid={daemon}," in process or '"systemd-network' in process
 
 
 def _units(host: Host, _: Expected) -> str:
@@ -104,7 +105,9 @@ def _release(host: Host, _: Expected) -> str:
 def _programs(host: Host, _: Expected) -> str:
     # -H: the slot itself, not only the link to it.
     search = "find -H /opt/hermes/current /opt/hermes/node /opt/hermes/sandbox /opt/hermes/libexec -maxdepth 5"
-    found = output_of(host, f"{search} ! -type l '(' ! -user root -o -perm /022 ')' -print -quit").strip()
+    # uv leaves an empty lock file that everybody may take; nothing reads it.
+    changeable = "! -type l ! -name .lock '(' ! -user root -o -perm /022 ')'"
+    found = output_of(host, f"{search} {changeable} -print -quit").strip()
     broken_unless(not found, f"{found} may be changed by others than root")
     return "root's alone"
 
@@ -311,3 +314,9 @@ PROMISES = (
 
 QUICK = tuple(promise for promise in PROMISES if not promise.slow)
 """Without the turn that asks the model."""
+
+_NEED_A_USER = frozenset(
+    {"gateway-service", "release", "secrets", "identity", "api", "key", "ready", "model", "skills", "chat"}
+)
+WITHOUT_USER = tuple(promise for promise in PROMISES if promise.name not in _NEED_A_USER)
+"""What holds on a machine that belongs to nobody yet, as one from a new image."""

@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.parse
 from typing import Any
 
@@ -25,8 +24,7 @@ PROPERTIES = (
     "MainPID",
     "WatchdogUSec",
     "ActiveEnterTimestampMonotonic",
-    "ActiveExitTimestampMonotonic",
-    "InactiveExitTimestampMonotonic",
+    "ExecMainStartTimestampMonotonic",
 )
 LOOK_S = 5.0
 CHAT_S = 60.0
@@ -162,7 +160,6 @@ def look() -> "dict[str, object]":
     checks = (detailed.get("readiness") or {}).get("checks") or {}
     return {
         "unit": properties,
-        "now_monotonic_s": time.clock_gettime(time.CLOCK_MONOTONIC),
         "identity": parsed(read("/etc/hermes-node/identity.json")) or None,
         "release": release(),
         "alive": {"status": alive_status, "version": alive.get("version", ""), "reason": alive.get("reason", "")},

@@ -11,7 +11,7 @@ from hermesops.verify.diagnosis import Failure
 from hermesops.verify.foresight import commands_of
 from hermesops.verify.promise import Expected
 from hermesops.verify.promises import PROMISES, QUICK
-from hermesops.verify.verification import Verification, verify, verify_one_by_one
+from hermesops.verify.verification import Verification, broken_without_user, verify, verify_one_by_one
 from tests.support.simulated_machine import HEALTHY, INSTANCE, KEY_DIGEST, SimulatedMachine
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
@@ -234,6 +234,16 @@ async def test_findings_come_first_and_name_the_user() -> None:
     assert first.name == f"diagnosis:{Failure.KEY_MISMATCH}"
     assert first.hint == "hermesops instance restart ada"
     assert not any("USER" in check.hint.split() for check in rest)
+
+
+async def test_a_machine_of_nobodys_is_asked_for_less() -> None:
+    machine = SimulatedMachine()
+    machine.look |= {"identity": None, "alive": {}, "detailed": {}, "model": {}, "home": {}, "key_digest": ""}
+    machine.answers["systemctl is-active"] = (0, "active\n")
+    assert await broken_without_user(as_channel(machine)) == ()
+    machine.answers["find "] = (0, "/opt/hermes/current/venv\n")
+    (line,) = await broken_without_user(as_channel(machine))
+    assert line.startswith("programs: /opt/hermes/current/venv")
 
 
 def test_the_quick_promises_leave_out_only_the_turn() -> None:
