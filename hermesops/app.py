@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.terminate import Terminate
     from hermesops.model.cell import CellSpec
     from hermesops.model.check import Check
+    from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.operation.lease import LeaseKeeper
     from hermesops.operation.loop import Work
     from hermesops.operation.runner import Operations
     from hermesops.placement.cell_stacks import CellStacks
     from hermesops.registry import Registry
+    from hermesops.verify.verification import Verification
 
 Tell = Callable[[str], None]
 """Takes a line of narration."""
@@ -213,7 +215,7 @@ class Session:
             vendor=self.client,
             channel_to=self.reach.channel,
             converge=self._converger.apply,
-            verify=_no_further_checks,
+            verify=self._verify_nobodys,
             downloads=Pip(env.inherited),
             cache=env.cache,
             manifests=env.folder / "manifests",
@@ -275,6 +277,24 @@ class Session:
 
         return Visits(self.app.registry)
 
+    async def verify(self, instance: "Instance") -> "Verification":
+        """Check on an instance's machine what the roles promise."""
+        from hermesops.verify.promise import Expected
+        from hermesops.verify.verification import verify
+
+        key = self.app.registry.api_server_key(instance.id)
+        return await verify(await self.reach.channel_to(instance), Expected.of(instance, api_server_key=key))
+
+    async def _verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        from hermesops.model.check import Verdict
+        from hermesops.verify.promise import Expected
+        from hermesops.verify.promises import QUICK
+        from hermesops.verify.verification import verify
+
+        verification = await verify(self.reach.channel(machine_id), Expected(""), QUICK)
+        tell(f"made {len(verification.checks)} checks")
+        return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)
+
     def _provision(self, operation: "Operation") -> "Provision":
         from hermesops.lifecycle.provision import Provision
 
@@ -291,10 +311,6 @@ class Session:
         from hermesops.lifecycle.restart import Restart
 
         return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach, self.reach.gateways)
-
-
-async def _no_further_checks(machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:  # noqa: ARG001 - a Protocol's
-    return ()
 
 
 def _existing(folder: Path) -> Path:

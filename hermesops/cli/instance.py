@@ -13,6 +13,7 @@ from hermesops.errors import RefusedError, UsageError
 if TYPE_CHECKING:
     from hermesops.channel import Completed
     from hermesops.model.instance import InstanceStatus
+    from hermesops.verify.verification import Verification
 
 app = typer.Typer(help="One user's agent.", no_args_is_help=True)
 
@@ -192,17 +193,35 @@ def restart(user: User, json: Json = False, quiet: Quiet = False) -> None:  # no
 @app.command()
 def verify(user: User, json: Json = False) -> int:  # noqa: ARG001 - json acts in its callback
     """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
+    from hermesops.model.check import Verdict
+
     composed = context.compose()
 
-    async def work() -> list[dict[str, object]]:
+    async def work() -> "Verification":
+        instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            return await session.verify(user)
+            return await session.verify(instance)
 
-    checks = context.run(work())
-    failed = [check for check in checks if check["verdict"] != "ok"]
-    table("verify", "checks", ("check", "verdict", "seen"), checks, "no checks")
-    say(f"{len(checks) - len(failed)} of {len(checks)} checks ok")
-    return RefusedError.exit_code if failed else 0
+    verification = context.run(work())
+    checks = verification.for_user(user)
+    table(
+        "verify",
+        "checks",
+        ("check", "verdict", "seen", "hint"),
+        [
+            {
+                "check": c.name,
+                "verdict": c.verdict.value,
+                "seen": c.seen,
+                "hint": "" if c.verdict is Verdict.OK else c.hint,
+            }
+            for c in checks
+        ],
+        "no checks",
+    )
+    fine = sum(check.verdict is Verdict.OK for check in checks)
+    say(f"{fine} of {len(checks)} checks ok, round trips: {verification.round_trips}")
+    return 0 if verification.is_ok else RefusedError.exit_code
 
 
 @app.command()

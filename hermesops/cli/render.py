@@ -13,6 +13,7 @@ from hermesops.model.stack import Change, Preview
 
 if TYPE_CHECKING:
     from hermesops.lifecycle.sight import Sight
+    from hermesops.model.check import Check
 
 
 def moment(when: datetime | None) -> str | None:
@@ -59,6 +60,12 @@ def operation(row: Operation) -> dict[str, object]:
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),
     }
+
+
+def check(made: "Check") -> dict[str, object]:
+    """A check; what to do about it only where something is to be done."""
+    hint = made.hint if made.verdict.value != "ok" else ""
+    return {"check": made.name, "verdict": made.verdict.value, "seen": made.seen, "hint": hint or None}
 
 
 def change(one: Change) -> dict[str, object]:
