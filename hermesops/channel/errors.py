@@ -31,7 +31,7 @@ class AnswerLostError(UnknownOutcomeError):
 
 
 _NOT_DELIVERED = frozenset({503, 521, 522, 523})
-"""Statuses that say the request was not handed on: 503 of the API, and what Cloudflare in front of it says when it could
+"""Statuses that say the request was not handed on: 503 of the API, and what Cloudflare before it says when it could
 not connect. Not 502 and 504, which come also when the far side fell silent halfway.
 
 Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ from hermesops.justavps import Client
 from hermesops.waiting import pause
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
 DOCUMENTATION = """
 name: toolbox
@@ -89,6 +90,7 @@ options:
 """
 
 _RETRY_EVERY_S = 2.0
+_LOOK_EVERY_S = 1.0
 
 T = TypeVar("T")
 display = Display()
@@ -106,6 +108,7 @@ class Connection(ConnectionBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - the signature is Ansible's
         super().__init__(*args, **kwargs)
+        self._parent = 0
         self._loop: asyncio.Runner | None = None
         self._client: Client | None = None
         self._channel: channel.ToolboxChannel | None = None
@@ -121,6 +124,7 @@ class Connection(ConnectionBase):
         self._loop = asyncio.Runner()
         self._client = Client(self.get_option("api_url"), key)
         self._channel = channel.ToolboxChannel(self._client, self.get_option("machine_id"))
+        self._parent = os.getppid()
         self._connected = True
         return self
 
@@ -143,7 +147,7 @@ class Connection(ConnectionBase):
             return await act(machine)
 
         try:
-            return self._loop.run(attempts(self._channel))
+            return self._loop.run(self._while_wanted(attempts(self._channel)))
         # Without their causes: Ansible prints a chain of errors as one text, and these say it all.
         except channel.NoSuchFileError as cause:
             raise AnsibleFileNotFound(cause.message) from None
@@ -151,6 +155,15 @@ class Connection(ConnectionBase):
             raise AnsibleConnectionFailure(cause.message) from None
         except HermesError as cause:
             raise AnsibleError(cause.message) from None
+
+    async def _while_wanted(self, work: Coroutine[Any, Any, T]) -> T:
+        """Give up when Ansible's own process is gone: a worker is in a session of its own and would work on unseen."""
+        doing = asyncio.ensure_future(work)
+        while not doing.done():
+            await asyncio.wait({doing}, timeout=_LOOK_EVERY_S)
+            if os.getppid() != self._parent:
+                doing.cancel()
+        return await doing
 
     @ensure_connect
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:  # noqa: FBT001, FBT002 - the signature is Ansible's

@@ -1,0 +1,151 @@
+"""Playbooks by ansible-runner over the connection plugin, against a hand-made toolbox on this computer."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops import assets
+from hermesops.converge import Access, Converger, Host
+from hermesops.errors import BrokenInvariantError, PartlyDoneError, UnknownOutcomeError, UsageError
+from hermesops.waiting import Pending, until
+from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[ToolboxServer, str]]:
+    made = ToolboxServer()
+    with serving(made) as url:
+        yield made, url
+
+
+@pytest.fixture
+def converger(server: tuple[ToolboxServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Converger:
+    key = tmp_path / "api.key"
+    key.write_text(API_KEY)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return Converger(assets.folder("ansible"), Access(server[1], key))
+
+
+def _playbook(folder: Path, *tasks: str) -> str:
+    file = folder / "play.yml"
+    lines = "\n".join(f"    - {task}" for task in tasks)
+    file.write_text(f"- hosts: instances\n  gather_facts: false\n  tasks:\n{lines}\n")
+    return str(file)
+
+
+def _left(folder: Path) -> list[str]:
+    return [file.name for file in folder.glob("hermesops-converge*")]
+
+
+async def test_tasks_run_and_are_told_and_nothing_is_left(converger: Converger, tmp_path: Path) -> None:
+    told: list[str] = []
+    playbook = _playbook(
+        tmp_path,
+        '{name: say, command: "echo {{ word }}", register: said}',
+        "{name: same, assert: {that: said.stdout == word}}",
+        '{name: calm, command: "true", changed_when: false}',
+    )
+    result = await converger.run(playbook, [Host("edge", MACHINE)], variables={"word": "a b"}, tell=told.append)
+    edge = result.hosts["edge"]
+    assert (result.ok, edge.ok, edge.changed, told) == (True, 3, ("say",), ["say", "same", "calm"])
+    assert _left(tmp_path) == []
+
+
+async def test_a_failed_task_is_named_and_secrets_are_not(converger: Converger, tmp_path: Path) -> None:
+    playbook = _playbook(
+        tmp_path,
+        '{name: open, command: "true"}',
+        "{name: secret, command: \"sh -c 'echo {{ word }} >&2; exit 3'\", no_log: true}",
+    )
+    result = await converger.run(playbook, [Host("edge", MACHINE)], variables={"word": "CANARY"})
+    assert result.hosts["edge"].status == "failed"
+    assert "CANARY" not in str(result)
+    with pytest.raises(PartlyDoneError, match="secret"):
+        result.require_ok()
+
+
+async def test_one_host_that_is_not_there_does_not_stop_another(converger: Converger, tmp_path: Path) -> None:
+    playbook = _playbook(tmp_path, 'command: "true"')
+    result = await converger.run(playbook, [Host("edge", MACHINE), Host("gone", "no-such-machine")])
+    assert {name: host.status for name, host in result.hosts.items()} == {"edge": "done", "gone": "unreachable"}
+
+
+async def test_a_playbook_that_is_none_is_refused_before_any_host(
+    converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
+) -> None:
+    (tmp_path / "play.yml").write_text("- hosts: instances\n  rols: [x]\n")
+    server[0].calls.clear()
+    with pytest.raises(BrokenInvariantError, match="rols"):
+        await converger.run(str(tmp_path / "play.yml"), [Host("edge", MACHINE)])
+    assert server[0].calls == []
+
+
+async def test_an_unknown_playbook_is_named_with_those_there_are(converger: Converger) -> None:
+    with pytest.raises(UsageError) as raised:
+        await converger.run("no-such", [Host("edge", MACHINE)])
+    assert "instance" in raised.value.hint
+
+
+async def test_a_run_that_takes_too_long_is_ended(converger: Converger, tmp_path: Path) -> None:
+    playbook = _playbook(tmp_path, 'command: "sleep 600"')
+    with pytest.raises(UnknownOutcomeError, match="4 s"):
+        await converger.run(playbook, [Host("edge", MACHINE)], timeout_s=4)
+    assert _left(tmp_path) == []
+
+
+async def test_a_cancelled_run_leaves_no_ansible_and_no_folder(
+    converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
+) -> None:
+    server[0].calls.clear()
+    run = asyncio.create_task(converger.run(_playbook(tmp_path, 'command: "sleep 600"'), [Host("edge", MACHINE)]))
+
+    async def begun() -> bool | Pending[bool]:
+        return True if "POST execute" in server[0].calls else Pending("not yet")
+
+    await until(begun, what="the task to begin", timeout_s=60)
+    folder = tmp_path / _left(tmp_path)[0]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert _left(tmp_path) == []
+
+    async def gone() -> bool | Pending[bool]:
+        return Pending("still there") if any(str(folder) in command for command in _commands()) else True
+
+    await until(gone, what="Ansible's processes to end", timeout_s=30)
+
+
+async def test_what_did_not_reach_the_machine_is_sent_again(
+    converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
+) -> None:
+    server[0].oddities.refuse = [503]
+    result = await converger.run(_playbook(tmp_path, 'command: "true"'), [Host("edge", MACHINE)])
+    assert (result.ok, server[0].oddities.refuse) == (True, [])
+
+
+async def test_what_may_have_reached_it_is_not(
+    converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
+) -> None:
+    server[0].calls.clear()
+    server[0].oddities.refuse = [500]
+    result = await converger.run(_playbook(tmp_path, 'command: "true"'), [Host("edge", MACHINE)])
+    assert (result.hosts["edge"].status, server[0].calls) == ("unreachable", ["POST upload"])
+
+
+async def test_check_mode_changes_nothing(converger: Converger, tmp_path: Path) -> None:
+    playbook = _playbook(tmp_path, f"{{name: write, copy: {{content: x, dest: {tmp_path}/made, mode: '0644'}}}}")
+    result = await converger.run(playbook, [Host("edge", MACHINE)], check=True)
+    assert (result.changed, (tmp_path / "made").exists()) == (1, False)
+
+
+def _commands() -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(entry.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return found
