@@ -118,11 +118,11 @@ class ToolboxChannel:
         try:
             with translated(self._id, "running a command"):
                 result = await self._toolbox.execute(self._id, wrapped)
-            code, where, *streams = result.stdout.split("\n")
+            code, *streams = result.stdout.split("\n")
             if not code.isdigit():
                 return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
-            if where == "inline":
-                out, err = (base64.b64decode(stream) for stream in streams[:2])
+            if streams[0] == "inline":
+                out, err = (base64.b64decode(stream) for stream in streams[1:3])
                 return Completed(int(code), out, err)
             out, err = await self.get(f"{folder}/out"), await self.get(f"{folder}/err")
         except BaseException:
