@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,6 +17,9 @@ from starlette.routing import Route
 from hermesops.waiting import pause_blocking
 
 PRIVATE_KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nplanted-canary\n-----END OPENSSH PRIVATE KEY-----\n"
+
+
+Fake = TypeVar("Fake", bound="FakeJustAvps")
 
 
 @dataclass
@@ -131,7 +135,7 @@ class FakeJustAvps:
 
 
 @contextmanager
-def served(fake: FakeJustAvps) -> Iterator[FakeJustAvps]:
+def served(fake: Fake) -> Iterator[Fake]:
     """Serve it on a free port of the loopback for the length of a ``with``."""
     server = uvicorn.Server(uvicorn.Config(fake.app(), host="127.0.0.1", port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
