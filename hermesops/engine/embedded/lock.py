@@ -6,9 +6,9 @@ Source: recordings, semantics §6.
 """
 
 import contextlib
-import getpass
 import json
 import os
+import pwd
 import socket
 import uuid
 from collections.abc import Callable, Iterator
@@ -96,11 +96,18 @@ def _who() -> dict[str, Any]:
     pid = os.getpid()
     return {
         "pid": pid,
-        "username": getpass.getuser(),
+        "username": _user(),
         "hostname": socket.gethostname(),
         "timestamp": now(),
         OURS: _place(pid),
     }
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _place(pid: int) -> dict[str, Any]:

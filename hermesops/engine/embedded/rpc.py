@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from hermesops.engine.embedded.kinds import Message
 
-
 DIED = "error reading from server: EOF"
 """How a call ends whose plugin died under it, in the CLI's words."""
 
