@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from hermesops.justavps.errors import scrubbed
 
@@ -185,7 +185,12 @@ class FileEntry(_Wire):
     name: str = ""
     size: int = 0
     mode: str = ""
-    is_dir: bool = False
+    is_dir: bool = Field(default=False, validation_alias=AliasChoices("is_dir", "type"))
+
+    @field_validator("is_dir", mode="before")
+    @classmethod
+    def _by_either_name(cls, value: object) -> object:
+        return value in {True, "directory", "dir", "folder"}
 
     @field_validator("mode", mode="before")
     @classmethod
