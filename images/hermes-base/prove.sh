@@ -28,14 +28,14 @@ nothing_listens_outside() {
     ! ss --no-header --listening --tcp --udp --numeric | awk '{print $5}' |
         grep --invert-match --extended-regexp "^(127\.|\[::1\])|:($(daemon_port)|68)\$" | grep --quiet .
 }
-journal_of_this_boot() { [ "$(journalctl --quiet --list-boots --no-pager | wc -l)" -le 1 ]; }
+own_journal() { [ "$(ls -A /var/log/journal)" = "$(cat /etc/machine-id)" ]; }
 
 promise "booted" up
 promise "a machine-id of its own" grep --quiet --extended-regexp '^[0-9a-f]{32}$' /etc/machine-id
 promise "no host keys" no_match '/etc/ssh/ssh_host_*'
 promise "no command history" no_such /root/.bash_history
 promise "no package lists" empty /var/lib/apt/lists
-promise "no journal of another machine" journal_of_this_boot
+promise "no journal of another machine" own_journal
 promise "no user's identity" no_such /etc/hermes-node/identity.json
 promise "no user's keys" no_such /etc/hermes/.env
 promise "no user's memories" empty /var/lib/hermes/memories

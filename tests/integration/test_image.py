@@ -1,0 +1,211 @@
+"""The image we ship, built through a real local world; then a machine booted from it."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from hermesops import assets
+from hermesops.errors import HaltedError
+from hermesops.image.build import Builder, Built, Recipe
+from hermesops.image.definition import Definition, inputs_of, load
+from hermesops.image.download import Pip
+from hermesops.image.names import is_build_machine
+from hermesops.image.ports import Tell
+from hermesops.model.ids import MachineId
+from hermesops.node import build as node
+from tests.support.converged_world import ConvergedWorld, converged_world, shared_cache
+from tests.support.prerequisites import require
+
+pytestmark = pytest.mark.machines
+
+CANARY = "canary-7f3a19c2"
+PLANT = f"""
+mkdir -p /root/.ssh /var/lib/hermes/logs && cd /root
+for file in .bash_history .ssh/authorized_keys .wget-hsts /tmp/left /var/tmp/left /var/log/some.log \
+    /var/lib/hermes/logs/agent.log /etc/justavps/env; do echo {CANARY} >>"$file"; done
+logger {CANARY} && journalctl --sync
+"""
+
+
+@dataclass
+class Workshop:
+    """What builds here."""
+
+    world: ConvergedWorld
+    said: list[str] = field(default_factory=list)
+
+    async def converge(
+        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
+    ) -> None:
+        await self.world.converger.apply(machine_id, playbook, variables, tell=tell)
+        planted = await self.world.channel(machine_id).run(PLANT)
+        assert planted.exit_code == 0, planted.stderr
+
+    async def verify(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        tell(machine_id)
+        return ()
+
+    @property
+    def builder(self) -> Builder:
+        return Builder(
+            vendor=self.world.client,
+            channel_to=self.world.channel,
+            converge=self.converge,
+            verify=self.verify,
+            downloads=Pip(os.environ),  # noqa: TID251 - pip's own settings, as a user has them
+            cache=shared_cache(),
+            manifests=self.world.folder / "manifests",
+            tell=self.said.append,
+        )
+
+    def recipe(self, definition: Definition, playbooks: Path) -> Recipe:
+        program = self.world.folder / "hermes-node"
+        node.write(program)
+        variables = self.world.base_variables
+        inputs = inputs_of(
+            definition,
+            roles=assets.folder("roles"),
+            playbooks=playbooks,
+            variables=variables,
+            extra={"hermes-node": program},
+        )
+        told = {**variables, "hermes_node_program": str(program)}
+        return Recipe(definition, inputs, "local", "starter", "hel1", told, {"hermesops": "test"})
+
+
+@dataclass
+class Made:
+    """A build that ended."""
+
+    workshop: Workshop
+    recipe: Recipe
+    built: Built
+
+    @property
+    def world(self) -> ConvergedWorld:
+        return self.workshop.world
+
+
+@pytest.fixture(scope="module")
+async def workshop() -> AsyncIterator[Workshop]:
+    require(os.geteuid() == 0, "root")
+    async with converged_world() as world:
+        yield Workshop(world)
+
+
+@pytest.fixture(scope="module")
+async def made(workshop: Workshop) -> Made:
+    definition = load(assets.folder("images") / "hermes-base")
+    recipe = workshop.recipe(definition, assets.folder("ansible") / "playbooks")
+    return Made(workshop, recipe, await workshop.builder.build(recipe))
+
+
+@pytest.fixture(scope="module")
+async def machine_id(made: Made) -> AsyncIterator[MachineId]:
+    async with made.world.machine(image_id=made.built.manifest.image_id) as machine_id:
+        yield machine_id
+
+
+async def test_a_build_ends_with_an_image_a_manifest_and_no_machine(made: Made) -> None:
+    manifest = made.built.manifest
+    assert made.built.made
+    assert [machine.name for machine in await made.world.client.list_machines()] == []
+    assert [image.id for image in await made.world.client.list_images()] == [manifest.image_id]
+    assert manifest.base == {"distribution": "debian", "version": "12", "architecture": "x86_64", "python": "3.11"}
+    assert manifest.packages["agent"]["hermes_agent"] == "0.19.0"
+    assert "nftables" in manifest.packages["debian"]
+    assert manifest.inputs["roles/hermes_base/tasks/main.yml"]
+    assert set(manifest.seconds) == {"machine", "bundle", "roles", "prepare", "clean", "save", "boot", "prove"}
+
+
+async def test_an_unchanged_build_does_nothing(made: Made) -> None:
+    again = await made.workshop.builder.build(made.recipe)
+    assert not again.made
+    assert again.manifest == made.built.manifest
+
+
+async def test_what_was_on_the_builder_is_not_in_the_image(made: Made, machine_id: MachineId) -> None:
+    """Searched from the root of a machine booted from it, the command's own text excepted."""
+    first, second = CANARY.split("-")
+    search = f'grep -rlIa --exclude-dir=proc --exclude-dir=sys --exclude-dir=run "{first}[-]{second}" / 2>/dev/null'
+    found = await made.world.channel(machine_id).run(search, timeout_s=120)
+    assert found.text == ""
+
+
+async def test_the_agents_home_is_begun_and_holds_nothing_of_anybody(made: Made, machine_id: MachineId) -> None:
+    look = """
+import json, os, sqlite3
+database = sqlite3.connect("file:/var/lib/hermes/state.db?mode=ro", uri=True)
+print(json.dumps({
+    "skills": os.path.exists("/var/lib/hermes/skills/.bundled_manifest"),
+    "sessions": database.execute("select count(*) from sessions").fetchone()[0],
+    "messages": database.execute("select count(*) from messages").fetchone()[0],
+    "home": sorted(os.listdir("/var/lib/hermes")),
+}))
+"""
+    done = await made.world.channel(machine_id).run("runuser -u hermes python3 -", stdin=look.encode())
+    seen = json.loads(done.stdout)
+    assert (seen["skills"], seen["sessions"], seen["messages"]) == (True, 0, 0)
+    assert not {".env", "config.yaml", "auth.json"} & set(seen["home"])
+
+
+async def test_roles_find_nothing_to_do_on_a_machine_from_the_image(made: Made, machine_id: MachineId) -> None:
+    again = await made.world.apply(machine_id, made.recipe.definition.roles, _told(made))
+    assert again.status == "done", again.failure
+    assert again.changed == ()
+
+
+async def test_two_machines_of_one_image_are_told_apart(made: Made, machine_id: MachineId) -> None:
+    async with made.world.machine(image_id=made.built.manifest.image_id) as other:
+        seen = [
+            (await made.world.channel(one).run("cat /etc/machine-id; sha256sum /etc/justavps/*")).text
+            for one in (machine_id, other)
+        ]
+    assert seen[0].splitlines()[0] != seen[1].splitlines()[0]
+
+
+async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Workshop, made: Made) -> None:
+    """With the base role alone, so it also lacks an agent: each broken promise is named."""
+    folder = workshop.world.folder / "unclean"
+    await asyncio.to_thread(shutil.copytree, made.recipe.definition.folder, folder)
+    for script in ("prepare.sh", "clean.sh"):
+        (folder / script).write_text("true\n")
+    playbook = workshop.world.playbook("hermes_base")
+    definition = replace(load(folder), playbook=playbook.name, roles=("hermes_base",))
+    recipe = workshop.recipe(definition, playbook.parent)
+    builder = replace(workshop.builder, converge=_With(workshop, playbook))
+    with pytest.raises(HaltedError) as halted:
+        await builder.build(recipe)
+    for promise in ("no host keys", "no journal of another machine", "no command history", "an agent"):
+        assert promise in halted.value.message
+    assert "the firewall is closed" not in halted.value.message
+    assert [image.id for image in await workshop.world.client.list_images()] == [made.built.manifest.image_id]
+    names = [machine.name for machine in await workshop.world.client.list_machines()]
+    assert not [name for name in names if is_build_machine(name, "local")]
+
+
+def _told(made: Made) -> dict[str, object]:
+    bundle = next(line for line in made.workshop.said if line.startswith("applying"))
+    assert bundle
+    folders = sorted((shared_cache() / "bundles").glob("hermes-agent-py3.11-*"))
+    return {**made.recipe.variables, "hermes_agent_bundle": str(folders[-1])}
+
+
+@dataclass
+class _With:
+    """Applies a playbook that stands outside the project's folder."""
+
+    workshop: Workshop
+    playbook: Path
+
+    async def __call__(
+        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
+    ) -> None:
+        assert playbook == self.playbook.name
+        await self.workshop.converge(machine_id, str(self.playbook), variables, tell=tell)
