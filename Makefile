@@ -46,6 +46,7 @@ lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and she
 bench: .venv/installed need-machines ## How fast it is, with what it was compared to
 	@echo "==> Measuring"
 	pytest tests/bench -s $(T)
+	for script in tests/bench/bench_*.py; do python -m "$$(tr / . <<<"$${script%.py}")"; done
 
 soak: .venv/installed need-machines ## The full counts of what make test samples
 	@echo "==> Soaking"
