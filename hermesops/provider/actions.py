@@ -91,7 +91,9 @@ class Machines:
         self._go_on(f"machine {name} was not changed")
         machine = await self.read(machine_id, name)
         if machine is None:
-            raise RefusedError(f"machine {name} ({machine_id}) is gone", hint="hermesops stack refresh")
+            raise RefusedError(
+                f"machine {name} ({machine_id}) is gone", hint="hermesops stack preview shows what is left"
+            )
         _refuse_stranger(machine, name)
         if machine.server_type != server_type:
             await tell(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
@@ -246,5 +248,5 @@ def _refuse_stranger(machine: Seen, name: str) -> None:
     if machine.name != name:
         raise RefusedError(
             f"machine {machine.id} is named {machine.name!r} at the vendor, and {name!r} in the state: left alone",
-            hint="hermesops stack refresh",
+            hint="hermesops stack export shows what the state says",
         )
