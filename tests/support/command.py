@@ -1,0 +1,120 @@
+"""The installed ``hermesops`` command in an environment of its own, run as a user would."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.traces import traces
+
+HERMESOPS = Path(sys.executable).with_name("hermesops")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended."""
+
+    arguments: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON has no narrower type
+        return json.loads(self.stdout)
+
+    def __str__(self) -> str:
+        return f"hermesops {' '.join(self.arguments)} -> {self.exit_code}\n{self.stdout}\n{self.stderr}"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Runs commands with one home.
+
+    Attributes:
+        home: What ``HERMESOPS_HOME`` says.
+        variables: Added to the environment.
+        said: Everything any command printed, for searches.
+    """
+
+    home: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    said: list[Ran] = field(default_factory=list)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        ours = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251
+        cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
+        return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **self.variables}
+
+    def with_variables(self, **variables: str) -> "Command":
+        return Command(self.home, {**self.variables, **variables}, self.said)
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            HERMESOPS,
+            *arguments,
+            env=self.environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    async def run(self, *arguments: str, timeout_s: float = 600) -> Ran:
+        started = time.monotonic()
+        process = await self.start(*arguments)
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdout, stderr = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        assert process.returncode is not None
+        ran = Ran(arguments, process.returncode, stdout.decode(), stderr.decode(), time.monotonic() - started)
+        self.said.append(ran)
+        return ran
+
+    async def ok(self, *arguments: str) -> Ran:
+        ran = await self.run(*arguments)
+        assert ran.exit_code == 0, str(ran)
+        return ran
+
+    async def machines(self) -> list[dict[str, Any]]:
+        return list((await self.ok("local", "status", "--json")).json["machines"])
+
+    async def killed_at(self, line: str, *arguments: str) -> bool:
+        """Run a command and ``kill -9`` it as soon as it narrates ``line``; whether it was still running then."""
+        process = await self.start(*arguments)
+        assert process.stderr is not None
+        async for said in process.stderr:
+            if line in said.decode():
+                break
+        alive = process.returncode is None
+        if alive:
+            process.kill()
+        await process.communicate()
+        return alive
+
+
+@asynccontextmanager
+async def local_world(home: Path, *, image: bool = True) -> AsyncIterator[Command]:
+    """A running local world with an image in it; nothing of it is left afterwards."""
+    command = Command(home)
+    try:
+        await command.ok("local", "up")
+        if image:
+            await command.ok("image", "build")
+        yield command
+    finally:
+        await command.run("local", "down", "--purge", "--yes")
+    left = traces(home / "local" / "world")
+    assert not left, left
