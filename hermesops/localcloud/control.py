@@ -60,6 +60,7 @@ class Control:
                 **self._facts(),
                 "machines": [self._machine(row) for row in self._store.machines()],
                 "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
+                "unsettled": self._fleet.unsettled(),
                 "images": [
                     {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
                     for row in self._store.find(ImageRow)

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 
 _TIMEOUT_S = 10.0
@@ -48,6 +46,8 @@ async def clear_faults(access: Access) -> int:
 
 
 async def _ask(access: Access, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 - JSON
+    import httpx  # noqa: PLC0415 - slow to load; a look at a world that is down ends before this
+
     try:
         key = access.api_key_file.read_text().strip()
     except FileNotFoundError as error:

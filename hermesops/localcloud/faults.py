@@ -44,6 +44,17 @@ _MEANINGS = {
 }
 
 
+def known(kind: str) -> FaultKind:
+    """The fault of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if kind not in set(FaultKind):
+        raise UsageError(f"no fault is called {kind!r}", hint=f"one of: {', '.join(FaultKind)}")
+    return FaultKind(kind)
+
+
 class Faults:
     """The rules, in the world's store, so that they outlive the server."""
 
@@ -66,8 +77,7 @@ class Faults:
         Raises:
             UsageError: Unknown kind, or a figure out of range.
         """
-        if kind not in set(FaultKind):
-            raise UsageError(f"no fault is called {kind!r}", hint=f"one of: {', '.join(FaultKind)}")
+        known(kind)
         if times < 1:
             raise UsageError(f"a fault happens at least once, not {times} times")
         if not 500 <= status <= 599:  # noqa: PLR2004 - the range of HTTP's server errors

@@ -94,6 +94,11 @@ class Fleet:
         coming = sum(not row.made for row in self._store.machines())
         return max(0, room.machines - coming), str(room)
 
+    def unsettled(self) -> list[str]:
+        """Names of machines that are still being brought to what is wanted, but for those that are in trouble."""
+        rows = self._store.machines()
+        return [row.name for row in rows if row.id in self._tasks and row.status != MachineStatus.ERROR]
+
     def poke(self, machine_id: str) -> None:
         """What is wanted of a machine has changed: have it looked at."""
         if machine_id in self._tasks:
@@ -156,6 +161,8 @@ class Fleet:
                 await self._driver.create(_plan_of(row))
                 self._write(row, made=True, message="", **_stage("cloud_init_running"))
             case Step.START:
+                # After the computer was off, what was ready then is not ready now.
+                self._write(row, status=MachineStatus.STOPPED)
                 await self._driver.start(machine_id)
             case Step.STOP:
                 await self._driver.stop(machine_id)

@@ -5,6 +5,9 @@ from typing import Protocol
 
 from hermesops.localcloud.driver import Driver
 
+MODEL_PORT = 18080
+"""Port of the model router on the machines' side; the only one their links let through."""
+
 
 class Room(Protocol):
     """What is free for machines; its text holds the figures."""

@@ -21,7 +21,7 @@ from hermesops.localcloud.account import Account
 from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet
-from hermesops.localcloud.host_driver import HostDriver
+from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.images import Images
 from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.machines_api import Machines
@@ -34,9 +34,6 @@ from hermesops.localcloud.proxy import Proxy
 from hermesops.localcloud.router import Router, Upstream
 from hermesops.localcloud.server_process import hold
 from hermesops.localcloud.store import Store
-
-MODEL_PORT = 18080
-"""Port of the model router on the machines' side; the only one their links let through."""
 
 _LOOPBACK = "127.0.0.1"
 

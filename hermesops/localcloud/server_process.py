@@ -58,7 +58,7 @@ class ServerProcess:
         self._lock = lock
         self._log = log
         self._started: subprocess.Popen[bytes] | None = None
-        self._read = 0
+        self._read = log.stat().st_size if log.exists() else 0
         self._lines: list[str] = []
 
     def pid(self) -> int:

@@ -6,31 +6,36 @@ it. It must not serve or print; narration goes to ``tell``.
 
 import asyncio
 import contextlib
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hermesops.errors import (
-    PartlyDoneError,
-    UnavailableError,
-)
-from hermesops.localcloud import control_client, server
-from hermesops.localcloud.host_driver import HostDriver
+from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
+from hermesops.localcloud import control_client
+from hermesops.localcloud.faults import known
+from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import read_object
-from hermesops.localcloud.router import Upstream
-from hermesops.localcloud.rows import MachineRow
+from hermesops.localcloud.rows import MachineRow, MachineStatus
 from hermesops.localcloud.server_process import NARRATION, ServerProcess
 from hermesops.localcloud.store import Store
 from hermesops.model.ids import MachineId
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, WaitExpiredError, until
+
+if TYPE_CHECKING:
+    from hermesops.localcloud.router import Upstream
 
 UP_TIMEOUT_S = 1800.0
 """A first start builds the base from Debian's packages, which takes as long as the mirror does."""
 
 _LOOK_EVERY_S = 0.05
+_SETTLE_S = 60.0
+_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4")
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class WorldStatus:
     Attributes:
         machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
         images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
+        unsettled: Names of machines that are still on their way up, down or out.
         room: How many more machines would boot; ``None`` while it is down.
         figures: What that is counted from.
     """
@@ -53,6 +59,7 @@ class WorldStatus:
     subnet: str = ""
     machines: tuple[Mapping[str, object], ...] = ()
     images: tuple[Mapping[str, object], ...] = ()
+    unsettled: tuple[str, ...] = ()
     room: int | None = None
     figures: str = ""
 
@@ -75,7 +82,7 @@ class World:
     async def up(
         self, server_command: Sequence[str], *, tell: Callable[[str], None], timeout_s: float = UP_TIMEOUT_S
     ) -> WorldStatus:
-        """Start the server unless it runs, and wait until it answers. Machines that ran before run again.
+        """Start the server unless it runs, and wait until it answers and machines that ran before run again.
 
         Args:
             server_command: Starts a process that ends up in ``serve`` for this folder.
@@ -89,6 +96,7 @@ class World:
         """
         fresh = not self._process.pid()
         if fresh:
+            _require_root_and_programs()
             self._places.world.unlink(missing_ok=True)
             self._process.start(server_command)
         asked = time.monotonic()
@@ -104,7 +112,7 @@ class World:
             self._process.give_up()
             raise
         tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
-        return status
+        return await self._settled(status, tell) if status.unsettled else status
 
     async def status(self) -> WorldStatus:
         """Look at the world.
@@ -148,7 +156,7 @@ class World:
         finally:
             await driver.close(purge=False)
 
-    async def serve(self, *, tell: Callable[[str], None], port: int = 0, upstream: Upstream | None = None) -> None:
+    async def serve(self, *, tell: Callable[[str], None], port: int = 0, upstream: "Upstream | None" = None) -> None:
         """Be the server, until SIGTERM; see ``localcloud.server``.
 
         Args:
@@ -156,6 +164,8 @@ class World:
             port: Port of the API on loopback; 0 takes last time's, at first any free one.
             upstream: Real models behind the router.
         """
+        from hermesops.localcloud import server  # noqa: PLC0415 - half a second that only the server needs
+
         await server.serve(
             self._places.folder, self._driver(lambda line: tell(NARRATION + line)), port=port, upstream=upstream
         )
@@ -170,6 +180,7 @@ class World:
         Raises:
             UsageError: There is no such fault, or a field is wrong.
         """
+        known(kind)
         return await control_client.set_fault(await self._running(), {"kind": kind, **fields})
 
     async def clear_faults(self) -> int:
@@ -187,9 +198,22 @@ class World:
             self._places.folder,
             definition=self._base_definition,
             bases=self._bases,
-            service_ports=(server.MODEL_PORT,),
+            service_ports=(MODEL_PORT,),
             tell=tell,
         )
+
+    async def _settled(self, status: WorldStatus, tell: Callable[[str], None]) -> WorldStatus:
+        """Wait for machines that ran before; one that does not come back holds nobody up for ever."""
+        seen = status
+
+        async def settled() -> WorldStatus | Pending[WorldStatus]:
+            nonlocal seen
+            seen = await self._look() or seen
+            return Pending(f"{', '.join(seen.unsettled)} still on the way") if seen.unsettled else seen
+
+        with contextlib.suppress(WaitExpiredError):
+            return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_LOOK_EVERY_S, tell=tell)
+        return seen
 
     async def _look(self) -> WorldStatus | None:
         facts = read_object(self._places.world)
@@ -203,16 +227,13 @@ class World:
         store = Store(self._places.database)
         try:
             rows = [row for row in store.find(MachineRow) if row.made]
+            if not rows:
+                return
+            await driver.open()
+            stopped = await asyncio.gather(*(_stop(driver, store, row) for row in rows))
         finally:
             store.close()
-        await driver.open()
-        stopped = await asyncio.gather(*(driver.stop(MachineId(row.id)) for row in rows), return_exceptions=True)
-        failed = [
-            f"{row.name}: {getattr(result, 'message', result)}"
-            for row, result in zip(rows, stopped, strict=True)
-            if isinstance(result, Exception)
-        ]
-        if failed:
+        if failed := [message for message in stopped if message]:
             raise PartlyDoneError("; ".join(failed), hint="hermesops local down --purge removes them by force")
         tell(f"stopped {len(rows)} machines; hermesops local up boots them again")
 
@@ -228,8 +249,31 @@ class World:
             places.folder.rmdir()  # what somebody else put there stays
 
 
+def _require_root_and_programs() -> None:
+    if os.geteuid() != 0:
+        raise RefusedError("local machines need root", hint="run it as root, or use a remote environment")
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if missing:
+        raise RefusedError(
+            f"this computer lacks {', '.join(missing)}",
+            hint="apt-get install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
+        )
+
+
+async def _stop(driver: HostDriver, store: Store, row: MachineRow) -> str:
+    """Stop one machine, leaving what its owner wants of it as it is; says what went wrong."""
+    try:
+        await driver.stop(MachineId(row.id))
+    except HermesError as failure:
+        return f"{row.name}: {failure.message}"
+    if row.status == MachineStatus.READY:
+        store.update(MachineRow, row.id, status=MachineStatus.STOPPED)
+    return ""
+
+
 def _status_of(seen: Mapping[str, object]) -> WorldStatus:
     fields = {name: seen[name] for name in WorldStatus.__dataclass_fields__ if name in seen}
     fields["machines"] = tuple(fields["machines"])  # type: ignore[arg-type]
     fields["images"] = tuple(fields["images"])  # type: ignore[arg-type]
+    fields["unsettled"] = tuple(fields["unsettled"])  # type: ignore[arg-type]
     return WorldStatus(is_up=True, **fields)  # type: ignore[arg-type]
