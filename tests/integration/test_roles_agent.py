@@ -1,0 +1,354 @@
+"""The agent's roles, hermes-node and the sandbox, on one booted machine with the scripted model behind it."""
+
+import json
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops import assets, justavps
+from hermesops.channel import Channel
+from hermesops.image import definition, wheels
+from hermesops.image.download import Pip
+from hermesops.localcloud.host_driver import MODEL_PORT
+from hermesops.model.ids import InstanceId
+from hermesops.model.route import ROUTES, issue_token
+from hermesops.node import build
+from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.settings import Environment
+from tests.support.converged_world import ConvergedWorld, shared_cache
+from tests.support.localcloud import serving
+from tests.support.machines import opened_driver
+
+pytestmark = pytest.mark.machines
+
+_ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node")
+_NODE = "/opt/hermes/node/hermes-node"
+_CHAT = """
+import http.client, json, sys
+connection = http.client.HTTPConnection("127.0.0.1", 8642, timeout=60)
+headers = {"Authorization": "Bearer " + sys.argv[1], "Content-Type": "application/json"}
+body = json.dumps({"model": "agent", "messages": [{"role": "user", "content": sys.stdin.read()}]})
+connection.request("POST", "/v1/chat/completions", body=body, headers=headers)
+print(json.loads(connection.getresponse().read())["choices"][0]["message"]["content"])
+"""
+
+
+@dataclass
+class Prepared:
+    """A machine, and what the roles are told about it.
+
+    Attributes:
+        key: Bearer of the agent's API.
+    """
+
+    world: ConvergedWorld
+    machine_id: str
+    variables: Mapping[str, object]
+    payload: Payload
+
+    @property
+    def key(self) -> str:
+        return self.payload.secrets.api_server_key
+
+    @property
+    def channel(self) -> Channel:
+        return self.world.channel(self.machine_id)
+
+    async def run(self, command: str, *, stdin: bytes | None = None, timeout_s: float = 60) -> str:
+        done = await self.channel.run(command, timeout_s=timeout_s, stdin=stdin)
+        assert done.exit_code == 0, f"{command}: {done.text} {done.stderr.decode()}"
+        return done.text
+
+    async def node(self, command: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(await self.run(f"{_NODE} {command}", timeout_s=90))
+        return answer
+
+    async def personalise(self, settings: Settings | None = None) -> dict[str, Any]:
+        payload = replace(self.payload, settings=settings or Settings())
+        await self.channel.put("/run/hermes-payload.json", payload.to_json(), mode=0o600)
+        return await self.node("personalise /run/hermes-payload.json")
+
+    async def chat(self, text: str) -> str:
+        return await self.run(f"python3 -c '{_CHAT}' {self.key}", stdin=text.encode(), timeout_s=70)
+
+    async def python(self, code: str) -> dict[str, Any]:
+        """Have the agent run a script with its code-execution tool; the tool's result."""
+        said = await self.chat(f"PYTHON: {code}")
+        result: dict[str, Any] = json.loads(said.removeprefix("TOOL SAID: "))
+        return result
+
+
+@pytest.fixture(scope="module")
+async def machine() -> AsyncIterator[Prepared]:
+    """A machine with every role applied: in check mode first, then twice."""
+    with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
+        folder = Path(name)
+        async with (
+            opened_driver(folder / "driver") as driver,
+            serving(folder / "server", driver, model_port=MODEL_PORT) as cloud,
+            justavps.Client(f"{cloud.where.api_url}/api/v1", (cloud.folder / "api.key").read_text().strip()) as client,
+        ):
+            world = ConvergedWorld(folder, driver, cloud, client)
+            async with world.machine() as machine_id:
+                yield Prepared(world, machine_id, _variables(world), _payload(world))
+
+
+def _variables(world: ConvergedWorld) -> Mapping[str, object]:
+    image = definition.load(assets.folder("images") / "hermes-base")
+    pip = Pip(Environment.load("local").inherited)
+    bundle = wheels.bundle(image, "3.11", cache=shared_cache(), downloads=pip, tell=lambda _: None)
+    build.write(world.folder / "hermes-node")
+    return {
+        **world.base_variables,
+        "hermes_agent_bundle": str(bundle.folder),
+        "hermes_node_program": str(world.folder / "hermes-node"),
+    }
+
+
+def _payload(world: ConvergedWorld) -> Payload:
+    instance = InstanceId("5b8d2c00-0000-4000-8000-000000000001")
+    token = issue_token(world.cloud.model_secret, instance, 1)
+    return Payload(
+        Identity(instance, "5b8d2c00-0000-4000-8000-00000000000a", "light", "c1", 1),
+        Secrets(secrets.token_hex(32), token),
+        world.cloud.where.model_base_url,
+    )
+
+
+async def test_check_mode_works_before_the_first_run(machine: Prepared) -> None:
+    tried = await machine.world.apply(machine.machine_id, _ROLES, machine.variables, check=True)
+    assert tried.status == "done", tried.failure
+    assert "yes" not in await machine.run("test -e /opt/hermes && echo yes || echo no")
+
+
+async def test_a_second_run_changes_nothing(machine: Prepared) -> None:
+    first = await machine.world.apply(machine.machine_id, _ROLES, machine.variables)
+    assert first.status == "done", first.failure
+    second = await machine.world.apply(machine.machine_id, _ROLES, machine.variables)
+    assert (second.status, second.changed) == ("done", ())
+
+
+async def test_nothing_runs_on_a_machine_without_a_user(machine: Prepared) -> None:
+    await machine.run("systemctl start hermes-gateway.service")
+    assert "inactive" in await machine.run("systemctl show -P ActiveState hermes-gateway.service")
+    assert (await machine.node("status"))["identity"] is None
+    judged = await machine.channel.run(f"{_NODE} health", timeout_s=30)
+    assert judged.exit_code == 4
+
+
+async def test_the_slot_is_roots_and_holds_nothing_to_install_with(machine: Prepared) -> None:
+    assert (await machine.run("find /opt/hermes ! -user root -o -perm /022 ! -type l")).strip() == ""
+    assert (
+        await machine.run("find / -xdev -name uv -type f 2>/dev/null; ls /var/tmp | grep hermes || true")
+    ).strip() == ""
+    assert (await machine.run("ls /opt/hermes/current/skills | head -1")).strip()
+
+
+@pytest.mark.parametrize("unit", ["hermes-gateway.service", "hermes-sandbox@x.service"])
+async def test_a_units_exposure_is_small(machine: Prepared, unit: str) -> None:
+    said = await machine.run(f"systemd-analyze security --no-pager {unit} | tail -1")
+    assert float(said.split(":")[1].split()[0]) <= 2.0
+
+
+async def test_the_units_carry_their_limits(machine: Prepared) -> None:
+    shown = await machine.run("systemctl show -P MemoryMax -P MemoryHigh -P TasksMax hermes-gateway.service")
+    assert set(shown.split()) == {str(2 << 30), str(1536 << 20), "512"}
+    shown = await machine.run(
+        "systemctl show -P MemoryMax -P LimitAS -P RestrictAddressFamilies hermes-sandbox@x.service"
+    )
+    assert set(shown.split()) == {str(512 << 20), "AF_UNIX"}
+
+
+async def test_the_roles_routes_are_the_models_routes(machine: Prepared) -> None:
+    base = json.loads(await machine.run("cat /etc/hermes-node/gateway.json"))
+    assert base["routes"] == [{"name": route.name, "context_tokens": route.context_tokens} for route in ROUTES]
+
+
+async def test_a_machine_becomes_a_users_agent(machine: Prepared) -> None:
+    outcome = await machine.personalise()
+    assert outcome["healthy"]
+    assert outcome["gateway"] == "started"
+    assert (await machine.node("status"))["identity"]["instance"] == machine.payload.identity.instance
+    assert (await machine.node("health"))["ok"]
+    assert "no" in await machine.run("test -e /run/hermes-payload.json && echo yes || echo no")
+
+
+async def test_the_same_user_again_changes_nothing(machine: Prepared) -> None:
+    outcome = await machine.personalise()
+    assert outcome["changed"] == []
+
+
+async def test_secrets_are_where_only_they_belong(machine: Prepared) -> None:
+    modes = await machine.run(
+        "stat -c '%n %a %U:%G' /etc/hermes /etc/hermes/* /etc/hermes/.env /etc/hermes-node/*.json"
+    )
+    held = dict(line.split(" ", 1) for line in modes.splitlines())
+    assert held["/etc/hermes/.env"] == "640 root:hermes"
+    assert held["/etc/hermes/config.yaml"] == "640 root:hermes"
+    assert held["/etc/hermes"] == "750 root:hermes"
+    assert {access for name, access in held.items() if name.startswith("/etc/hermes-node")} == {"600 root:root"}
+    shown = await machine.run("ps auxwwe; systemctl show hermes-gateway.service; journalctl --no-pager")
+    assert machine.key not in shown
+    assert machine.payload.secrets.model_token not in shown
+
+
+async def test_a_chat_uses_the_default_route_and_a_tool_runs_here(machine: Prepared) -> None:
+    said = await machine.chat("RUN: echo proof-$((6*7))-$(id -un)-$(hostname)")
+    host = (await machine.run("hostname")).strip()
+    assert f"proof-42-hermes-{host}" in said
+
+
+async def test_the_terminal_gets_no_key(machine: Prepared) -> None:
+    said = await machine.chat("RUN: env")
+    assert "HERMES_HOME" in said
+    assert "AUXILIARY" not in said
+    assert "API_SERVER_KEY" not in said
+
+
+async def test_the_gateway_runs_from_the_slots_real_path(machine: Prepared) -> None:
+    command = await machine.run("tr '\\0' ' ' </proc/$(systemctl show -P MainPID hermes-gateway.service)/cmdline")
+    assert command.startswith("/opt/hermes/releases/")
+
+
+async def test_a_user_may_choose_another_model(machine: Prepared) -> None:
+    outcome = await machine.personalise(Settings(model="gpt-4o"))
+    assert outcome["gateway"] == "restarted"
+    assert await machine.chat("hello")
+    models = await machine.run("grep -o 'model=[a-z0-9-]*' /var/lib/hermes/logs/agent.log | tail -1")
+    assert models.strip() == "model=gpt-4o"
+
+
+async def test_cron_jobs_and_a_personality_are_given_once(machine: Prepared) -> None:
+    wanted = Settings(personality="Terse.", cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True},))
+    assert (await machine.personalise(wanted))["cron_jobs_made"] == 1
+    assert (await machine.personalise(wanted))["cron_jobs_made"] == 0
+    assert "Good morning" in await machine.run("cat /var/lib/hermes/cron/jobs.json")
+    assert (await machine.run("cat /var/lib/hermes/SOUL.md")).strip() == "Terse."
+
+
+async def test_an_adapter_is_loaded_only_for_a_messenger_in_use(machine: Prepared) -> None:
+    config = json.loads(await machine.run("cat /etc/hermes/config.yaml"))
+    assert len(config["plugins"]["disabled"]) == 20
+    loaded = await machine.run(
+        "grep -c telegram /proc/$(systemctl show -P MainPID hermes-gateway.service)/maps || true"
+    )
+    assert loaded.strip() == "0"
+
+
+async def test_a_normal_script_runs_and_may_call_the_agents_tools(machine: Prepared) -> None:
+    code = "from hermes_tools import terminal\nprint(6 * 7, terminal('hostname')['output'])"
+    result = await machine.python(code)
+    host = (await machine.run("hostname")).strip()
+    assert result["output"].strip() == f"42 {host}"
+    assert (result["status"], result["tool_calls_made"]) == ("success", 1)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "bytearray(600 * 1024 * 1024)",
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'bytearray(600 * 1024 * 1024)'], check=True)",
+        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40))",
+    ],
+    ids=["itself", "a grandchild", "raising its limit"],
+)
+async def test_a_script_gets_no_more_than_512_mb(machine: Prepared, code: str) -> None:
+    result = await machine.python(code)
+    assert result["status"] == "error"
+    assert "MemoryError" in result["output"] or "not allowed to raise maximum limit" in result["output"]
+
+
+@pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
+async def test_a_script_gets_no_network(machine: Prepared, family: str) -> None:
+    code = (
+        f"import subprocess\nprint(subprocess.run(['python3', '-c', 'import socket; socket.socket(socket.{family})']))"
+    )
+    for script in (f"import socket\nsocket.socket(socket.{family})", code):
+        result = await machine.python(script)
+        assert "Address family not supported" in json.dumps(result) or "returncode=1" in result["output"]
+
+
+async def test_a_script_is_stopped_after_30_s_with_all_it_started(machine: Prepared) -> None:
+    begin = "import subprocess, time\nsubprocess.Popen(['setsid', 'sleep', '7654'])\nprint('begun', flush=True)\n"
+    result = await machine.python(f"{begin}time.sleep(31)")
+    assert (result["status"], result["exit_code"]) == ("error", 124)
+    assert "begun" in result["output"]
+    assert "after 30 s" in result["output"]
+    assert 29.5 < result["duration_seconds"] < 31
+    assert (await machine.run("pgrep -fc '^sleep 7654' || true")).strip() == "0"
+
+
+async def test_a_script_that_kills_its_keeper_ends_with_it(machine: Prepared) -> None:
+    code = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(5)\nprint('free')"
+    result = await machine.python(code)
+    assert result["status"] == "error"
+    assert "free" not in result["output"]
+
+
+async def test_what_a_script_leaves_behind_is_killed(machine: Prepared) -> None:
+    code = "import subprocess\nsubprocess.Popen(['setsid', 'sleep', '8765'], stdout=subprocess.DEVNULL)\nprint('done')"
+    assert (await machine.python(code))["status"] == "success"
+    assert (await machine.run("pgrep -fc '^sleep 8765' || true")).strip() == "0"
+
+
+async def test_a_script_cannot_read_the_agents_keys(machine: Prepared) -> None:
+    result = await machine.python("print(open('/etc/hermes/.env').read())")
+    assert result["status"] == "error"
+
+
+async def test_the_agents_own_settings_do_not_open_the_sandbox(machine: Prepared) -> None:
+    """A virtual environment of its own, another mode, another backend, a longer time: what the terminal could write."""
+    await machine.run(
+        "su -s /bin/sh hermes -c '"
+        "cd; mkdir -p own/bin; ln -sf /usr/bin/python3 own/bin/python;"
+        'printf "VIRTUAL_ENV=/var/lib/hermes/own\\nCONDA_PREFIX=/var/lib/hermes/own\\nTERMINAL_ENV=ssh\\n'
+        'PYTHONPATH=/var/lib/hermes\\nHERMES_RPC_SOCKET=/nowhere\\n" > .env;'
+        'printf "_config_version: 33\\ncommand_allowlist: [execute_code]\\ncode_execution: {mode: %s, timeout: 900}\\n'
+        "terminal: {env_passthrough: [PYTHONHOME, VIRTUAL_ENV]}\\n\" strict > config.yaml'"
+    )
+    try:
+        for mode in ("strict", "project"):
+            await machine.run(f"sed -i 's/mode: [a-z]*/mode: {mode}/' /var/lib/hermes/config.yaml")
+            await machine.run("systemctl restart hermes-gateway.service", timeout_s=90)
+            result = await machine.python("print(open('/proc/self/cgroup').read())\nbytearray(600 * 1024 * 1024)")
+            assert "hermes-sandbox@" in result["output"], mode
+            assert "MemoryError" in result["output"], mode
+    finally:
+        await machine.run("rm -f /var/lib/hermes/.env && systemctl restart hermes-gateway.service", timeout_s=90)
+
+
+async def test_without_the_sandbox_no_script_runs(machine: Prepared) -> None:
+    await machine.run("systemctl stop hermes-sandbox.socket")
+    try:
+        result = await machine.python("print('free')")
+    finally:
+        await machine.run("systemctl start hermes-sandbox.socket")
+    assert result["exit_code"] == 70
+    assert "free" not in result["output"]
+
+
+async def test_the_machine_is_not_degraded_by_what_scripts_did(machine: Prepared) -> None:
+    assert (await machine.run("systemctl is-system-running || true")).strip() == "running"
+
+
+async def test_the_gateway_comes_back_after_a_kill(machine: Prepared) -> None:
+    await machine.run("systemctl kill --signal=SIGKILL hermes-gateway.service")
+    outcome = await machine.node("configure --wait 30")
+    assert outcome["healthy"]
+
+
+async def test_roles_leave_a_machine_with_a_newer_release_alone(machine: Prepared) -> None:
+    await machine.run(
+        "cd /opt/hermes && cp -a releases/$(basename $(readlink current)) releases/9.9.9-test"
+        """ && sed -i 's/"origin": "role"/"origin": "node"/' releases/9.9.9-test/release.json"""
+        " && ln -sfn releases/9.9.9-test current && sed -i 's/^Description=.*/Description=Newer/'"
+        " /etc/systemd/system/hermes-gateway.service",
+        timeout_s=60,
+    )
+    applied = await machine.world.apply(machine.machine_id, _ROLES, machine.variables)
+    assert (applied.status, applied.changed) == ("done", ())
