@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +16,7 @@ import yaml
 from hermesops.converge.events import EventFold
 from hermesops.converge.inventory import Host, inventory_of
 from hermesops.converge.result import Converged
+from hermesops.converge.workplace import private_folder
 from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
 
 _OUTPUT_LINES = 40
@@ -85,16 +84,13 @@ class Converger:
         path = self._path_of(playbook)
         inventory = inventory_of(hosts)
         fold = EventFold(tuple(host.name for host in hosts), tell)
-        folder = Path(tempfile.mkdtemp(prefix="hermesops-converge-"))  # mode 0700 by definition
         started = time.monotonic()
-        try:
+        with private_folder() as folder:
             (folder / "inventory.yml").write_text(yaml.safe_dump(_plain(inventory)))
             (folder / "variables.yml").write_text(yaml.safe_dump(_plain(variables or {})))
             run = _Run(folder, self._arguments(folder, path, check=check, timeout_s=timeout_s))
             status = await run.to_end(fold)
             output = run.output()
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         seconds = time.monotonic() - started
         _log.info("playbook_ended", playbook=path.stem, hosts=len(hosts), status=status, seconds=round(seconds, 1))
         if status == "timeout":
