@@ -66,6 +66,7 @@ class Server:
 
     def _serve(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.settimeout(_IDLE_S)
         stream = connection.makefile("rb")
         with connection, stream, contextlib.suppress(Hangup, OSError):

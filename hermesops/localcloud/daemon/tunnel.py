@@ -1,8 +1,8 @@
 """Carries bytes between the broker and a port on the machine's loopback, as long as both ends want."""
 
 import contextlib
-import selectors
 import socket
+import threading
 
 from .http import HttpError, Request, head
 
@@ -43,22 +43,22 @@ def _already_read(request: Request) -> bytes:
 
 
 def splice(one: socket.socket, other: socket.socket) -> None:
-    """Copy both ways; the end of one direction is passed on, the other goes on."""
-    peers = {one: other, other: one}
-    with selectors.DefaultSelector() as selector:
-        for end in peers:
-            selector.register(end, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                source = key.fileobj
-                assert isinstance(source, socket.socket)  # noqa: S101 - registered four lines above
-                try:
-                    data = source.recv(_PIECE)
-                    if data:
-                        peers[source].sendall(data)
-                        continue
-                except OSError:
-                    return
-                selector.unregister(source)
-                with contextlib.suppress(OSError):
-                    peers[source].shutdown(socket.SHUT_WR)
+    """Copy both ways; the end of one direction is passed on, the other goes on.
+
+    A thread per direction: with one for both, two sides that send at once would wait for each other for ever.
+    """
+    back = threading.Thread(target=_copy, args=(other, one), daemon=True)
+    back.start()
+    _copy(one, other)
+    back.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(_PIECE):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, target):  # broken in one direction is broken: wake the other one
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

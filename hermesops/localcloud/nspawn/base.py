@@ -130,7 +130,7 @@ def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
 
     It holds the lock too: when we are killed it goes on for a while, and nobody may build in the same folder then.
     """
-    arguments = ["unshare", "--mount", "--propagation", "private"]
+    arguments = ["unshare", "--mount", "--propagation", "slave"]
     arguments += ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory"]
     arguments += [f"--include={','.join(definition.packages)}", f"--components={','.join(definition.components)}"]
     arguments += [f"--aptopt={line}" for line in _apt_settings()]

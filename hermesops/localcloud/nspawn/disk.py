@@ -14,6 +14,32 @@ _TICK_S = 0.02
 _MKFS = ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
 
 
+def is_mounted(folder: Path) -> bool:
+    """Whether something is mounted on ``folder``; the usual comparison of devices does not see a bind mount."""
+    shown = str(folder).replace(" ", "\\040").replace("\t", "\\011")
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    return any(line.split(" ", 5)[4] == shown for line in lines)
+
+
+def share(folder: Path) -> None:
+    """Let unmounts below ``folder`` reach every copy of them; safe to repeat.
+
+    A machine's namespace begins as a copy of this computer's, other machines' disks included, and keeps it out of
+    sight. Where the root is mounted private, a deleted machine's loop device and space then stay until the last
+    machine that started after it ends (measured; systemd-nspawn 252 makes its copy a slave, which hears of unmounts).
+    """
+    if not is_mounted(folder):
+        run(["mount", "--bind", str(folder), str(folder)])
+        run(["mount", "--make-private", str(folder)])  # of no group that it was born into
+    run(["mount", "--make-shared", str(folder)])
+
+
+def unshare(folder: Path) -> None:
+    """Take ``share`` back; absent is success."""
+    while is_mounted(folder):
+        run(["umount", str(folder)])
+
+
 class Disk:
     """The disk of one machine, in that machine's folder.
 
@@ -37,9 +63,9 @@ class Disk:
         """Mount it over ``layers``, the lowest first; safe to repeat."""
         self._own.mkdir(exist_ok=True)
         self.root.mkdir(exist_ok=True)
-        if not self._own.is_mount():
+        if not is_mounted(self._own):
             run(["mount", "-t", "ext4", "-o", "loop,discard,noatime", str(self._image), str(self._own)])
-        if self.root.is_mount():
+        if is_mounted(self.root):
             return
         self.upper.mkdir(exist_ok=True)
         (self._own / "work").mkdir(exist_ok=True)
@@ -56,7 +82,7 @@ class Disk:
         moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
         """
         for folder in (self.root, self._own):
-            while folder.is_mount():
+            while is_mounted(folder):
                 run(["umount", str(folder)])
         waited = 0.0
         while self._is_attached() and waited < _DETACH_S:

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.localcloud.driver import DAEMON_PORT, Driver, MachinePlan, MachinePower, SavedImage
 from hermesops.localcloud.nspawn import contents, host
 from hermesops.localcloud.nspawn.base import ensure_base, read_definition
 from hermesops.localcloud.nspawn.cgroup import World
 from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.disk import Disk, share, unshare
 from hermesops.localcloud.nspawn.guest import remove_tree
-from hermesops.localcloud.nspawn.machine import Machine
+from hermesops.localcloud.nspawn.machine import Machine, forget_nspawn, known_to_nspawn
 from hermesops.localcloud.nspawn.network import Network
 from hermesops.localcloud.nspawn.store import ImageRecord, MachineRecord, Store
 from hermesops.localcloud.nspawn.vendor import ensure_vendor_layer
@@ -143,7 +144,7 @@ class NspawnDriver(Driver):
         self._take_over()
         ensure_base(read_definition(self._definition), self._bases, self._tell)
 
-    def _take_over(self) -> None:
+    def _take_over(self, *, forgiving: bool = False) -> None:
         if os.geteuid() != 0:
             raise RefusedError("local machines need root", hint="run as root, or use a remote environment")
         if Path("/dev/null").stat().st_mode & _ALL_MAY_WRITE != _ALL_MAY_WRITE:  # machines copy the node's mode
@@ -152,17 +153,27 @@ class NspawnDriver(Driver):
             raise RefusedError(f"a local world cannot live in {self._state}: no comma, colon or backslash in its path")
         self._store.prepare()
         self._ownership.take()
-        identity = identify(self._state)
+        identity = identify(self._state, forgiving=forgiving)
         self._name = identity.name
         self._network = Network(identity.name, identity.subnet, self._ports)
+        share(self._store.machines_folder)
         self._groups = World(identity.name)
         self._groups.prepare()
         self._network.prepare()
-        self._recover()
+        self._recover(forgiving=forgiving)
 
-    def _recover(self) -> None:
+    def _recover(self, *, forgiving: bool) -> None:
         self._records = {}
-        for machine_id, record in self._store.machines().items():
+        self._store.sweep_machines()
+        damaged = []
+        for machine_id in self._store.machine_ids():
+            try:
+                record = self._store.machine(machine_id)
+            except BrokenInvariantError:
+                if not forgiving:
+                    raise
+                damaged.append(machine_id)
+                continue
             if record is None or not record.made:
                 self._clear_half_made(machine_id, record)
                 continue
@@ -173,11 +184,14 @@ class NspawnDriver(Driver):
             else:
                 machine.take_down()
         self._clear_strangers()
-        self._store.sweep_layers()
+        for machine_id in damaged:
+            self._clear_half_made(machine_id, None)
+        self._store.sweep_layers(partial=True)
 
     def _clear_half_made(self, machine_id: MachineId, record: MachineRecord | None) -> None:
         if record is not None:
             self._machine(record).take_down()
+        Disk(self._store.home(machine_id)).unmount()
         self._store.forget_machine(machine_id)
 
     def _clear_strangers(self) -> None:
@@ -189,6 +203,8 @@ class NspawnDriver(Driver):
             group.remove()
         for link in self._net.wired() - known:
             self._net.unwire(link)
+        for name in known_to_nspawn(f"{self._name}-") - known:
+            forget_nspawn(name)
 
     async def close(self, *, purge: bool) -> None:
         """Leave the machines alone, or with ``purge`` stop and remove every trace of this world.
@@ -209,12 +225,13 @@ class NspawnDriver(Driver):
 
     def _purge(self) -> None:
         if self._network is None:  # never opened: this is how a world whose server is dead is removed
-            self._take_over()
+            self._take_over(forgiving=True)
         for machine_id in list(self._records):
             self._delete(machine_id)
         self._clear_strangers()
         self._net.remove()
         self._groups.remove()
+        unshare(self._store.machines_folder)
         for name in ("machines", "images", "layers"):
             remove_tree(self._state / name)
         if self._bases == self._state / "bases":
@@ -239,10 +256,12 @@ class NspawnDriver(Driver):
             if plan.id in self._records:
                 return
             self._clear_half_made(plan.id, self._store.machine(plan.id))
-            record = self._order(plan)
+            with self._images_lock:  # from the record on, the image's layers are in use
+                record = self._order(plan)
+                self._store.save_machine(record)
             machine = self._machine(record)
-            self._store.save_machine(record)
             try:
+                machine.take_down()
                 machine.disk.make(plan.disk_gib)
                 machine.mount()
                 contents.personalise(
@@ -253,7 +272,7 @@ class NspawnDriver(Driver):
                     broker=self._net.gateway,
                 )
                 made = replace(record, made=True)
-                self._boot(self._machine(made))
+                self._boot(self._machine(made).set_off)
                 self._store.save_machine(made)
             except BaseException:
                 self._clear_half_made(plan.id, record)
@@ -285,7 +304,7 @@ class NspawnDriver(Driver):
             layers=layers,
         )
 
-    def _boot(self, machine: Machine) -> None:
+    def _boot(self, begin: Callable[[], None]) -> None:
         with self._admission:
             room = self._room()
             if room.machines < 1:
@@ -293,7 +312,7 @@ class NspawnDriver(Driver):
                     f"no room for another machine on this computer: {room}",
                     hint="stop or terminate a machine, or raise fs.inotify.max_user_instances if that is what lacks",
                 )
-            machine.boot()
+            begin()
 
     async def start(self, machine_id: MachineId) -> None:
         """Boot a stopped machine again; a running one is left alone."""
@@ -303,7 +322,7 @@ class NspawnDriver(Driver):
         with self._locks[machine_id]:
             machine = self._machine(self._record(machine_id))
             if not machine.group.pids():
-                self._boot(machine)
+                self._boot(machine.boot)
 
     async def stop(self, machine_id: MachineId) -> None:
         """Shut a machine down cleanly, by force after ten seconds."""
@@ -374,13 +393,14 @@ class NspawnDriver(Driver):
             remove_tree(copying)
             try:
                 self._copy_disk(self._machine(record), copying)
-                remove_tree(layer)
-                copying.rename(layer)
             except BaseException:
                 remove_tree(copying)
                 raise
-            image = ImageRecord(image_id, record.base, (*record.layers, layer.name), _bytes_used(layer))
-            self._store.save_image(image)
+            image = ImageRecord(image_id, record.base, (*record.layers, layer.name), _bytes_used(copying))
+            with self._images_lock:
+                remove_tree(layer)
+                copying.rename(layer)
+                self._store.save_image(image)
         return SavedImage(image.id, image.bytes_used)
 
     def _copy_disk(self, machine: Machine, target: Path) -> None:
@@ -413,11 +433,12 @@ class NspawnDriver(Driver):
 
     def _delete_image(self, image_id: ImageId) -> None:
         with self._images_lock:
-            users = [record.id for record in self._records.values() if str(image_id) in record.layers]
+            records = self._store.machines().values()
+            users = [record.id for record in records if record and str(image_id) in record.layers]
             if users:
                 raise RefusedError(f"image {image_id} is used by machine {users[0]}", hint="delete the machine first")
             self._store.forget_image(image_id)
-            self._store.sweep_layers()
+            self._store.sweep_layers(partial=False)
 
     # Room
 

@@ -23,6 +23,17 @@ _TICK_S = 0.05
 _PROPAGATE = Path("/run/systemd/nspawn/propagate")
 
 
+def known_to_nspawn(prefix: str) -> set[str]:
+    """Names of machines of which systemd-nspawn has left an empty folder under /run."""
+    return {entry.name for entry in _PROPAGATE.glob(f"{prefix}*")}
+
+
+def forget_nspawn(name: str) -> None:
+    """Remove such a folder; absent is success."""
+    with contextlib.suppress(OSError):
+        (_PROPAGATE / name).rmdir()
+
+
 class Machine:
     """One machine; every method may be repeated, and looks before it acts.
 
@@ -62,6 +73,10 @@ class Machine:
             return
         self.take_down()
         self.mount()
+        self.set_off()
+
+    def set_off(self) -> None:
+        """Start one that is mounted and of which nothing else is left from before."""
         self.group.create(memory_mib=self.record.memory_mib, vcpu=self.record.vcpu)
         self._network.admit(self.name, self.record.number)
         launch(
@@ -81,8 +96,7 @@ class Machine:
         self._network.unwire(self.name)
         self._network.expel(self.name, self.record.number)
         self.group.remove()
-        with contextlib.suppress(OSError):
-            (_PROPAGATE / self.name).rmdir()
+        forget_nspawn(self.name)
         with contextlib.suppress(FileNotFoundError):
             (self._home / ".#root.lck").unlink()
 

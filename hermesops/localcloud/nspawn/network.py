@@ -47,6 +47,15 @@ def pick_subnet(tag: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     )
 
 
+def subnet_of_gateway(name: str) -> IPv4Network | None:
+    """The subnet of the world of that name, read off its gateway; None when it has none now."""
+    if not _link_exists(f"{name}gw"):
+        return None
+    links = json.loads(run(["ip", "-j", "-4", "addr", "show", "dev", f"{name}gw"]))
+    own = [address["local"] for link in links for address in link.get("addr_info", [])]
+    return IPv4Network((own[0], _PREFIX), strict=False) if own else None
+
+
 class Network:
     """Links, namespaces and firewall of one world.
 

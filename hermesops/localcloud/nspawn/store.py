@@ -82,25 +82,35 @@ class Store:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self._machines = state / "machines"
+        self.machines_folder = state / "machines"
         self._images = state / "images"
         self.layers = state / "layers"
 
     def prepare(self) -> None:
         """Make the folders; root only, since disks hold users' secrets."""
-        for folder in (self.state, self._machines, self._images, self.layers):
+        for folder in (self.state, self.machines_folder, self._images, self.layers):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def home(self, machine_id: MachineId) -> Path:
         """A machine's folder."""
         if not machine_id or "/" in machine_id or machine_id.startswith("."):
             raise RefusedError(f"{machine_id!r} is no machine id")
-        return self._machines / machine_id
+        return self.machines_folder / machine_id
 
     def machines(self) -> dict[MachineId, MachineRecord | None]:
         """All machines' folders; None for one that has no record yet."""
-        found = (entry.name for entry in self._machines.iterdir() if entry.is_dir()) if self._machines.is_dir() else ()
-        return {MachineId(name): self.machine(MachineId(name)) for name in found}
+        return {machine_id: self.machine(machine_id) for machine_id in self.machine_ids()}
+
+    def machine_ids(self) -> list[MachineId]:
+        """Ids of all machines that have a folder."""
+        if not self.machines_folder.is_dir():
+            return []
+        return [MachineId(entry.name) for entry in self.machines_folder.iterdir() if not entry.name.startswith(".")]
+
+    def sweep_machines(self) -> None:
+        """Remove what a killed ``forget_machine`` left behind."""
+        for gone in self.machines_folder.glob(".gone-*"):
+            remove_tree(gone)
 
     def machine(self, machine_id: MachineId) -> MachineRecord | None:
         """One machine's record, if it has one."""
@@ -161,11 +171,16 @@ class Store:
         """Remove an image's record; absent is success."""
         (self._images / f"{image_id}.json").unlink(missing_ok=True)
 
-    def sweep_layers(self) -> None:
-        """Remove layers that no image and no machine stands on, and what a killed save left behind."""
+    def sweep_layers(self, *, partial: bool) -> None:
+        """Remove layers that no image and no machine stands on.
+
+        Args:
+            partial: Also what a killed save left half-copied; only while nobody copies.
+        """
         used = {layer for image in self.images() for layer in image.layers}
         used |= {layer for record in self.machines().values() if record for layer in record.layers}
         used |= {Path(record.vendor).name for record in self.machines().values() if record}
         for entry in self.layers.iterdir():
-            if entry.name not in used and not entry.name.startswith("vendor-"):
+            kept = entry.name in used or entry.name.startswith("vendor-")
+            if not kept and (partial or not entry.name.startswith(".")):
                 remove_tree(entry)

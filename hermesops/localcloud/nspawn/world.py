@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hermesops.errors import RefusedError
-from hermesops.localcloud.nspawn.network import pick_subnet, subnets_in_use
+from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.localcloud.nspawn.network import pick_subnet, subnet_of_gateway, subnets_in_use
 from hermesops.localcloud.nspawn.store import read_json, write_json
 
 _TAG_LENGTH = 6
@@ -39,15 +39,31 @@ def tag_of(state: Path) -> str:
     return hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:_TAG_LENGTH]
 
 
-def identify(state: Path) -> Identity:
-    """Read who the world is, or decide it: a subnet that nothing on this computer uses."""
+def identify(state: Path, *, forgiving: bool = False) -> Identity:
+    """Read who the world is, or decide it: a subnet that nothing on this computer uses.
+
+    Args:
+        state: The world's folder.
+        forgiving: Do with a damaged record what can be done; for a world that is about to be removed.
+
+    Raises:
+        BrokenInvariantError: The record is damaged.
+    """
     path = state / "driver.json"
     tag = tag_of(state)
     with _alone_on_this_computer():
-        raw = read_json(path)
-        if raw is not None and raw.get("tag") == tag:
-            return Identity(tag, IPv4Network(str(raw["subnet"])))
-        subnet = pick_subnet(tag, subnets_in_use())
+        try:
+            raw = read_json(path)
+            if raw is not None and raw.get("tag") == tag:
+                return Identity(tag, IPv4Network(str(raw["subnet"])))
+        except BrokenInvariantError:
+            if not forgiving:
+                raise
+        except (KeyError, ValueError) as error:
+            if not forgiving:
+                hint = "remove the world: local down --purge"
+                raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
+        subnet = subnet_of_gateway(f"lc{tag}") or pick_subnet(tag, subnets_in_use())
         write_json(path, {"tag": tag, "subnet": str(subnet)})
         return Identity(tag, subnet)
 
