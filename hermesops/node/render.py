@@ -61,6 +61,10 @@ def managed_config(base: Base, payload: Payload) -> bytes:
     }
     if settings.mcp_servers:
         ours["mcp_servers"] = dict(settings.mcp_servers)
+    else:
+        # Without many tools there is nothing to search, and finding out costs a question to openrouter.ai on the first
+        # turn (model_tools.py of 0.19.0 looks up the context length without the providers' own).
+        ours["tools"] = {"tool_search": {"enabled": "off"}}
     if settings.disabled_tools:
         ours["agent"] = {"disabled_toolsets": sorted(settings.disabled_tools)}
     return json.dumps(merged(base.config, ours), indent=1, sort_keys=True).encode() + b"\n"

@@ -110,3 +110,8 @@ def test_what_lies_above_wins_key_by_key() -> None:
 
 def test_the_users_first_file_says_which_schema_it_has() -> None:
     assert user_config(_BASE) == b"_config_version: 33\n"
+
+
+def test_tools_are_searched_only_where_servers_bring_many() -> None:
+    assert config()["tools"]["tool_search"]["enabled"] == "off"
+    assert "tools" not in config(Settings(mcp_servers={"notes": {"url": "http://x"}}))
