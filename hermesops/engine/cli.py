@@ -4,6 +4,7 @@ The program runs in this process; the CLI does the rest. Its events are translat
 """
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ class CliEngine:
         folder: The file backend's folder.
         passphrase: Asked for before every command of the CLI that opens a stack, which always wants it.
         environment: The environment of the CLI and, through it, of the plugins.
-        plugin_folders: Put before ``PATH``.
+        plugin_folders: Put before ``PATH``; None means beside this Python.
         parallel: How many steps at once.
     """
 
@@ -50,7 +51,7 @@ class CliEngine:
         self._folder = folder
         self._passphrase = passphrase
         self._environment = dict(environment)
-        self._plugin_folders = tuple(plugin_folders or ())
+        self._plugin_folders = (Path(sys.executable).parent,) if plugin_folders is None else tuple(plugin_folders)
         self._parallel = parallel
 
     async def preview(

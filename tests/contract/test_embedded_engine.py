@@ -35,6 +35,21 @@ stack = FakeStack(Path(sys.argv[1]))
 asyncio.run(stack.engine().up(STACK, machines(sys.argv[2].split(","), **eval(sys.argv[3]))))
 """
 
+DEADLY_DRIVER = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from hermesops.engine.embedded.store import FileBackend
+from tests.support.fake_stack import STACK, FakeStack, machines
+real, left = FileBackend.write, [int(sys.argv[2])]
+def write(self, ref, latest):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(self, ref, latest)
+FileBackend.write = write
+asyncio.run(FakeStack(Path(sys.argv[1])).engine(parallel=1).up(STACK, machines(["a", "b"])))
+"""
+
 
 @pytest.fixture
 def stack(tmp_path: Path) -> FakeStack:
@@ -155,6 +170,7 @@ async def test_a_killed_create_is_finished_by_the_same_command(stack: FakeStack,
 
 
 async def test_a_killed_create_that_nobody_wants_any_more_leaves_nothing(stack: FakeStack) -> None:
+    await stack.engine().up(STACK, machines(["a"]))
     stack.faults({"rpc": "Create-after", "name": "b", "action": "slow", "seconds": 1.5})
     process = start(stack, "a,b")
     await called(stack, "Create", "b")
@@ -187,6 +203,45 @@ async def test_a_killed_change_is_finished_by_the_same_command(
     world = json.loads((stack.plugins / "world.json").read_text())["objects"]
     assert then.items() <= next(iter(world.values()))["inputs"].items()
     assert (await stack.engine().up(STACK, machines(["a"], **then))).changes == ()
+
+
+@pytest.mark.parametrize("broken", [1, 3, 5, 6, 7, 8, 9])
+async def test_a_state_that_cannot_be_written_is_made_true_by_the_same_command(
+    stack: FakeStack, monkeypatch: pytest.MonkeyPatch, broken: int
+) -> None:
+    """At each of the writes that two new machines take."""
+    engine = stack.engine(parallel=1)
+    real, count = engine._backend.write, 0
+
+    def write(ref: StackRef, latest: dict[str, object]) -> None:
+        nonlocal count
+        count += 1
+        if count >= broken:
+            raise UnavailableError("no space left", hint="make room")
+        real(ref, latest)
+
+    monkeypatch.setattr(engine._backend, "write", write)
+    with pytest.raises(UnavailableError, match="no space left"):
+        await engine.up(STACK, machines(["a", "b"]))
+    await stack.engine().up(STACK, machines(["a", "b"]), may_destroy=lambda _urn: False)
+    assert stack.machines() == ["a", "b"]
+    ids = {r["id"] for r in stack.state()["resources"] if r["type"].endswith("Machine")}
+    assert ids == {"machine-a-1", "machine-b-1"}
+    assert "pending_operations" not in stack.state()
+
+
+@pytest.mark.parametrize("deadly", [2, 5, 6, 7, 8, 10])
+async def test_killed_before_any_write_of_the_state_the_same_command_finishes(stack: FakeStack, deadly: int) -> None:
+    """What was done and not yet written down is found again; nothing is made twice."""
+    driver = [sys.executable, "-c", DEADLY_DRIVER, str(stack.folder), str(deadly)]
+    died = await asyncio.create_subprocess_exec(*driver, cwd=ROOT)
+    assert await died.wait() == -signal.SIGKILL
+    await stack.engine().up(STACK, machines(["a", "b"]), may_destroy=lambda _urn: False)
+    assert stack.machines() == ["a", "b"]
+    ids = {r["id"] for r in stack.state()["resources"] if r["type"].endswith("Machine")}
+    assert ids == {"machine-a-1", "machine-b-1"}
+    assert "pending_operations" not in stack.state()
+    assert (await stack.engine().up(STACK, machines(["a", "b"]))).changes == ()
 
 
 async def test_ctrl_c_lets_the_step_end_and_saves(stack: FakeStack) -> None:

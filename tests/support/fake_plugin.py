@@ -172,7 +172,9 @@ def main() -> None:
     server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
-    server.wait_for_termination()
+    parent = os.getppid()
+    while os.getppid() == parent:  # a killed engine takes no plugin with it
+        server.wait_for_termination(timeout=1)
 
 
 if __name__ == "__main__":

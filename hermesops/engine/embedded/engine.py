@@ -197,7 +197,7 @@ class EmbeddedEngine:
         self, before: Deployment, vault: PassphraseVault, events: EventLog
     ) -> AsyncIterator[Providers]:
         unlocking = None
-        if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in before.resources if r.custom):
+        if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in before.resources):
             # The key takes a second; it is derived beside the start of the plugin and the SDK.
             unlocking = asyncio.create_task(asyncio.to_thread(vault.unlock))
         server, host, address = await self._host_for(before, events)

@@ -5,6 +5,7 @@ kernel per call. A call blocks one of the SDK's threads while the engine's loop 
 """
 
 import asyncio
+import concurrent.futures
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
@@ -15,6 +16,9 @@ from hermesops.engine.embedded.kinds import Message
 
 FEATURES: Any = range(16)
 """The monitor's features that the recorded CLI claims: numbers 0 to 15 of the protocol's enumeration."""
+
+LOOK_S = 1.0
+"""How often a waiting thread looks whether the engine's loop still lives."""
 
 SEVERITIES = ("debug", "info", "warning", "error")
 
@@ -56,7 +60,12 @@ class Monitor:
         if self._loop.is_closed():
             work.close()
             raise StoppedError
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        pending = asyncio.run_coroutine_threadsafe(work, self._loop)
+        while not pending.done():
+            concurrent.futures.wait((pending,), timeout=LOOK_S)
+            if self._loop.is_closed() and not pending.done():
+                raise StoppedError  # a loop that has ended runs nothing any more; this thread would wait for ever
+        return pending.result()
 
     def GetDeploymentInfo(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
         """Tell the program where it runs."""

@@ -173,15 +173,20 @@ class ProcessHost:
 
     async def _launch(self, package: str) -> tuple[asyncio.subprocess.Process, int]:
         path = find_plugin(package, self._folders, search=self._environment.get("PATH", ""))
-        process = await asyncio.create_subprocess_exec(
-            str(path),
-            self._engine_address,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._environment,
-            start_new_session=True,  # Ctrl-C is for us; plugins are asked to stop by Cancel
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                str(path),
+                self._engine_address,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for us; plugins are asked to stop by Cancel
+            )
+        except OSError as error:
+            raise UnavailableError(
+                f"{path} cannot be started: {error.strerror}", hint="install hermesops anew"
+            ) from error
         return process, await _port(process, path)
 
 

@@ -5,6 +5,7 @@ of the process's environment is changed for it.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ THREADS_PER_OPERATION = 4
 """The SDK blocks a thread per registration under way; the CLI's own host has this factor too."""
 
 
-async def run_program(
+def start_program(
     program: Program,
     *,
     ref: StackRef,
@@ -26,10 +27,11 @@ async def run_program(
     parallel: int,
     dry: bool,
     config: StackConfig,
-) -> None:
-    """Run a program to its end; what it raises is raised here."""
+) -> "asyncio.Future[None]":
+    """Start a program; the future ends with it, and with what it raised."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
+    ended.add_done_callback(asyncio.Future.exception)  # a cancelled run does not ask what the program raised
 
     def settle(error: BaseException | None) -> None:
         if ended.done():
@@ -46,11 +48,12 @@ async def run_program(
             _drive(program, parallel)
         except BaseException as raised:  # noqa: BLE001  the edge of a thread: whatever it was belongs to the caller
             error = raised if isinstance(raised, Exception) else RuntimeError(f"the program ended with {raised!r}")
-        loop.call_soon_threadsafe(settle, error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever wanted to know
+            loop.call_soon_threadsafe(settle, error)
 
     context = contextvars.Context()
     threading.Thread(target=context.run, args=(host,), name=f"pulumi-{ref.stack}", daemon=True).start()
-    await ended
+    return ended
 
 
 def _configure(

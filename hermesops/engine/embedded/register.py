@@ -20,7 +20,7 @@ from hermesops.engine.embedded.providers import Providers, new_id
 from hermesops.engine.embedded.removal import delete_for_replacement
 from hermesops.engine.embedded.rpc import ProviderFaultError
 from hermesops.engine.embedded.state import Resource
-from hermesops.engine.embedded.values import UNKNOWN, Secret, is_unknown, masked
+from hermesops.engine.embedded.values import UNKNOWN, Secret, has_secret, is_unknown, masked, revealed
 from hermesops.engine.interface import MayDestroy, StackConfig
 from hermesops.model.stack import StackRef
 
@@ -106,6 +106,8 @@ class Registrar:
         """Store what a component or the stack gives out."""
         old = self._news[urn]
         new = replace(old, outputs=outputs)
+        if has_secret(dict(outputs)) and has_secret(dict(old.outputs)):
+            revealed(dict(old.outputs), self._applier.journal.vault)  # an unopened secret equals nothing
         self._applier.journal.swap(old, new)
         self._news[urn] = new
         if differs(old, new):

@@ -15,7 +15,7 @@ from hermesops.engine.embedded.guard import guarded, refuse_unnamed
 from hermesops.engine.embedded.journal import Journal
 from hermesops.engine.embedded.kinds import Message
 from hermesops.engine.embedded.monitor import EngineLog, Monitor, StoppedError
-from hermesops.engine.embedded.program import run_program
+from hermesops.engine.embedded.program import start_program
 from hermesops.engine.embedded.providers import Providers
 from hermesops.engine.embedded.register import Registrar
 from hermesops.engine.embedded.removal import Removal
@@ -78,18 +78,20 @@ class Run:
             "config": dict(self.config.values),
             "configSecretKeys": sorted(self.config.secret),
         }
+        ended = start_program(
+            program,
+            ref=ref,
+            monitor=Monitor(self, loop, about),
+            engine=EngineLog(self.events, loop),
+            parallel=self.parallel,
+            dry=self.dry,
+            config=self.config,
+        )
         try:
-            await run_program(
-                program,
-                ref=ref,
-                monitor=Monitor(self, loop, about),
-                engine=EngineLog(self.events, loop),
-                parallel=self.parallel,
-                dry=self.dry,
-                config=self.config,
-            )
+            await asyncio.shield(ended)
         except asyncio.CancelledError:
             await asyncio.shield(self.wind_down())
+            await asyncio.wait({ended}, timeout=END_LIMIT_S)
             raise
         except Exception as error:  # noqa: BLE001  the program is the caller's code and may raise anything
             if not self.halt.stopped:
@@ -232,6 +234,8 @@ class Run:
     @property
     def changed_nothing(self) -> bool:
         """Whether every step so far left its resource as it was, the stack's outputs included."""
+        if any(guarded(operation.resource) for operation in self.before.pending):
+            return False
         ops = {step.op for step, _ in self.applier.finished}
         before = {old.urn: old.outputs for old in self.before.resources if not old.custom}
         after = {new.urn: new.outputs for new in self.journal.resources if not new.custom}
