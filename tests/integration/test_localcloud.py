@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,14 +74,16 @@ class Operator:
 
 
 @pytest.fixture(scope="module")
-def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    home = tmp_path_factory.mktemp("operator")
+def operator() -> Iterator[Operator]:
+    # Not pytest's own folder: another run tidies that up, and a world holds mounts.
+    home = Path(tempfile.mkdtemp(prefix="hermesops-operator-"))
     (home / "cache").mkdir()
     cached_bases().mkdir(exist_ok=True)
     (home / "cache" / "bases").symlink_to(cached_bases())
     made = Operator(home)
     yield made
     made.types("down", "--purge", "--yes")
+    shutil.rmtree(home)
 
 
 @pytest.fixture
@@ -157,6 +161,21 @@ async def test_machines_outlive_a_killed_server(api: httpx.AsyncClient, operator
     assert ran.code == 0, ran.stderr
     assert operator.status()["machines"][0]["status"] == "ready"
     assert await execute(api, machine, "stat -c %Y /proc/1") == born
+    await api.delete(f"machines/{machine['id']}")
+
+
+async def test_a_machine_ordered_just_before_the_server_died_comes_up_once(
+    api: httpx.AsyncClient, operator: Operator
+) -> None:
+    order = {"server_type": "starter", "region": "hel1", "name": "interrupted"}
+    machine = (await api.post("machines", json=order)).json()
+    os.kill(operator.server(), signal.SIGKILL)
+    ran = operator.types("up")
+    assert ran.code == 0, ran.stderr
+    await becomes(api, f"machines/{machine['id']}", "ready")
+    listed = (await api.get("machines")).json()["machines"]
+    assert [found["id"] for found in listed] == [machine["id"]]
+    assert await execute(api, machine, "cat /etc/hostname") == f"{machine['slug']}\n"
     await api.delete(f"machines/{machine['id']}")
 
 
