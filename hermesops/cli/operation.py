@@ -33,11 +33,12 @@ def continue_(
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Bring an operation to its end, wherever it stopped."""
-    app_ = context.compose()
+    composed = context.compose()
+    operation = composed.registry.get_operation(operation_id)
 
     async def work() -> str:
-        async with app_.session() as session:
-            return await session.operations.resume(operation_id)
+        async with composed.session() as session:
+            return await session.operations.resume(operation)
 
     outcome = context.run(work())
     result("operation", {"id": operation_id, "outcome": outcome}, [outcome])

@@ -19,8 +19,10 @@ def provision(
 ) -> None:
     """Give a user a living agent. The same command finishes what a killed one began."""
     from hermesops.lifecycle.admission import parse_plan
+    from hermesops.model.user import parse_user
 
     bought = parse_plan(plan)
+    parse_user(user)
     app = context.compose()
 
     async def work() -> "Instance":

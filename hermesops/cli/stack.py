@@ -75,7 +75,7 @@ def export(cell: Cell) -> None:
 
     from hermesops.cli.console import write
 
-    deployment = context.run(context.compose().cell_stacks.state(CellName(cell)))
+    deployment = context.run(context.compose().cell_stacks.export(CellName(cell)))
     write(json.dumps(deployment, indent=4) + "\n")
 
 

@@ -2,7 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from hermesops.channel import Channel, CommandExpiredError, MachineGoneError, MachineUnreachableError, Output
+from hermesops.channel import (
+    AnswerLostError,
+    Channel,
+    CommandExpiredError,
+    MachineGoneError,
+    MachineUnreachableError,
+    Output,
+)
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen
@@ -17,7 +24,8 @@ _CHANGE_S = 150.0
 _FOLLOW_S = 3600.0
 """Seconds a log is followed; then the command ends by itself."""
 
-_SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError)
+SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
+"""What a machine that does not answer a question raises; a question changes nothing, so a lost answer is silence, too."""
 
 
 class GatewayUnits:
@@ -37,7 +45,7 @@ class GatewayUnits:
         command = f"systemctl is-enabled {UNIT}; systemctl is-active {UNIT}"
         try:
             states = (await self._channel_to(machine.id).run(command, timeout_s=_LOOK_S)).text.split()
-        except _SILENT:
+        except SILENT:
             return None
         # A machine that was never made into a user's has no unit, and systemctl no word for that.
         return states[:1] != ["enabled"] and states[-1:] != ["active"]
@@ -70,7 +78,7 @@ class GatewayUnits:
         """Its last log lines; empty when the machine is silent."""
         try:
             done = await self._channel_to(machine_id).run(_journal(lines), timeout_s=_LOOK_S)
-        except _SILENT:
+        except SILENT:
             return []
         return done.stdout.decode(errors="replace").splitlines()
 

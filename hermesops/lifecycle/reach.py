@@ -11,9 +11,6 @@ from uuid import uuid4
 from hermesops import waiting
 from hermesops.channel import (
     Channel,
-    CommandExpiredError,
-    MachineGoneError,
-    MachineUnreachableError,
     ToolboxChannel,
 )
 from hermesops.channel.agent import Piece
@@ -21,7 +18,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import ImageStatus, Machine, MachineStatus
-from hermesops.lifecycle.gateway_units import GatewayUnits
+from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
@@ -182,7 +179,7 @@ class Reach:
         """What hermes-node says; ``None`` while it does not answer."""
         try:
             done = await self.channel(machine_id).run(f"{NODE} status", timeout_s=_NODE_S)
-        except (MachineUnreachableError, MachineGoneError, CommandExpiredError):
+        except SILENT:
             return None
         if done.exit_code != 0:
             return None

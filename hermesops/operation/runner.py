@@ -14,9 +14,6 @@ ENDED = frozenset({OperationStatus.DONE, OperationStatus.FAILED, OperationStatus
 class Rows(OperationRows, Leases, Protocol):
     """The registry, as far as running operations needs it."""
 
-    def get_operation(self, operation_id: str) -> Operation:
-        """One operation by its id or the beginning of it."""
-
 
 class Operations:
     """Brings operations to their end.
@@ -49,9 +46,12 @@ class Operations:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
         return await drive(operation, make(operation), self._rows, self._rows, self._tell)
 
-    async def resume(self, operation_id: str) -> str:
-        """Continue an operation that was left, by whomever."""
-        operation = self._rows.get_operation(operation_id)
+    async def resume(self, operation: Operation) -> str:
+        """Continue an operation that was left, by whomever.
+
+        Raises:
+            RefusedError: It has ended.
+        """
         if operation.status in ENDED:
             raise RefusedError(
                 f"operation {operation.id} has ended ({operation.status}): {operation.outcome}",

@@ -142,6 +142,14 @@ class CellStacks:
                 )
             return await self._engine.destroy(stack, may_destroy=lambda _: False, tell=self._tell)
 
+    async def export(self, cell: CellName) -> Mapping[str, Any]:
+        """The cell's state as Pulumi exports it.
+
+        Raises:
+            UsageError: There is no such cell.
+        """
+        return await self._engine.export(stack_of(cell))
+
     async def outputs(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's outputs, secrets masked."""
         return await self._engine.outputs(stack_of(cell))
