@@ -1,6 +1,7 @@
 """What the fleet's program registers. Mocks check wiring only: what an engine does with it is tested there."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pulumi
@@ -54,10 +55,17 @@ class Registered(mocks.MockMonitor):
 
 
 @pytest.fixture
-def registered() -> Registered:
+def registered() -> Iterator[Registered]:
+    """Mocks on an event loop of their own: the SDK takes the thread's, and tests before this may have taken it away."""
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
     engine = Registered()
     mocks.set_mocks(SaysYes(), project=PROJECT, stack="c1", monitor=engine)
-    return engine
+    yield engine
+    loop.close()
+    asyncio.set_event_loop_policy(before)  # and with it the loop that was current
 
 
 @pulumi.runtime.test
