@@ -25,7 +25,7 @@ _FOLLOW_S = 3600.0
 """Seconds a log is followed; then the command ends by itself."""
 
 SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
-"""What a machine that does not answer a question raises; a question changes nothing, so a lost answer is silence, too."""
+"""What a machine raises that does not answer a question; a question changes nothing, so a lost answer is silence."""
 
 
 class GatewayUnits:
