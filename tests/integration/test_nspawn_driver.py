@@ -20,6 +20,7 @@ from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.driver import MachinePower
 from hermesops.localcloud.nspawn import host
 from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.localcloud.nspawn.world import tag_of
 from hermesops.model.ids import ImageId
 from hermesops.waiting import Pending, until
 from tests.support.machines import TestMachine, new_driver, opened_driver, plan, started
@@ -433,7 +434,7 @@ async def test_a_server_killed_while_it_makes_a_machine_leaves_nothing_half_made
             assert power in (MachinePower.BOOTING, MachinePower.RUNNING)
         else:
             assert power == MachinePower.ABSENT
-            assert [trace for trace in traces(state) if "-1" in trace or machine in trace] == []
+            assert [trace for trace in traces(state) if f"lc{tag_of(state)}-" in trace or machine in trace] == []
         await driver.create(plan(1, id=machine))
         await becomes_running(driver, machine)
     assert traces(state) == []
