@@ -4,12 +4,16 @@ Run as a program it is a plugin; what it manages is a JSON file. Types: Machine 
 ``hostname`` replaces, old first; all else updates) and Image (``source`` replaces). Faults come from a file.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 from google.protobuf import any_pb2, empty_pb2
@@ -43,14 +47,17 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
                 json.dumps({"rpc": rpc, "request": MessageToDict(request, preserving_proto_field_name=True)}) + "\n"
             )
 
-    def _world(self) -> dict:
+    @contextlib.contextmanager
+    def _world(self) -> Iterator[dict[str, Any]]:
+        """The world, for one caller at a time: threads and other plugins change it too."""
         file = self.folder / "world.json"
-        return json.loads(file.read_text()) if file.exists() else {"counters": {}, "objects": {}}
-
-    def _save(self, world: dict) -> None:
-        spare = self.folder / "world.json.new"
-        spare.write_text(json.dumps(world))
-        spare.replace(self.folder / "world.json")
+        with (self.folder / "world.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            world = json.loads(file.read_text()) if file.exists() else {"counters": {}, "objects": {}}
+            yield world
+            spare = self.folder / "world.json.new"
+            spare.write_text(json.dumps(world))
+            spare.replace(file)
 
     def _fault(self, rpc: str, name: str, context: grpc.ServicerContext) -> dict | None:
         file = self.folder / "faults.json"
@@ -115,14 +122,13 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return provider_pb2.CreateResponse(properties=struct({**inputs, "ip": UNKNOWN, "status": UNKNOWN}))
         self._fault("Create", request.name, context)
-        world = self._world()
-        found = next((k for k, v in world["objects"].items() if v["name"] == inputs["name"] and v["adopt"]), None)
-        if found is None:
-            number = world["counters"][request.name] = world["counters"].get(request.name, 0) + 1
-            found = f"machine-{request.name}-{number}"
-            world["objects"][found] = {"name": inputs["name"], "inputs": inputs, "adopt": True}
-            self._save(world)
-        outputs = {**inputs, "ip": f"10.0.0.{len(world['objects'])}", "status": "running"}
+        with self._world() as world:
+            found = next((k for k, v in world["objects"].items() if v["name"] == inputs["name"]), None)
+            if found is None:
+                number = world["counters"][request.name] = world["counters"].get(request.name, 0) + 1
+                found = f"machine-{request.name}-{number}"
+                world["objects"][found] = {"name": inputs["name"], "inputs": inputs}
+            outputs = {**inputs, "ip": f"10.0.0.{len(world['objects'])}", "status": "running"}
         if inputs.get("password"):
             outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{found}"}
         self._partial("Create", request, context, found, outputs)
@@ -148,17 +154,15 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         news, olds = plain(request.news), plain(request.olds)
         if not request.preview:
             self._fault("Update", request.name, context)
-            world = self._world()
-            world["objects"][request.id]["inputs"] = news
-            self._save(world)
+            with self._world() as world:
+                world["objects"][request.id]["inputs"] = news
         return provider_pb2.UpdateResponse(properties=struct({**news, "ip": olds["ip"], "status": "running"}))
 
     def Delete(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Delete", request)
         self._fault("Delete", request.name, context)
-        world = self._world()
-        world["objects"].pop(request.id, None)
-        self._save(world)
+        with self._world() as world:
+            world["objects"].pop(request.id, None)
         return empty_pb2.Empty()
 
     def Cancel(self, _request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
