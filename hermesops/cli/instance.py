@@ -181,6 +181,7 @@ def shell(user: User, reason: Reason = "") -> int:
 def restart(user: User, json: Json = False, quiet: Quiet = False) -> None:  # noqa: ARG001 - both act in their callbacks
     """Restart a user's gateway and wait until it is healthy again."""
     composed = context.compose()
+    composed.registry.find_instance(user)
 
     async def work() -> str:
         async with composed.session() as session:
@@ -234,6 +235,7 @@ def terminate(
 ) -> None:
     """End a user's agent: its machine and everything on it are destroyed."""
     composed = context.compose()
+    composed.registry.find_instance(user)
     name = composed.env.name
     if not yes and not confirm(
         f"This destroys the machine of {user} in environment {name} with all its memories.", expect=user

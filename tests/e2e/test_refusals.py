@@ -1,0 +1,139 @@
+"""Bad input gets one line that says what, where and what next, the right exit code, and nothing half-made."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.access.endpoint import local_endpoint
+from tests.support.command import Command, Ran
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Command:
+    """An environment in which nothing is up and nothing was ever done."""
+    return Command(tmp_path / "home")
+
+
+def one_line(ran: Ran, exit_code: int, *words: str) -> None:
+    assert ran.exit_code == exit_code, str(ran)
+    errors = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, str(ran)
+    assert "Traceback" not in ran.stderr, str(ran)
+    for word in words:
+        assert word in ran.stderr, str(ran)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "words"),
+    [
+        (("provision", "ada", "--plan", "huge"), 2, ("unknown plan 'huge'", "light, heavy")),
+        (("provision", "Ada Lovelace!", "--plan", "light"), 2, ("'Ada Lovelace!'", "alias")),
+        (("provision", "ada", "--plan", "light"), 4, ("the local world is not up", "hermesops local up")),
+        (("provision", "ada"), 2, ("--plan",)),
+        (("instance", "show", "nobody"), 2, ("'nobody' has no instance", "hermesops provision nobody")),
+        (("instance", "list", "--status", "dead"), 2, ("unknown status 'dead'",)),
+        (("instance", "terminate", "nobody", "--yes"), 2, ("nobody",)),
+        (("instance", "restart", "nobody"), 2, ("nobody",)),
+        (("stack", "export", "nope"), 2, ("no stack nope",)),
+        (("stack", "outputs", "nope"), 2, ("no stack nope",)),
+        (("operation", "continue", "nope"), 2, ("no operation with id 'nope'",)),
+        (("--env", "../prod", "instance", "list"), 2, ("environment '../prod' is not a name",)),
+        (("--env", "staging", "doctor"), 3, ()),
+        (("bogus",), 2, ("No such command 'bogus'",)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) and value and value[0] in _NOUNS else None,
+)
+async def test_what_cannot_be_meant_is_named(
+    nowhere: Command, arguments: tuple[str, ...], exit_code: int, words: tuple[str, ...]
+) -> None:
+    ran = await nowhere.run(*arguments)
+    if arguments[-1] == "doctor":
+        assert ran.exit_code == exit_code, str(ran)
+        return
+    one_line(ran, exit_code, *words)
+
+
+_NOUNS = {"provision", "instance", "stack", "operation", "--env", "bogus"}
+
+
+async def test_an_unknown_setting_is_named_with_what_was_meant(nowhere: Command) -> None:
+    ran = await nowhere.with_variables(HERMESOPS_REGOIN="hel1").run("instance", "list")
+    one_line(ran, 2, "'regoin'", "did you mean region")
+
+
+async def test_json_says_the_error_too(nowhere: Command) -> None:
+    ran = await nowhere.run("instance", "show", "nobody", "--json")
+    assert ran.exit_code == 2
+    assert ran.json["kind"] == "error"
+    assert (ran.json["error"], ran.json["exit_code"]) == ("UsageError", 2)
+
+
+async def test_a_damaged_registry_is_named_and_left_alone(nowhere: Command) -> None:
+    file = nowhere.home / "local" / "registry.db"
+    file.parent.mkdir(parents=True)
+    file.write_text("rubbish " * 100)
+    one_line(await nowhere.run("instance", "list"), 70, "registry.db", "damaged")
+    assert file.read_text() == "rubbish " * 100
+
+
+async def test_a_registry_without_its_key_is_not_opened_with_a_new_one(nowhere: Command) -> None:
+    assert (await nowhere.run("instance", "list")).exit_code == 0
+    (nowhere.home / "local" / "keys" / "registry.key").unlink()
+    one_line(await nowhere.run("instance", "list"), 3, "registry.key")
+
+
+async def test_a_damaged_state_is_named_and_left_alone(nowhere: Command) -> None:
+    file = nowhere.home / "local" / "pulumi" / ".pulumi" / "stacks" / "fleet" / "cell1.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{ half")
+    ran = await nowhere.run("stack", "export", "cell1")
+    one_line(ran, ran.exit_code, "cell1.json")
+    assert ran.exit_code in {3, 70}
+    assert file.read_text() == "{ half"
+
+
+async def test_tools_that_are_missing_are_named_with_the_packages_that_bring_them(nowhere: Command) -> None:
+    ran = await nowhere.with_variables(PATH="/nonexistent").run("local", "up")
+    one_line(ran, 3, "systemd-nspawn", "apt-get install")
+    assert not (nowhere.home / "local" / "world" / "world.json").exists()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.machines
+async def test_a_full_disk_is_named(full_disk: Path) -> None:
+    one_line(await Command(full_disk).run("instance", "list"), 4, "disk is full")
+
+
+@pytest.mark.machines
+async def test_without_an_image_nothing_is_written(world: Command) -> None:
+    elsewhere = world.with_variables(HERMESOPS_IMAGE="other")
+    one_line(await elsewhere.run("provision", "grace", "--plan", "light"), 3, "no image other", "hermesops image build")
+    one_line(await elsewhere.run("instance", "show", "grace"), 2, "no instance")
+
+
+@pytest.mark.machines
+async def test_a_vendor_that_refuses_or_is_away_is_told_apart(world: Command) -> None:
+    endpoint = local_endpoint(world.home / "local" / "world" / "world.json")
+    known = {"HERMESOPS_ROUTER_KEY_FILE": str(endpoint.router_key_file), "HERMESOPS_ROUTER_URL": endpoint.router_url}
+    away = world.with_variables(HERMESOPS_API_URL="http://127.0.0.1:9/api/v1", HERMESOPS_API_KEY="sk_x", **known)
+    one_line(await away.run("provision", "grace", "--plan", "light"), 4, "not reachable")
+    wrong = world.with_variables(HERMESOPS_API_URL=endpoint.api_url, HERMESOPS_API_KEY="sk_wrong", **known)
+    one_line(await wrong.run("provision", "grace", "--plan", "light"), 3, "401")
+    one_line(await world.run("instance", "show", "grace"), 2, "no instance")
+
+
+@pytest.mark.machines
+async def test_a_user_keeps_the_plan_that_was_bought(world: Command) -> None:
+    await world.ok("provision", "plankeeper", "--plan", "light")
+    one_line(await world.run("provision", "plankeeper", "--plan", "heavy"), 3, "already has an agent of plan light")
+    await world.ok("instance", "terminate", "plankeeper", "--yes")
