@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hermesops.channel import Completed
 from hermesops.errors import UnavailableError
 from hermesops.verify.backend import Answer, Expired
-from hermesops.verify.on_machine import BATCH
+from hermesops.verify.on_machine import BATCH, PYTHON
 
 
 def command_of(commands: Sequence[str], *, limit_s: float) -> str:
@@ -18,7 +18,15 @@ def command_of(commands: Sequence[str], *, limit_s: float) -> str:
         commands: For ``/bin/sh``; they must not depend on each other.
         limit_s: Seconds all of them have together.
     """
-    return shlex.join(["python3", "-I", "-S", "-c", BATCH, f"{limit_s:g}", json.dumps(list(commands))])
+    return shlex.join(
+        [*PYTHON, BATCH, f"{limit_s:g}", json.dumps([_program(command) or command for command in commands])]
+    )
+
+
+def _program(command: str) -> list[str] | None:
+    """The source and arguments of a command that only runs a Python program as the batch itself is run."""
+    beginning = f"{shlex.join(PYTHON)} "
+    return shlex.split(command)[len(PYTHON) :] if command.startswith(beginning) else None
 
 
 def answers_of(commands: Sequence[str], completed: Completed) -> dict[str, Answer]:

@@ -5,7 +5,6 @@ asked next is then run directly, so a bad guess costs a round trip and never a v
 """
 
 import contextlib
-import re
 from collections.abc import Iterable
 
 from hermesops.channel import Completed
@@ -13,14 +12,14 @@ from hermesops.verify.backend import ChannelBackend
 from hermesops.verify.promise import Expected, Promise
 
 _HEALTHY = (
-    (re.compile(r"uname -s"), "Linux"),
-    (re.compile(r"uname -m"), "x86_64"),
-    (re.compile(r"cat /etc/os-release"), "ID=debian"),
-    (re.compile(r"systemctl is-active "), "active"),
-    (re.compile(r"systemctl is-enabled "), "enabled"),
-    (re.compile(r"nft "), '{"nftables": [{"chain": {"hook": "input", "policy": "drop"}}]}'),
-    (re.compile(r"df "), "1%"),
-    (re.compile(r"python3 "), "{}"),
+    ("uname -s", "Linux"),
+    ("uname -m", "x86_64"),
+    ("cat /etc/os-release", "ID=debian"),
+    ("systemctl is-active ", "active"),
+    ("systemctl is-enabled ", "enabled"),
+    ("nft ", '{"nftables": [{"chain": {"hook": "input", "policy": "drop"}}]}'),
+    ("df ", "1% 1%"),
+    ("python3 ", "{}"),
 )
 
 
@@ -36,5 +35,8 @@ def commands_of(promises: Iterable[Promise], expected: Expected) -> tuple[str, .
 
 
 def _answer(command: str) -> Completed:
-    fitting = (text for pattern, text in _HEALTHY if pattern.match(command))
+    if command.startswith("systemctl show "):
+        units = command.removeprefix("systemctl show ").partition(" --")[0].split()
+        return Completed(0, "\n\n".join(f"Id={unit}" for unit in units).encode(), b"")
+    fitting = (text for beginning, text in _HEALTHY if command.startswith(beginning))
     return Completed(0, next(fitting, "").encode(), b"")

@@ -8,7 +8,7 @@ from typing import Any
 
 from testinfra.host import Host
 
-from hermesops.verify.on_machine import PROBE
+from hermesops.verify.on_machine import PROBE, PYTHON
 from hermesops.verify.promise import output_of
 
 _FORGETFUL = frozenset({"tmpfs", "ramfs"})
@@ -102,7 +102,7 @@ class Observations:
 
 def look_command(words: str = "look") -> str:
     """The command that runs the probe: ``look``, or ``chat SESSION``."""
-    return shlex.join(["python3", "-I", "-S", "-c", PROBE, *words.split()])
+    return shlex.join([*PYTHON, PROBE, *words.split()])
 
 
 def observed(host: Host, words: str = "look") -> Observations:

@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from hermesops.channel import Completed
-from hermesops.verify.on_machine import BATCH, PROBE
+from hermesops.verify.on_machine import BATCH, PROBE, PYTHON
 
 KEY_DIGEST = "d" * 64
 INSTANCE = "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001"
@@ -74,11 +74,32 @@ _SOCKETS = """
 tcp LISTEN 0 128 127.0.0.1:8642 0.0.0.0:* users:(("python",pid=77,fd=9))
 tcp LISTEN 0 128 10.0.0.2:3300 0.0.0.0:* users:(("justavps-daemon",pid=9,fd=3))
 """
-_SANDBOX = "MemoryMax=536870912\nLimitAS=536870912\nRestrictAddressFamilies=AF_UNIX\nNoNewPrivileges=yes\n"
-_HARDENING = (
-    "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nPrivateDevices=yes\n"
-    "PrivateUsers=yes\nRestrictNamespaces=yes\nCapabilityBoundingSet=\nUser=hermes"
-)
+_RUNNING = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "MainPID": "9"}
+_YES = ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateUsers", "RestrictNamespaces")
+HEALTHY_UNITS: dict[str, dict[str, str]] = {
+    "justavps-daemon.service": _RUNNING,
+    "hermes-gateway.service": {
+        **_RUNNING,
+        **dict.fromkeys(_YES, "yes"),
+        "ProtectSystem": "strict",
+        "CapabilityBoundingSet": "",
+        "User": "hermes",
+        "MemoryHigh": "1610612736",
+        "MemoryMax": "2147483648",
+        "TasksMax": "512",
+    },
+    "hermes-sandbox.socket": _RUNNING,
+    "hermes-sandbox@verify.service": {
+        "MemoryMax": "536870912",
+        "LimitAS": "536870912",
+        "RestrictAddressFamilies": "AF_UNIX",
+        "NoNewPrivileges": "yes",
+        "RuntimeMaxUSec": "32s",
+    },
+    "hermes-firewall.service": _RUNNING,
+    "ssh.service": {"LoadState": "masked"},
+    "ssh.socket": {"LoadState": "masked"},
+}
 _MODES = """
 /etc/hermes root:hermes 750
 /etc/hermes/.env root:hermes 640
@@ -90,23 +111,9 @@ _MODES = """
 """
 
 HEALTHY: dict[str, tuple[int, str]] = {
-    "uname -s": (0, "Linux\n"),
-    "uname -m": (0, "x86_64\n"),
-    "cat /etc/os-release": (0, 'ID=debian\nVERSION_ID="12"\n'),
-    "test -d /run/systemd/system/": (0, ""),
     "nft --json": (0, json.dumps(_FIREWALL)),
-    "systemctl is-enabled ssh.service": (1, "masked\nmasked\n"),
-    "systemctl is-enabled": (0, "enabled\n"),
-    "systemctl is-active": (0, "active\n"),
     "systemctl list-units": (0, ""),
-    "systemctl show hermes-gateway.service --property=MemoryHigh": (
-        0,
-        "MemoryHigh=1610612736\nMemoryMax=2147483648\nTasksMax=512\n",
-    ),
-    "systemctl show hermes-gateway.service --property=NoNew": (0, _HARDENING),
-    "systemctl show hermes-sandbox@": (0, f"{_SANDBOX}RuntimeMaxUSec=32s\n"),
     "ss ": (0, _SOCKETS.strip()),
-    "systemctl show justavps-daemon": (0, "MainPID=9\n"),
     "find ": (0, ""),
     "stat --format='%n %U:%G %a' /etc": (0, _MODES.strip()),
     "stat --format='%n %U:%G %a' /var": (
@@ -114,8 +121,7 @@ HEALTHY: dict[str, tuple[int, str]] = {
         "/var/lib/hermes hermes:hermes 700\n/var/lib/hermes/memories hermes:hermes 700\n",
     ),
     "cat /etc/systemd/journald": (0, "[Journal]\nSystemMaxUse=500M\n"),
-    "df --output=pcent": (0, "Use%\n 12%\n"),
-    "df --output=ipcent": (0, "IUse%\n 3%\n"),
+    "df ": (0, "Use% IUse%\n 12%    3%\n"),
 }
 """What a command that begins so answers: exit code and output. The first fitting one counts."""
 
@@ -125,6 +131,7 @@ class SimulatedMachine:
 
     Attributes:
         answers: As ``HEALTHY``; a test changes its own copy.
+        units: What systemd shows.
         look: What the probe sees.
         chat: What the probe's turn comes to.
         runs: The commands that came over the channel.
@@ -132,6 +139,7 @@ class SimulatedMachine:
 
     def __init__(self) -> None:
         self.answers = dict(HEALTHY)
+        self.units = copy.deepcopy(HEALTHY_UNITS)
         self.look = copy.deepcopy(HEALTHY_LOOK)
         self.chat = dict(HEALTHY_CHAT)
         self.runs: list[str] = []
@@ -148,7 +156,8 @@ class SimulatedMachine:
         words = shlex.split(command)
         if BATCH not in words:
             return self._answer(command)
-        answers = [None if self._is_slow(each) else self._encoded(each) for each in json.loads(words[-1])]
+        commands = [shlex.join([*PYTHON, *each]) if isinstance(each, list) else each for each in json.loads(words[-1])]
+        answers = [None if self._is_slow(each) else self._encoded(each) for each in commands]
         return Completed(0, json.dumps(answers).encode(), b"")
 
     def _encoded(self, command: str) -> list[int | str]:
@@ -166,6 +175,12 @@ class SimulatedMachine:
         words = shlex.split(command)
         if PROBE in words:
             return Completed(0, json.dumps(self.look if words[-1] == "look" else self.chat).encode(), b"")
+        if command.startswith("systemctl show"):
+            blocks = (
+                "\n".join(f"{name}={value}" for name, value in {"Id": unit, **properties}.items())
+                for unit, properties in self.units.items()
+            )
+            return Completed(0, "\n\n".join(blocks).encode(), b"")
         for beginning, (code, output) in self.answers.items():
             if command.startswith(beginning):
                 return Completed(code, output.encode(), b"")

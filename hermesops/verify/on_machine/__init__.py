@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+PYTHON = ("python3", "-I", "-S", "-c")
+"""How each is run: isolated, and without site-packages, whose import would cost more than the program."""
+
 BATCH = Path(__file__).with_name("batch.py").read_text()
 """Runs many commands at once; see its docstring."""
 

@@ -6,13 +6,15 @@ that the registry can compare.
 """
 
 import hashlib
-import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
-import urllib.parse
-from typing import Any
+
+TYPE_CHECKING = False  # importing typing would cost as much as all the rest
+if TYPE_CHECKING:
+    from typing import Any
 
 UNIT = "hermes-gateway.service"
 PROPERTIES = (
@@ -58,23 +60,39 @@ def variables() -> "dict[str, str]":
 def ask(
     method: str, url: str, *, key: str = "", body: object = None, session: str = "", timeout_s: float = LOOK_S
 ) -> "tuple[int, dict[str, Any]]":
-    """Status and body of a request; status 0 and a reason when nobody answers."""
-    where = urllib.parse.urlsplit(url)
-    kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
-    connection = kind(where.hostname or "", where.port, timeout=timeout_s)
-    headers = {"Content-Type": "application/json"}
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-    if session:
-        headers["X-Hermes-Session-Id"] = session
+    """Status and body of a request; status 0 and a reason when nobody answers.
+
+    By hand, since http.client costs 30 ms to import: HTTP/1.0, so that the answer ends where the connection does.
+    """
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    name, _, port = host.partition(":")
+    content = b"" if body is None else json.dumps(body).encode()
+    lines = [f"{method} /{path} HTTP/1.0", f"Host: {host}", "Accept: application/json"]
+    lines += [f"Authorization: Bearer {key}"] if key else []
+    lines += [f"X-Hermes-Session-Id: {session}"] if session else []
+    lines += ["Content-Type: application/json", f"Content-Length: {len(content)}", "", ""]
     try:
-        connection.request(method, where.path, None if body is None else json.dumps(body), headers)
-        response = connection.getresponse()
-        return response.status, parsed(response.read().decode("utf-8", "replace"))
-    except (OSError, http.client.HTTPException) as error:
+        with connected(name, int(port or (443 if scheme == "https" else 80)), scheme, timeout_s) as connection:
+            connection.sendall("\r\n".join(lines).encode() + content)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    except OSError as error:
         return 0, {"reason": str(error) or type(error).__name__}
-    finally:
-        connection.close()
+    head, _, text = answer.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - protocol, status
+        return 0, {"reason": "what answered does not speak HTTP"}
+    return int(words[1]), parsed(text.decode("utf-8", "replace"))
+
+
+def connected(name: str, port: int, scheme: str, timeout_s: float) -> socket.socket:
+    """A connection, with TLS where the address says so."""
+    connection = socket.create_connection((name, port), timeout_s)
+    if scheme != "https":
+        return connection
+    import ssl  # noqa: PLC0415 - 10 ms that few machines need
+
+    return ssl.create_default_context().wrap_socket(connection, server_hostname=name)
 
 
 def api(path: str) -> str:
@@ -120,7 +138,12 @@ def skills(folder: str) -> int:
     """How many skills are below a folder; -1 when there is no such folder."""
     if not os.path.isdir(folder):
         return -1
-    return sum("SKILL.md" in files for _, _, files in os.walk(folder))
+    count = 0
+    for _, folders, files in os.walk(folder):
+        if "SKILL.md" in files:
+            count += 1
+            folders.clear()  # a skill's own files do not matter, and there are many
+    return count
 
 
 def model(environment: "dict[str, str]") -> "dict[str, object]":

@@ -1,0 +1,176 @@
+"""Verification of a real agent on a real machine: what it promises, and each known failure, provoked and repaired."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hermesops.model.check import Verdict
+from hermesops.verify.diagnosis import Failure, Finding
+from hermesops.verify.promise import Expected
+from hermesops.verify.promises import QUICK
+from hermesops.verify.verification import Verification, verify, verify_one_by_one
+from hermesops.waiting import Pending, until
+from tests.support.agents import Agent, agent_image, agents_world, living_agent
+from tests.support.prerequisites import require
+
+pytestmark = pytest.mark.machines
+
+UNIT = "hermes-gateway.service"
+OVERRIDE = f"/run/systemd/system/{UNIT}.d/test.conf"
+
+
+@pytest.fixture(scope="module")
+async def agent() -> AsyncIterator[Agent]:
+    require(os.geteuid() == 0, "root")
+    async with agents_world() as world, living_agent(world, await agent_image(world)) as agent:
+        yield agent
+
+
+def expected(agent: Agent) -> Expected:
+    return Expected(agent.instance_id, 1, hashlib.sha256(agent.api_server_key.encode()).hexdigest())
+
+
+async def found(agent: Agent) -> Verification:
+    """A verification without the turn."""
+    return await verify(agent.channel, expected(agent), QUICK)
+
+
+def broken(verification: Verification) -> dict[str, str]:
+    return {check.name: check.seen for check in verification.checks if check.verdict is not Verdict.OK}
+
+
+async def recognised(agent: Agent, failure: Failure) -> Finding:
+    """Wait until that failure, and no other, is what a verification finds."""
+
+    async def look() -> Finding | Pending[Finding]:
+        findings = (await found(agent)).findings
+        return findings[0] if [f.failure for f in findings] == [failure] else Pending(str(findings))
+
+    return await until(look, what=f"finding {failure}", timeout_s=45, every_s=0.5)
+
+
+async def repaired(agent: Agent) -> None:
+    """Undo whatever a test did to the unit, hand the machine over again, and see that all is well."""
+    await agent.run(f"rm -f {OVERRIDE}; systemctl daemon-reload; chown hermes:hermes /var/lib/hermes")
+    await agent.run(f"systemctl restart {UNIT}", timeout_s=90)
+    await agent.personalise()
+    after = await found(agent)
+    assert broken(after) == {}
+    assert after.findings == ()
+
+
+async def override(agent: Agent, *lines: str) -> None:
+    """Change the unit until the machine restarts or ``repaired``."""
+    await agent.channel.put(OVERRIDE, "\n".join(("[Service]", *lines, "")).encode(), mode=0o644)
+    await agent.run("systemctl daemon-reload")
+
+
+async def test_a_living_agent_keeps_every_promise_in_one_round_trip(agent: Agent) -> None:
+    seen = await verify(agent.channel, expected(agent))
+    assert broken(seen) == {}
+    assert seen.is_ok
+    assert seen.round_trips == 1
+
+
+async def test_one_by_one_testinfra_sees_the_same_on_a_living_agent(agent: Agent) -> None:
+    batched, single = await found(agent), await verify_one_by_one(agent.channel, expected(agent), QUICK)
+    assert [(check.name, check.verdict) for check in batched.checks] == [
+        (check.name, check.verdict) for check in single.checks
+    ]
+    assert single.round_trips > 25
+
+
+async def test_the_turn_leaves_no_session_behind(agent: Agent) -> None:
+    count = (
+        "runuser -u hermes -- /opt/hermes/current/venv/bin/python -c 'import sqlite3; print(sqlite3.connect("
+        '"file:/var/lib/hermes/state.db?mode=ro", uri=True).execute("select count(*) from sessions").fetchone()[0])\''
+    )
+    before = await agent.run(count)
+    assert broken(await verify(agent.channel, expected(agent))) == {}
+    assert await agent.run(count) == before
+
+
+async def test_a_machine_of_somebody_else_is_told_apart(agent: Agent) -> None:
+    other = Expected("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", 1)
+    assert set(broken(await verify(agent.channel, other, QUICK))) == {"identity"}
+
+
+async def test_drift_is_seen_by_both_ways_of_looking(agent: Agent) -> None:
+    await agent.run(
+        "chmod 644 /etc/hermes/.env && nft add rule inet hermes input tcp dport 22 accept && "
+        "systemctl stop hermes-sandbox.socket && systemd-run --unit=stranger python3 -m http.server 9999"
+    )
+    try:
+        # The stranger needs a moment to listen.
+        async def listening() -> Verification | Pending[Verification]:
+            seen = await found(agent)
+            return seen if "ports" in broken(seen) else Pending(str(broken(seen)))
+
+        seen = await until(listening, what="the stranger", timeout_s=20)
+        assert set(broken(seen)) == {"secrets", "firewall", "sandbox-socket", "ports"}
+        single = await verify_one_by_one(agent.channel, expected(agent), QUICK)
+        assert broken(single) == broken(seen)
+    finally:
+        await agent.run(
+            "systemctl stop stranger; chmod 640 /etc/hermes/.env; nft --file /etc/hermes-firewall.nft; "
+            "systemctl start hermes-sandbox.socket"
+        )
+    assert broken(await found(agent)) == {}
+
+
+# The six rows of the table of failure modes
+
+
+async def test_a_gateway_that_crashes_at_its_start_failed_its_probe_at_boot(agent: Agent) -> None:
+    await agent.run(f"systemctl stop {UNIT}; chown root:root /var/lib/hermes; systemctl start --no-block {UNIT}")
+    finding = await recognised(agent, Failure.BOOT_PROBE)
+    assert "instance logs" in finding.hint
+    await repaired(agent)
+
+
+async def test_a_gateway_with_another_key_than_its_files_is_a_key_mismatch(agent: Agent) -> None:
+    await agent.run(f"sed -i \"s/^API_SERVER_KEY=.*/API_SERVER_KEY='{'0' * 64}'/\" /etc/hermes/.env")
+    finding = await recognised(agent, Failure.KEY_MISMATCH)
+    assert "another API key than the registry" in finding.seen
+    as_the_machine_has_it = Expected(agent.instance_id, 1, hashlib.sha256(b"0" * 64).hexdigest())
+    (inside,) = (await verify(agent.channel, as_the_machine_has_it, QUICK)).findings
+    assert (inside.failure, "401" in inside.seen) == (Failure.KEY_MISMATCH, True)
+    await repaired(agent)
+
+
+async def test_a_model_that_the_router_refuses_with_400_is_unknown(agent: Agent) -> None:
+    await agent.run('sed -i \'s/"default": "claude-haiku"/"default": "claude-opus-9"/\' /etc/hermes/config.yaml')
+    finding = await recognised(agent, Failure.UNKNOWN_MODEL)
+    assert "claude-opus-9" in finding.seen
+    turn = broken(await verify(agent.channel, expected(agent)))
+    assert {"model", "chat"} <= set(turn)
+    await repaired(agent)
+
+
+async def test_a_gateway_that_was_killed_after_boot_is_gone(agent: Agent) -> None:
+    await override(agent, "Restart=no")
+    await agent.run(f"systemctl kill --signal=KILL {UNIT}")
+    finding = await recognised(agent, Failure.GONE_AFTER_BOOT)
+    assert "result signal" in finding.seen
+    await repaired(agent)
+
+
+async def test_a_home_that_is_not_kept_loses_skills_between_sessions(agent: Agent) -> None:
+    await agent.run(
+        f"systemctl stop {UNIT} && mount -t tmpfs -o mode=0700 tmpfs /var/lib/hermes && "
+        f"chown hermes:hermes /var/lib/hermes && systemctl start --no-block {UNIT}",
+        timeout_s=90,
+    )
+    finding = await recognised(agent, Failure.SKILLS_NOT_KEPT)
+    assert "tmpfs" in finding.seen
+    await agent.run(f"systemctl stop {UNIT} && umount /var/lib/hermes", timeout_s=90)
+    await repaired(agent)
+
+
+async def test_a_token_that_is_not_forwarded_is_named(agent: Agent) -> None:
+    await agent.run("sed -i '/^AUXILIARY_HELIUM_API_KEY=/d' /etc/hermes/.env")
+    finding = await recognised(agent, Failure.KEY_NOT_FORWARDED)
+    assert "AUXILIARY_HELIUM_API_KEY" in finding.seen
+    await repaired(agent)

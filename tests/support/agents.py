@@ -1,0 +1,115 @@
+"""Machines with a real agent on them: an image with every role applied, and machines from it that belong to a user."""
+
+import secrets
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from hermesops import assets, justavps
+from hermesops.channel import Channel
+from hermesops.image import definition, wheels
+from hermesops.image.download import Pip
+from hermesops.localcloud.host_driver import MODEL_PORT
+from hermesops.model.ids import ImageId, InstanceId, MachineId
+from hermesops.model.route import issue_token
+from hermesops.node import build as node
+from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.settings import Environment
+from hermesops.waiting import Pending, until
+from tests.support.converged_world import ConvergedWorld, shared_cache
+from tests.support.localcloud import serving
+from tests.support.machines import opened_driver
+
+ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node")
+NODE = "/opt/hermes/node/hermes-node"
+
+
+@asynccontextmanager
+async def agents_world() -> AsyncIterator[ConvergedWorld]:
+    """As ``converged_world``, with the model router on the one port that machines may reach it at."""
+    with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
+        folder = Path(name)
+        async with (
+            opened_driver(folder / "driver") as driver,
+            serving(folder / "server", driver, model_port=MODEL_PORT) as cloud,
+        ):
+            key = (cloud.folder / "api.key").read_text().strip()
+            async with justavps.Client(f"{cloud.where.api_url}/api/v1", key) as client:
+                yield ConvergedWorld(folder, driver, cloud, client)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A user's agent on a machine.
+
+    Attributes:
+        api_server_key: Bearer of its API.
+    """
+
+    channel: Channel
+    machine_id: MachineId
+    instance_id: InstanceId
+    payload: Payload
+    api_server_key: str
+
+    async def run(self, command: str, *, timeout_s: float = 60) -> str:
+        """Run a command that must work; what it printed."""
+        done = await self.channel.run(command, timeout_s=timeout_s)
+        assert done.exit_code == 0, f"{command}: {done.text} {done.stderr.decode()}"
+        return done.text
+
+    async def personalise(self, payload: Payload | None = None) -> None:
+        """Hand the machine its user, or hand it over again."""
+        await self.channel.put("/run/hermes-payload.json", (payload or self.payload).to_json(), mode=0o600)
+        await self.run(f"{NODE} personalise /run/hermes-payload.json", timeout_s=90)
+
+
+def role_variables(world: ConvergedWorld) -> dict[str, object]:
+    """What all roles have to be told."""
+    image = definition.load(assets.folder("images") / "hermes-base")
+    pip = Pip(Environment.load("local").inherited)
+    bundle = wheels.bundle(image, "3.11", cache=shared_cache(), downloads=pip, tell=lambda _: None)
+    program = world.folder / "hermes-node"
+    node.write(program)
+    return {
+        **world.base_variables,
+        "hermes_agent_bundle": str(bundle.folder),
+        "hermes_node_program": str(program),
+    }
+
+
+async def agent_image(world: ConvergedWorld) -> ImageId:
+    """An image whose machines only lack a user."""
+    async with world.machine() as machine_id:
+        applied = await world.apply(machine_id, ROLES, role_variables(world))
+        assert applied.status == "done", applied.failure
+        await world.channel(machine_id).run(
+            "journalctl --rotate --vacuum-time=1s; echo uninitialized >/etc/machine-id; sync"
+        )
+        image = await world.client.save_image(machine_id, name="agent")
+
+        async def saved() -> ImageId | Pending[ImageId]:
+            seen = await world.client.get_image(image.id)
+            return Pending(seen.status) if seen.status == "creating" else ImageId(seen.id)
+
+        return await until(saved, what="the image", timeout_s=120, every_s=0.2)
+
+
+@asynccontextmanager
+async def living_agent(world: ConvergedWorld, image_id: ImageId) -> AsyncIterator[Agent]:
+    """A machine that belongs to a user, with a healthy gateway; gone afterwards."""
+    instance_id, key = InstanceId(str(uuid4())), secrets.token_hex(32)
+    token = issue_token(world.cloud.model_secret, instance_id, 1)
+    payload = Payload(
+        Identity(instance_id, str(uuid4()), "light", "cell1", 1),
+        Secrets(api_server_key=key, model_token=token),
+        world.cloud.where.model_base_url,
+        Settings(),
+    )
+    async with world.machine(image_id=image_id) as machine_id:
+        agent = Agent(world.channel(machine_id), machine_id, instance_id, payload, key)
+        await agent.personalise()
+        yield agent
