@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, files, gateway, protocol
+from hermesops.node import VERSION, files, gateway, protocol, servers
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
@@ -97,7 +97,8 @@ def health(layout: Layout) -> Health:
     if alive.status != 200:  # noqa: PLR2004 - OK
         return Health((*first, Check("api", ok=False, detail=f"{alive.status}: {alive.body}")), NotReadyError.exit_code)
     detailed = gateway.ask(base.port, "/health/detailed", key=payload.secrets.api_server_key)
-    checks = (*first, Check("api", ok=True), *_judge(detailed, payload), _watchdog(unit))
+    told = (*_judge(detailed, payload), *_servers(layout, base, payload))
+    checks = (*first, Check("api", ok=True), *told, _watchdog(unit))
     return Health(checks, 0 if all(check.ok for check in checks) else UnhealthyError.exit_code)
 
 
@@ -124,6 +125,16 @@ def _messengers(platforms: dict[str, Any], payload: Payload) -> tuple[Check, ...
         detail = " ".join(filter(None, (state, str(held.get("error_code") or ""))))
         checks.append(Check(f"messenger:{name}", state in _CONNECTED, detail))
     return tuple(checks)
+
+
+def _servers(layout: Layout, base: Base, payload: Payload) -> tuple[Check, ...]:
+    names = sorted(payload.settings.mcp_servers)
+    if not names:
+        return ()
+    with files.opened_folder(layout.home(base.home)) as home:
+        found = servers.states(servers.tail(home), names)
+    words = {True: "connected", False: "not connected", None: "the log says nothing of it"}
+    return tuple(Check(f"mcp:{name}", found[name] is not False, words[found[name]]) for name in names)
 
 
 def _watchdog(unit: gateway.Unit) -> Check:
