@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from hermesops.access.key_ring import KeyRing
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_id_from_alias
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -664,6 +664,26 @@ def test_a_truncated_database_is_named_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="is damaged") as damaged:
         registry_at(f"sqlite:///{file}").list_instances()
     assert getattr(damaged.value, "exit_code", None) == 70
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    registry = registry_at(f"sqlite:///{tmp_path}/registry.db")
+    instance = provision(registry)
+
+    def write_too_much() -> None:
+        with registry._database.writing() as connection:
+            # SQLite's own limit on a file's size answers as a disk without room does.
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")
+            connection.execute(schema.meta.insert().values(name="large", value="x" * 10_000_000))
+
+    with pytest.raises(UnavailableError, match="full") as full:
+        write_too_much()
+    assert "\n" not in str(full.value)
+    registry.close()
+    again = registry_at(f"sqlite:///{tmp_path}/registry.db")
+    assert again.get_instance(instance.id) == instance
+    with again._database.reading() as connection:
+        assert connection.scalar(sa.select(schema.meta.c.value).where(schema.meta.c.name == "large")) is None
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
