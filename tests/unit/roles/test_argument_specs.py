@@ -1,0 +1,44 @@
+"""Every role says what it takes, and its defaults say the same."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from hermesops import assets
+
+_ROLES = sorted(path.name for path in assets.folder("roles").iterdir() if path.is_dir())
+
+
+def options(role: str) -> dict[str, dict[str, Any]]:
+    specs = yaml.safe_load((assets.folder("roles") / role / "meta/argument_specs.yml").read_text())
+    found: dict[str, dict[str, Any]] = specs["argument_specs"]["main"]["options"]
+    return found
+
+
+def defaults(role: str) -> dict[str, Any]:
+    path = assets.folder("roles") / role / "defaults/main.yml"
+    return yaml.safe_load(path.read_text()) or {} if path.exists() else {}
+
+
+@pytest.mark.parametrize("role", _ROLES)
+def test_defaults_are_those_of_the_specification(role: str) -> None:
+    specified = {name: option["default"] for name, option in options(role).items() if "default" in option}
+    assert defaults(role) == specified
+
+
+@pytest.mark.parametrize("role", _ROLES)
+def test_what_is_required_has_no_default(role: str) -> None:
+    required = {name for name, option in options(role).items() if option.get("required")}
+    assert not required & defaults(role).keys()
+
+
+@pytest.mark.parametrize("role", _ROLES)
+def test_variables_bear_the_roles_name(role: str) -> None:
+    assert all(name.startswith(f"{role}_") for name in options(role))
+
+
+@pytest.mark.parametrize("role", _ROLES)
+def test_a_role_has_a_readme_that_names_what_is_required(role: str) -> None:
+    readme = (assets.folder("roles") / role / "README.md").read_text()
+    assert not [name for name, option in options(role).items() if option.get("required") and name not in readme]
