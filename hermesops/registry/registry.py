@@ -8,6 +8,7 @@ from hermesops.errors import RefusedError
 from hermesops.registry import schema_version
 from hermesops.registry.auditing import AuditRows
 from hermesops.registry.cells import CellRows
+from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.epoch import EpochRows
 from hermesops.registry.images import ImageRows
@@ -30,6 +31,7 @@ class Registry(
     InstanceRows,
     InstanceSecretRows,
     CellRows,
+    ConnectionRows,
     ImageRows,
     OperationRows,
     LeaseRows,

@@ -15,7 +15,7 @@ from hermesops.verify.diagnosis import Finding, diagnose
 from hermesops.verify.foresight import commands_of
 from hermesops.verify.observations import look_command, observed
 from hermesops.verify.promise import BrokenPromiseError, Expected, Promise, UnseenError
-from hermesops.verify.promises import PROMISES, WITHOUT_USER
+from hermesops.verify.promises import PROMISES
 
 _QUICK_S = 20.0
 _SLOW_S = 75.0
@@ -73,12 +73,6 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
     backend = ChannelBackend(channel.machine_id, _from_thread(channel), answers)
     checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
     return Verification(checks, findings, 1 + len(backend.direct))
-
-
-async def broken_without_user(channel: Channel) -> tuple[str, ...]:
-    """Promises that a machine of nobody's does not keep, one line each; empty when it keeps them all."""
-    found = await verify(channel, Expected(""), WITHOUT_USER)
-    return tuple(f"{check.name}: {check.seen}" for check in found.checks if check.verdict is not Verdict.OK)
 
 
 async def verify_one_by_one(

@@ -410,6 +410,30 @@ def test_proxy_tokens_are_kept_by_machine_and_purpose(registry: Registry) -> Non
     assert registry.proxy_token(MachineId("m-1"), "chat") is None
 
 
+def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
+    instance = provision(registry)
+    expires_at = datetime(2026, 5, 1, tzinfo=UTC)
+    for number in (1, 2):
+        registry.connect_service(
+            instance.id,
+            "google",
+            access_token=f"{CANARY}-a{number}",
+            refresh_token=f"{CANARY}-r{number}",
+            scopes=("mail", "calendar"),
+            expires_at=expires_at,
+        )
+    registry.connect_service(instance.id, "github", access_token=f"{CANARY}-b")
+    github, google = registry.list_connections(instance.id)
+    assert (github.service, github.refresh_token, github.scopes, github.expires_at) == ("github", "", (), None)
+    assert (google.access_token, google.refresh_token) == (f"{CANARY}-a2", f"{CANARY}-r2")
+    assert (google.scopes, google.expires_at) == (("mail", "calendar"), expires_at)
+    assert CANARY not in dump(registry) + repr(registry.list_connections(instance.id))
+    registry.disconnect_service(instance.id, "google")
+    assert [held.service for held in registry.list_connections(instance.id)] == ["github"]
+    registry.mark_terminated(instance.id)
+    assert registry.list_connections(instance.id) == ()
+
+
 # Cells and images
 
 
