@@ -77,7 +77,7 @@ async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvp
     with pytest.raises(RefusedError, match="protected"):
         await engine.up(stack, cell(*NAMES[:2], size="pro"), may_destroy=lambda urn: urn.endswith(NAMES[2]))
     await engine.up(stack, cell(*NAMES, size="pro", released=frozenset(NAMES)))
-    await engine.up(stack, cell(*NAMES[:2], size="pro", released=frozenset(NAMES)), may_destroy=lambda urn: True)
+    await engine.up(stack, cell(*NAMES[:2], size="pro", released=frozenset(NAMES)), may_destroy=lambda _urn: True)
     assert sorted(machine["name"] for machine in vendor.machines.values()) == sorted(NAMES[:2])
 
     destroyed = await engine.destroy(stack, may_destroy=lambda _urn: True)
