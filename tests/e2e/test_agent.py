@@ -11,6 +11,7 @@ from tests.support.traces import traces
 
 pytestmark = pytest.mark.machines
 
+MAIN_PID = "systemctl show -p MainPID --value hermes-gateway"
 WHO = "RUN: echo proof-$((6*7))-$(id -un)-$(hostname)"
 
 
@@ -62,9 +63,9 @@ async def test_what_an_operator_does_with_an_agent(world: Command) -> None:
         "hermes" in (await world.ok("instance", "exec", user, "--user", "hermes", "--reason", "t", "--", "id")).stdout
     )
 
-    before = (await world.ok("instance", "exec", user, "--reason", "t", "--", "pidof -s hermes")).stdout
+    before = (await world.ok("instance", "exec", user, "--reason", "t", "--", MAIN_PID)).stdout
     await world.ok("instance", "restart", user)
-    after = (await world.ok("instance", "exec", user, "--reason", "t", "--", "pidof -s hermes")).stdout
+    after = (await world.ok("instance", "exec", user, "--reason", "t", "--", MAIN_PID)).stdout
     assert before != after
 
     assert "Hermes Agent gateway" in (await world.ok("instance", "logs", user)).stdout
