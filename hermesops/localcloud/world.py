@@ -272,8 +272,7 @@ async def _stop(driver: HostDriver, store: Store, row: MachineRow) -> str:
 
 
 def _status_of(seen: Mapping[str, object]) -> WorldStatus:
+    # The server may be of another version than this command: what it does not say has its default.
     fields = {name: seen[name] for name in WorldStatus.__dataclass_fields__ if name in seen}
-    fields["machines"] = tuple(fields["machines"])  # type: ignore[arg-type]
-    fields["images"] = tuple(fields["images"])  # type: ignore[arg-type]
-    fields["unsettled"] = tuple(fields["unsettled"])  # type: ignore[arg-type]
-    return WorldStatus(is_up=True, **fields)  # type: ignore[arg-type]
+    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return WorldStatus(is_up=True, **{**fields, **lists})  # type: ignore[arg-type]

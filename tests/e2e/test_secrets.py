@@ -12,6 +12,7 @@ from tests.support.command import Command
 
 pytestmark = pytest.mark.machines
 
+ROUTER_TOKEN = r"hm1\.[0-9a-f-]{36}\.[0-9]+\.[0-9a-f]{40}"  # noqa: S105 - what one looks like, not one
 READ_EVERYTHING = (
     "RUN: (env; cat /proc/*/environ /proc/*/cmdline; "
     "find / -xdev -type f -readable -size -2000k -not -path '/usr/*' -not -path '/opt/hermes/releases/*' "
@@ -41,8 +42,7 @@ async def test_what_the_agent_can_read_holds_only_its_own_tokens(world: Command)
     mine, hers = secrets_of(world, users[0])[0], secrets_of(world, users[1])[0]
     vendor = (world.home / "local" / "world" / "api.key").read_text().strip()
     router = (world.home / "local" / "world" / "model.key").read_text().strip()
-    any_token = r"hm1\.[0-9a-f-]{36}\.[0-9]+\.[0-9a-f]{40}"
-    pattern = f"{mine}|{hers}|{vendor}|{router}|{any_token}|PRIVATE KEY"
+    pattern = f"{mine}|{hers}|{vendor}|{router}|{ROUTER_TOKEN}|PRIVATE KEY"
     ran = await world.ok("instance", "chat", users[0], READ_EVERYTHING % pattern, "--reason", "test", "--json")
     answer = ran.json["answer"]
     instance_id = (await world.ok("instance", "show", users[0], "--json")).json["instance"]["instance_id"]
