@@ -1,4 +1,4 @@
-"""Read by every slot's interpreter at its start, before any line of a script: send the code-execution tool's into the sandbox.
+"""Read by every slot's interpreter before any script: sends those of the code-execution tool into the sandbox.
 
 It runs inside the agent's interpreter, whose import path others can fill, so it imports nothing that is not loaded yet.
 An exception ends the interpreter (hermes-sandbox.pth): no sandbox, no script.

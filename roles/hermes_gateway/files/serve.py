@@ -12,6 +12,7 @@ import select
 import socket
 import subprocess
 import sys
+from typing import Any
 
 _HEAD = 4
 _MAX_REQUEST = 4 * 1024 * 1024
@@ -27,7 +28,7 @@ def main(limit_s: float) -> None:
         connection.sendall(json.dumps(answer).encode())
 
 
-def receive(connection: socket.socket) -> tuple[dict[str, object], tuple[int, int]]:
+def receive(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, int]]:
     """The request, and the descriptors of stdout and stderr that came with it."""
     room = socket.CMSG_LEN(2 * array.array("i").itemsize)
     head, ancillary, _, _ = connection.recvmsg(_HEAD, room, socket.MSG_WAITALL)
@@ -42,7 +43,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, object], tuple[int, in
     return json.loads(body), (descriptors[0], descriptors[1])
 
 
-def run(request: dict, out: int, err: int, connection: socket.socket, limit_s: float) -> dict[str, object]:
+def run(request: dict[str, Any], out: int, err: int, connection: socket.socket, limit_s: float) -> dict[str, object]:
     """Run the command until it ends, its time is up, or nobody waits for it any more."""
     try:
         child = subprocess.Popen(
