@@ -240,6 +240,23 @@ async def test_an_adapter_is_loaded_only_for_a_messenger_in_use(machine: Prepare
     assert loaded.strip() == "0"
 
 
+async def test_messengers_servers_and_tools_follow_the_settings(machine: Prepared) -> None:
+    wanted = Settings(
+        messengers={"TELEGRAM_BOT_TOKEN": f"1:{secrets.token_hex(16)}", "TELEGRAM_ALLOWED_USERS": "1"},
+        mcp_servers={"nobody": {"url": "http://127.0.0.1:9/mcp", "connect_timeout": 2}},
+        disabled_tools=("code_execution",),
+    )
+    try:
+        assert (await machine.personalise(wanted))["healthy"]
+        judged = await machine.channel.run(f"{_NODE} health", timeout_s=30)
+        assert judged.exit_code == 8
+        failed = {check["name"] for check in json.loads(judged.text)["checks"] if not check["ok"]}
+        assert failed == {"messenger:telegram", "mcp:nobody"}  # both are there, and nobody answers them here
+        assert (await machine.chat("PYTHON: print(42)")).startswith("YOU SAID")  # the tool is not offered
+    finally:
+        await machine.personalise()
+
+
 async def test_a_normal_script_runs_and_may_call_the_agents_tools(machine: Prepared) -> None:
     code = "from hermes_tools import terminal\nprint(6 * 7, terminal('hostname')['output'])"
     result = await machine.python(code)
