@@ -151,7 +151,8 @@ async def test_a_model_that_the_router_refuses_with_400_is_unknown(agent: Agent)
 
 async def test_a_gateway_that_was_killed_after_boot_is_gone(agent: Agent) -> None:
     await override(agent, "Restart=no")
-    await agent.run(f"systemctl kill --signal=KILL {UNIT}")
+    # It answers before systemd calls it ready; killed in between it would be one that never got there.
+    await agent.run(f"systemctl start {UNIT} && systemctl kill --signal=KILL {UNIT}", timeout_s=90)
     finding = await recognised(agent, Failure.GONE_AFTER_BOOT)
     assert "result signal" in finding.seen
     await repaired(agent)
