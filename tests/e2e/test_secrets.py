@@ -1,23 +1,46 @@
 """A secret is found where it belongs and nowhere else: not in files, states, outputs, processes or another machine."""
 
 import asyncio
+import base64
+import hashlib
 import uuid
 from pathlib import Path
 
 import pytest
 
 from hermesops.access.key_ring import KeyRing
+from hermesops.model.ids import InstanceId
+from hermesops.model.route import issue_token
 from hermesops.registry import open_registry
 from tests.support.command import Command
 
 pytestmark = pytest.mark.machines
 
-ROUTER_TOKEN = r"hm1\.[0-9a-f-]{36}\.[0-9]+\.[0-9a-f]{40}"  # noqa: S105 - what one looks like, not one
-READ_EVERYTHING = (
-    "RUN: (env; cat /proc/*/environ /proc/*/cmdline; "
-    "find / -xdev -type f -readable -size -2000k -not -path '/usr/*' -not -path '/opt/hermes/releases/*' "
-    "-not -path '/proc/*' -exec cat {} +) 2>/dev/null | grep -aoE '%s' | sort -u"
-)
+# Runs as the agent. It knows secrets by their hash only: a search that names them would find itself.
+SEARCH = """
+import glob, hashlib, os, re, sys
+wanted = dict(pair.split("=") for pair in sys.argv[1:])
+found = set()
+def look(data):
+    for run in set(re.findall(rb"[A-Za-z0-9_.+/=-]{20,}", data)):
+        for text in {run, run.strip(b".=-"), run.rpartition(b"=")[2]}:
+            found.add(wanted.get(hashlib.sha256(text).hexdigest()))
+    if re.search(rb"PRIVATE KEY-----\\s+[A-Za-z0-9+/=]{40}", data): found.add("a private key")
+for folder, folders, names in os.walk("/"):
+    skipped = ("/proc", "/sys", "/usr", "/opt/hermes/releases")
+    folders[:] = [f for f in folders if os.path.join(folder, f) not in skipped]
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            if os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) < 20000000:
+                look(open(path, "rb").read())
+        except OSError: pass
+for path in glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
+    try: look(open(path, "rb").read())
+    except OSError: pass
+print("FOUND", ";".join(sorted(found - {None})))
+"""
+PLACE = "/var/lib/hermes/search.py"
 
 
 def secrets_of(world: Command, user: str) -> tuple[str, int]:
@@ -39,19 +62,32 @@ def secrets_of(world: Command, user: str) -> tuple[str, int]:
 async def test_what_the_agent_can_read_holds_only_its_own_tokens(world: Command) -> None:
     users = [f"s{uuid.uuid4().hex[:8]}" for _ in range(2)]
     await asyncio.gather(*(world.ok("provision", user, "--plan", "light") for user in users))
-    mine, hers = secrets_of(world, users[0])[0], secrets_of(world, users[1])[0]
-    vendor = (world.home / "local" / "world" / "api.key").read_text().strip()
-    router = (world.home / "local" / "world" / "model.key").read_text().strip()
-    pattern = f"{mine}|{hers}|{vendor}|{router}|{ROUTER_TOKEN}|PRIVATE KEY"
-    ran = await world.ok("instance", "chat", users[0], READ_EVERYTHING % pattern, "--reason", "test", "--json")
-    answer = ran.json["answer"]
-    instance_id = (await world.ok("instance", "show", users[0], "--json")).json["instance"]["instance_id"]
-    assert f"hm1.{instance_id}." in answer, "the search did not even find the agent's own token"
-    assert answer.count("hm1.") == 1
-    for secret in (hers, vendor, router, "PRIVATE KEY"):
-        assert secret not in answer
+    folder = world.home / "local" / "world"
+    router_key = (folder / "model.key").read_text().strip()
+    secrets = {
+        "vendor-key": (folder / "api.key").read_text().strip(),
+        "router-key": router_key,
+        "its-api-key": secrets_of(world, users[0])[0],
+        "its-token": await token_of(world, users[0], router_key),
+        "other-api-key": secrets_of(world, users[1])[0],
+        "other-token": await token_of(world, users[1], router_key),
+    }
+    script = base64.b64encode(SEARCH.encode()).decode()
+    write = f"echo {script} | base64 -d >{PLACE}"
+    await world.ok("instance", "exec", users[0], "--user", "hermes", "--reason", "test", "--", write)
+    hashes = " ".join(f"{hashlib.sha256(s.encode()).hexdigest()}={w}" for w, s in secrets.items())
+    ask = f"RUN: python3 {PLACE} {hashes}"
+    ran = await world.ok("instance", "chat", users[0], ask, "--reason", "test", "--json")
+    assert "FOUND " in ran.json["answer"], str(ran)
+    found = set(ran.json["answer"].partition("FOUND ")[2].partition("\\n")[0].partition('"')[0].strip().split(";"))
+    assert found == {"its-api-key", "its-token"}, str(ran)
     for user in users:
         await world.ok("instance", "terminate", user, "--yes")
+
+
+async def token_of(world: Command, user: str, router_key: str) -> str:
+    shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
+    return issue_token(router_key.encode(), InstanceId(shown["instance_id"]), secrets_of(world, user)[1])
 
 
 async def test_secrets_stay_in_their_files(world: Command) -> None:
