@@ -43,10 +43,9 @@ test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
 
-bench: .venv/installed need-machines ## How fast it is, with what it was compared to
+bench: .venv/installed need-machines ## How fast it is, with what it was compared to; T='start engine machines' chooses
 	@echo "==> Measuring"
-	pytest tests/bench -s $(T)
-	for script in tests/bench/bench_*.py; do python -m "$$(tr / . <<<"$${script%.py}")"; done
+	python -m tests.bench $(T)
 
 soak: .venv/installed need-machines ## The full counts of what make test samples
 	@echo "==> Soaking"

@@ -1,7 +1,7 @@
 """How long an ``up`` without changes takes: the embedded engine beside the pulumi CLI, same program, same plugin.
 
-Where there is no CLI, its figures recorded on 2 cores stand in for it, and the line says so. Run it from the project's
-root: ``python -m tests.bench.bench_engine``.
+Where there is no CLI, its figures recorded on 2 cores stand in for it, and the row says so. Run as a program it does
+one ``up`` in a world that is there already, for ``cold``.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from hermesops.engine.interface import Engine, Program
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import StackRef
+from tests.bench.figures import Board
 
 RUNS = 5
 RECORDED_S = {10: 2.5, 50: 2.9}
@@ -95,33 +96,22 @@ def in_world(kind: str, count: int, *, secret: bool = False, also_cold: bool = F
         return warm, cold(folder, count) if also_cold else 0.0
 
 
-def line(what: str, took: float, against: float, label: str, target: str) -> None:
-    """Print one row."""
-    sys.stdout.write(f"{what:<52} {took:6.2f} s   {label} {against:5.2f} s   {against / took:4.1f}x   {target}\n")
-
-
-def main() -> None:
-    """Print the table."""
+def measure(board: Board) -> None:
+    """Add the figures; the targets hold for the first row of each size."""
     has_cli = find_cli({"PATH": os.environ["PATH"]}) is not None  # noqa: TID251  see engine()
     for count in (10, 50):
         against = in_world("cli", count)[0] if has_cli else RECORDED_S[count]
-        label = "pulumi CLI, measured here:" if has_cli else "pulumi CLI, recorded:"
+        label = f"pulumi CLI, {'measured here' if has_cli else 'recorded'}: {against:.2f} s"
         warm, alone = in_world("embedded", count, also_cold=True)
-        target = f"target >= {TARGETS[count]:g}x"
-        line(f"up without changes, {count} machines", warm, against, label, target)
-        line("  the same with interpreter start and SDK import", alone, against, label, "printed only")
-    secret = in_world("embedded", 10, secret=True)[0]
-    line(
-        "up without changes, 10 machines, with a secret",
-        secret,
-        RECORDED_S[10],
-        "pulumi CLI, recorded:",
-        "printed only",
-    )
+        secret = in_world("embedded", count, secret=True)[0]
+
+        def row(what: str, took: float, target: str = "", *, cli: float = against, label: str = label) -> None:
+            board.add(what, f"{took:.2f} s", target=target, against=f"{label}, {cli / took:.1f}x")
+
+        row(f"embedded up without changes, {count} machines", warm, f">= {TARGETS[count]:g}x faster")
+        row("  with a secret among the outputs", secret)
+        row("  in a process of its own, SDK's import included", alone)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run(engine("embedded", Path(sys.argv[1])).up(STACK, program(int(sys.argv[2]))))
-    else:
-        main()
+    asyncio.run(engine("embedded", Path(sys.argv[1])).up(STACK, program(int(sys.argv[2]))))

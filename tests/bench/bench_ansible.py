@@ -1,0 +1,107 @@
+"""Ansible over the toolbox: a second run of every role, and one task beside the same over a local connection."""
+
+import itertools
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from hermesops import assets
+from hermesops.app import App, Session
+from hermesops.converge import Access, Converger, Host
+from hermesops.image import wheels
+from hermesops.image.download import Pip
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import InstanceStatus
+from tests.bench.figures import Board, tell
+
+_IMAGE = "hermes-base"
+_TASKS = 20
+_PYTHON = "3.11"
+
+
+async def measure(board: Board, app: App, folder: Path) -> None:
+    """Add the figures, on the machine of the youngest living instance.
+
+    Raises:
+        AssertionError: A run did not end well, or the roles disagree with the machine that they made.
+    """
+    instance = app.registry.list_instances(status=InstanceStatus.RUNNING)[-1]
+    assert instance.machine_id is not None
+    machine = Host("machine", instance.machine_id)
+    endpoint = app.endpoint
+    assert endpoint.api_key_file is not None
+    converger = Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
+    async with app.session() as session:
+        await _second_run(board, converger, machine, _variables(app, session))
+        await _one_task(board, converger, machine, session, folder)
+
+
+async def _second_run(board: Board, converger: Converger, machine: Host, variables: dict[str, object]) -> None:
+    tell("==> every role, on a machine that has them from the image")
+    first = await converger.run("instance", [machine], variables=variables)
+    first.require_ok()
+    second = await converger.run("instance", [machine], variables=variables)
+    second.require_ok()
+    result = second.hosts["machine"]
+    each = second.seconds / (result.ok + result.skipped)
+    board.add(
+        "every role again, over the toolbox",
+        f"{second.changed} changed of {result.ok}, {second.seconds:.1f} s",
+        target="0 changed",
+        against=f"the run before it: {first.changed} changed, {first.seconds:.1f} s; {each * 1000:.0f} ms a task",
+    )
+    assert not second.changed, result.changed
+
+
+async def _one_task(board: Board, converger: Converger, machine: Host, session: Session, folder: Path) -> None:
+    tell(f"==> {_TASKS} tasks over the toolbox, and over a local connection")
+    playbook = _playbook(folder)
+    here = Host("here", "", {"ansible_connection": "local", "ansible_python_interpreter": sys.executable})
+    local = await _task_seconds(converger, playbook, here)
+    toolbox = await _task_seconds(converger, playbook, machine)
+    channel = session.reach.channel(MachineId(machine.machine_id))
+    bare = []
+    for _ in range(_TASKS):
+        started = time.perf_counter()
+        await channel.run("true", timeout_s=30)
+        bare.append(time.perf_counter() - started)
+    board.add(
+        f"an Ansible task over the toolbox, median of {_TASKS}",
+        f"{toolbox * 1000:.0f} ms",
+        against=f"the same over a local connection on this computer: {local * 1000:.0f} ms; "
+        f"toolbox {toolbox / local:.1f}x of it",
+    )
+    board.add(
+        "  a command over the toolbox without Ansible",
+        f"{statistics.median(bare) * 1000:.0f} ms",
+        against=f"the task: {toolbox / statistics.median(bare):.0f}x of it",
+    )
+
+
+async def _task_seconds(converger: Converger, playbook: Path, host: Host) -> float:
+    """Seconds from one task's start to the next one's."""
+    starts: list[float] = []
+    done = await converger.run(str(playbook), [host], tell=lambda _: starts.append(time.perf_counter()))
+    done.require_ok()
+    assert len(starts) == _TASKS + 1
+    # The first is left out: it opens the connection.
+    return statistics.median(later - earlier for earlier, later in itertools.pairwise(starts[1:]))
+
+
+def _playbook(folder: Path) -> Path:
+    task = "    - name: Do nothing\n      ansible.builtin.command: /bin/true\n      changed_when: false\n"
+    path = folder / "nothing.yml"
+    path.write_text(
+        f"- name: Measure\n  hosts: instances\n  gather_facts: false\n  tasks:\n{task * (_TASKS + 1)}", encoding="utf-8"
+    )
+    return path
+
+
+def _variables(app: App, session: Session) -> dict[str, object]:
+    """What the roles were told when the image was built."""
+    recipe = session.recipe(_IMAGE)
+    bundle = wheels.bundle(
+        recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.inherited), tell=lambda _: None
+    )
+    return {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}

@@ -1,0 +1,46 @@
+"""How long the programs take to start, beside an interpreter that does nothing: whole processes, in turns."""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.bench.figures import Board, seconds_of, spread
+
+RUNS = 11
+_BIN = Path(sys.executable).parent
+_PYTHON = "python -c pass"
+
+
+def measure(board: Board) -> None:
+    """Add the figures."""
+    programs = {
+        _PYTHON: ("", lambda: _run(sys.executable, "-c", "pass")),
+        "hermesops --version": ("<= 0.12 s", lambda: _run(_BIN / "hermesops", "--version")),
+        "hermesops --help": ("<= 0.25 s", lambda: _run(_BIN / "hermesops", "--help")),
+        "pulumi-resource-justavps, to its port": ("<= 0.35 s", _start_plugin),
+        "python -c 'import pulumi'": ("", lambda: _run(sys.executable, "-c", "import pulumi")),
+    }
+    took: dict[str, list[float]] = {name: [] for name in programs}
+    # In turns, so that a busy moment hits all alike; the first one warms the caches.
+    for attempt in range(RUNS + 1):
+        for name, (_, run) in programs.items():
+            seconds = seconds_of(run)
+            if attempt:
+                took[name].append(seconds)
+    beside = statistics.median(took[_PYTHON])
+    for name, (target, _) in programs.items():
+        ours = statistics.median(took[name])
+        against = f"{_PYTHON}: {beside:.3f} s, {ours / beside:.1f}x" if name != _PYTHON else ""
+        board.add(name, spread(took[name], 3), target=target, against=against)
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _start_plugin() -> None:
+    with subprocess.Popen([_BIN / "pulumi-resource-justavps"], stdout=subprocess.PIPE, text=True) as plugin:
+        assert plugin.stdout is not None
+        assert plugin.stdout.readline().strip().isdigit()
+        plugin.terminate()
