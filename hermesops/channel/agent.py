@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.justavps.errors import JustAvpsError
 from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient
 from hermesops.justavps.wire import Machine
@@ -98,6 +98,7 @@ class AgentApi:
         Raises:
             RefusedError: The agent does not know the key, or refuses the model or the turn.
             UnavailableError: It is draining, or nothing answers.
+            UnknownOutcomeError: It was said, and no answer came.
         """
         headers = _bearer(api_key) | ({"X-Hermes-Session-Id": session_id} if session_id else {})
         body = {"model": "hermes-agent", "stream": True, "messages": [{"role": "user", "content": text}]}
@@ -157,7 +158,7 @@ def piece_of(kind: str, data: str) -> Piece | None:
     return None
 
 
-def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError:
+def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | UnknownOutcomeError:
     """The error for an answer that is none. Pure; it repeats no body, which may quote the user."""
     said = answer.json()
     error = said.get("error") if isinstance(said, dict) else None
@@ -171,6 +172,11 @@ def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError:
         return UnavailableError(
             f"the agent does not take turns now ({answer.status} {code})".replace(" )", ")"),
             hint="hermesops instance verify USER",
+        )
+    if answer.status == 504:  # noqa: PLR2004 - the proxy's: handed over, and never answered
+        return UnknownOutcomeError(
+            "the agent was told and never answered (504): what was asked for may have been done",
+            hint="hermesops instance logs USER",
         )
     return RefusedError(f"the agent refused the turn ({answer.status} {code})".replace(" )", ")"))
 

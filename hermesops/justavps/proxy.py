@@ -54,7 +54,7 @@ class ProxyAnswer:
     """What a service behind the proxy, or the proxy itself, answered.
 
     Attributes:
-        status: 401 and 403 may be the proxy's, about the token, or the service's own; 502 and 503 the proxy's.
+        status: 401 and 403 may be the proxy's, about the token, or the service's own; 502, 503 and 504 the proxy's.
         headers: By lower-case name.
     """
 

@@ -22,7 +22,11 @@ class NothingListensError(Exception):
 
 
 class MachineDownError(Exception):
-    """The machine's daemon does not answer."""
+    """The machine's daemon could not be reached: nothing was handed over."""
+
+
+class AnswerLostError(Exception):
+    """The request was handed over, in part at least, and no answer came: it may have been carried out."""
 
 
 class DaemonDirectory(Protocol):
@@ -69,7 +73,8 @@ class Broker:
         """Send a request to the daemon itself; the caller reads and closes the response.
 
         Raises:
-            MachineDownError: The daemon cannot be reached, or hung up before it answered.
+            MachineDownError: The daemon cannot be reached.
+            AnswerLostError: It was reached, and hung up or fell silent before it answered.
         """
         address, port, bearer = self._directory.daemon_of(machine_id)
         pool = self._daemons.get(machine_id)
@@ -107,6 +112,7 @@ class Broker:
         Raises:
             NothingListensError: Nothing listens there.
             MachineDownError: As for the daemon.
+            AnswerLostError: As for the daemon.
         """
         pool = self._ports.get(machine_id)
         if pool is None:
@@ -131,7 +137,7 @@ class Broker:
         """Whether the daemon answers at all."""
         try:
             response = await self.ask_daemon(machine_id, "GET", b"/healthz", read_timeout_s=_PROBE_TIMEOUT_S)
-        except MachineDownError:
+        except (MachineDownError, AnswerLostError):
             return False
         await response.aclose()
         return response.status == 200  # noqa: PLR2004 - 401 would be another world's daemon
@@ -145,8 +151,10 @@ def _timeouts(read_s: float | None) -> dict[str, object]:
 async def _send(pool: httpcore.AsyncConnectionPool, request: httpcore.Request) -> httpcore.Response:
     try:
         return await pool.handle_async_request(request)
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+    except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
         raise MachineDownError(f"{type(error).__name__}: {error}") from error
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        raise AnswerLostError(f"{type(error).__name__}: {error}") from error
 
 
 class _Tunnels(httpcore.AsyncNetworkBackend):

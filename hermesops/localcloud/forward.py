@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpcore
 from starlette.types import Message, Receive, Scope, Send
 
-from hermesops.localcloud.broker import MachineDownError, NothingListensError
+from hermesops.localcloud.broker import AnswerLostError, MachineDownError, NothingListensError
 from hermesops.localcloud.listener import hang_up
 from hermesops.localcloud.problem import Problem
 
@@ -47,7 +47,8 @@ async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop:
         drop: Headers that stop here, besides those that are for one hop only.
 
     Raises:
-        Problem: 502 when nothing listens there, 503 when the machine does not answer.
+        Problem: 502 when nothing listens there, 503 when the machine cannot be reached, 504 when it took the
+            request and never answered. A caller may repeat what got 503: nothing was handed over.
     """
     body = _Body(receive)
     headers = [(name, value) for name, value in scope["headers"] if name not in drop and name not in _OF_ONE_HOP]
@@ -61,6 +62,8 @@ async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop:
         raise Problem(502, "nothing listens on that port of the machine") from error
     except MachineDownError as error:
         raise Problem(503, "the machine does not answer") from error
+    except AnswerLostError as error:
+        raise Problem(504, "the machine took the request and did not answer it") from error
     except _CallerGoneError:
         return
     if response is None:

@@ -285,6 +285,20 @@ class TestToolbox:
         answer = await cloud.http.post(f"/api/v1/machines/{machine['id']}/exec", json={"command": "true"})
         assert_vendor_error(answer, 503)
 
+    async def test_a_daemon_that_dies_with_a_request_in_hand_is_504_and_503_from_then_on(
+        self, cloud: LocalCloud, driver: PretendDriver, tmp_path: Path
+    ) -> None:
+        """Who gets 503 may repeat the request; this command has begun."""
+        machine = await cloud.ready()
+        mark = tmp_path / "begun"
+        body = {"command": f"touch {mark}; sleep 2"}
+        asking = asyncio.create_task(cloud.http.post(f"/api/v1/machines/{machine['id']}/exec", json=body))
+        while not mark.exists():
+            await pause(0.02)
+        await driver.stop(machine["id"])  # kills the daemon, unknown to the server
+        assert_vendor_error(await asking, 504)
+        assert_vendor_error(await cloud.http.post(f"/api/v1/machines/{machine['id']}/exec", json=body), 503)
+
     async def test_a_caller_that_hangs_up_ends_its_command(self, cloud: LocalCloud, tmp_path: Path) -> None:
         machine = await cloud.ready()
         mark = tmp_path / "beat"

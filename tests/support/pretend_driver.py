@@ -1,7 +1,9 @@
 """A driver without machines: each is a folder name and the real daemon program on a loopback port."""
 
 import asyncio
+import contextlib
 import json
+import os
 import socket
 import sys
 from dataclasses import dataclass, field
@@ -14,9 +16,16 @@ from hermesops.model.ids import ImageId, MachineId
 
 LOOPBACK = IPv4Address("127.0.0.1")
 
-# The daemon makes control groups where it may; here it must leave this computer's alone.
+# The daemon makes control groups where it may; here it must leave this computer's alone. It ends with whoever started
+# it, also when that was killed: its id comes as an argument, since a parent may be gone before it is looked at.
 _DAEMON = """
-import json, sys
+import json, os, sys, threading, time
+def end_with_parent():
+    while os.getppid() == int(sys.argv[2]):
+        time.sleep(1)
+    os._exit(0)
+threading.Thread(target=end_with_parent, daemon=True).start()
+time.sleep(float(sys.argv[3]))
 from hermesops.localcloud.daemon import execution
 execution.group_root = lambda: None
 from hermesops.localcloud.daemon.config import Config
@@ -144,7 +153,7 @@ class PretendDriver:
         }
         machine.daemon = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-c", f"import time; time.sleep({self.boot_s})\n{_DAEMON}", json.dumps(settings)),
+            *("-c", _DAEMON, json.dumps(settings), str(os.getpid()), str(self.boot_s)),
             cwd=Path(__file__).parents[2],
             stdout=asyncio.subprocess.DEVNULL,
         )
@@ -152,7 +161,8 @@ class PretendDriver:
     async def _halt(self, machine: Pretended) -> None:
         if daemon := machine.daemon:
             machine.daemon = None
-            daemon.kill()
+            with contextlib.suppress(ProcessLookupError):
+                daemon.kill()
             await daemon.wait()
 
 
