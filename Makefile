@@ -39,7 +39,7 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 
 test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
-	pytest -n $(WORKERS) --dist loadgroup $(T)
+	pytest -n $(WORKERS) --dist loadgroup --durations 15 $(T)
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
 

@@ -48,6 +48,7 @@ _EXEMPT: dict[str, tuple[Callable[[], bool], str]] = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep tests that boot machines in one worker: they share this computer's links, rules and inotify instances."""
     for item in items:
