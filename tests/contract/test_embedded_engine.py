@@ -284,10 +284,10 @@ async def test_a_lock_of_the_cli_is_respected(stack: FakeStack) -> None:
 async def test_a_failed_step_keeps_what_was_done(stack: FakeStack) -> None:
     stack.faults({"rpc": "Create", "name": "bad", "action": "error", "message": "no capacity in fra"})
     with pytest.raises(PartlyDoneError, match=r"bad .*no capacity in fra; done before: .*a") as caught:
-        await stack.engine(parallel=1).up(STACK, machines(["a", "bad"]))
+        await stack.engine().up(STACK, machines(["a", "bad"], in_order=True))
     assert caught.value.hint
     stack.faults()
-    done = await stack.engine().up(STACK, machines(["a", "bad"]))
+    done = await stack.engine().up(STACK, machines(["a", "bad"], in_order=True))
     assert {change.name for change in done.changes} == {"bad"}
 
 

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -176,9 +177,21 @@ def main() -> None:
     server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
-    parent = os.getppid()
-    while os.getppid() == parent:  # a killed engine takes no plugin with it
+    wait_for_the_engine_to_end(server, sys.argv[-1])
+
+
+def wait_for_the_engine_to_end(server: grpc.Server, engine: str) -> None:
+    """A killed engine takes no plugin with it; its address is asked too, as it may die before the parent is noted."""
+    host, _, port = engine.rpartition(":")
+    parent, unanswered = os.getppid(), 0
+    while os.getppid() == parent and unanswered < 2:  # one may be lost to a busy computer
         server.wait_for_termination(timeout=1)
+        if port.isdecimal():
+            try:
+                socket.create_connection((host, int(port)), timeout=5).close()
+                unanswered = 0
+            except OSError:
+                unanswered += 1
 
 
 if __name__ == "__main__":

@@ -81,18 +81,21 @@ class FakeStack:
         return latest
 
 
-def machines(names: Sequence[str], **properties: Any) -> Program:  # noqa: ANN401  whatever a program may pass
-    """A program of independent machines that exports the first one's address."""
+def machines(names: Sequence[str], *, in_order: bool = False, **properties: Any) -> Program:  # noqa: ANN401  whatever a program may pass
+    """A program of machines that exports the first one's address; independent, unless they are made ``in_order``."""
 
     def program() -> None:
         import pulumi  # noqa: PLC0415  as a program of ours would
 
         class Machine(pulumi.CustomResource):
-            def __init__(self, name: str) -> None:
+            def __init__(self, name: str, before: list[pulumi.Resource]) -> None:
                 outputs = dict.fromkeys(("ip", "status", "rootPassword"))
-                super().__init__("justavps:index:Machine", name, {**outputs, **properties})
+                options = pulumi.ResourceOptions(depends_on=before)
+                super().__init__("justavps:index:Machine", name, {**outputs, **properties}, options)
 
-        made = [Machine(name) for name in names]
+        made: list[Machine] = []
+        for name in names:
+            made.append(Machine(name, list(made[-1:]) if in_order else []))
         if made:
             pulumi.export("ip", made[0].ip)  # type: ignore[attr-defined]
 
