@@ -71,8 +71,8 @@ def chat(
 ) -> None:
     """Say something to a user's agent through the proxy and stream its answer."""
     composed = context.compose()
-    text = message or sys.stdin.read().strip()
-    if not text:
+    said = message or sys.stdin.read().strip()
+    if not said:
         raise UsageError("nothing to say", hint='hermesops instance chat USER "hello" --reason …')
     answer: list[str] = []
 
@@ -80,13 +80,16 @@ def chat(
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
             session.visits.enter(instance, how="chat", reason=reason)
-            async for piece in session.reach.chat(instance, text, session_id=session_id):
+            async for piece in session.reach.chat(instance, said, session_id=session_id):
                 if piece.is_tool:
                     say(f"[{piece.text}]")
                     continue
-                answer.append(piece.text)
-                if not is_json():
-                    write(piece.text)
+                # The agent puts blank lines between its tools and its words.
+                text = piece.text if answer else piece.text.lstrip()
+                if text:
+                    answer.append(text)
+                    if not is_json():
+                        write(text)
 
     context.run(work())
     result("chat", {"user": user, "answer": "".join(answer)}, [""])
