@@ -31,11 +31,11 @@ help: ## This list
 setup: .venv/installed ## The Python environment alone, in .venv
 
 demo: .venv/installed need-machines ## From nothing to a user's own agent that answers
-	@run() { printf '\n$$ %s\n' "$$*"; "$$@"; }
+	@run() { printf '\n$$'; printf ' %q' "$$@"; printf '\n'; "$$@"; }
 	run hermesops local up
 	run hermesops image build hermes-base
 	run hermesops provision $(USER_NAME) --plan light
-	run hermesops instance chat $(USER_NAME) 'RUN: hostname && uptime' --reason demo
+	run hermesops instance chat $(USER_NAME) 'RUN: hostname' --reason demo
 
 test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
