@@ -40,6 +40,7 @@ class Pretended:
     port: int
     daemon: asyncio.subprocess.Process | None = None
     boots: int = 0
+    switching: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass
@@ -142,8 +143,11 @@ class PretendDriver:
                 await self.delete(MachineId(machine_id))
 
     async def _boot(self, machine: Pretended) -> None:
-        if machine.daemon:
-            return
+        async with machine.switching:  # or who halts it meanwhile finds nothing to kill
+            if not machine.daemon:
+                await self._launch(machine)
+
+    async def _launch(self, machine: Pretended) -> None:
         machine.boots += 1
         settings = {
             "address": str(LOOPBACK),
@@ -159,11 +163,12 @@ class PretendDriver:
         )
 
     async def _halt(self, machine: Pretended) -> None:
-        if daemon := machine.daemon:
-            machine.daemon = None
-            with contextlib.suppress(ProcessLookupError):
-                daemon.kill()
-            await daemon.wait()
+        async with machine.switching:
+            if daemon := machine.daemon:
+                machine.daemon = None
+                with contextlib.suppress(ProcessLookupError):
+                    daemon.kill()
+                await daemon.wait()
 
 
 def _free_port() -> int:
