@@ -74,16 +74,26 @@ class App:
         from hermesops.access.key_ring import KeyRing
         from hermesops.registry import open_registry
 
-        settings = self.env.settings
-        self.env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key_file = settings.registry_key_file or self.env.keys / "registry.key"
-        url = settings.registry_url.get_secret_value() if settings.registry_url else None
+        key_file = self.env.settings.registry_key_file or self.env.keys / "registry.key"
         return open_registry(
-            url or f"sqlite:///{self.env.folder / 'registry.db'}",
+            self._registry_url(),
             environment=self.env.name,
             actor=f"{getpass.getuser()}@{socket.gethostname()}",
             sealer=lambda is_new: KeyRing.load(key_file, create=is_new),
         )
+
+    def migrate_registry(self) -> tuple[str, str]:
+        """Bring the registry's tables to this code's revision; the revisions before and now."""
+        from hermesops.registry.registry import migrate_registry
+
+        return migrate_registry(self._registry_url())
+
+    def _registry_url(self) -> str:
+        url = self.env.settings.registry_url
+        if url is not None:
+            return url.get_secret_value()
+        self.env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return f"sqlite:///{self.env.folder / 'registry.db'}"
 
     @cached_property
     def engine(self) -> "Engine":

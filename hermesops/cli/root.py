@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hermesops import __version__
-from hermesops.cli import context, doctor, image, instance, local, operation, provision, settings, stack
+from hermesops.cli import context, doctor, image, instance, local, operation, provision, registry, settings, stack
 from hermesops.cli.console import error, say
 from hermesops.errors import INTERRUPTED, HermesError, UsageError
 
@@ -35,6 +35,7 @@ app.add_typer(image.app, name="image")
 app.add_typer(stack.app, name="stack")
 app.add_typer(operation.app, name="operation")
 app.add_typer(local.app, name="local")
+app.add_typer(registry.app, name="registry")
 app.add_typer(settings.app, name="settings")
 
 _Misuse = typer.BadParameter.__mro__[1]

@@ -1,0 +1,61 @@
+"""What the agent's answers mean."""
+
+import json
+
+import pytest
+
+from hermesops.channel.agent import Piece, health_of, piece_of, refusal_of
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.justavps.proxy import ProxyAnswer
+from hermesops.model.health import GatewayHealth
+
+
+def answer(status: int, body: object = None) -> ProxyAnswer:
+    return ProxyAnswer(status, {}, b"" if body is None else json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    ("given", "health"),
+    [
+        (answer(200, {"status": "ok", "gateway_state": "running"}), GatewayHealth.OK),
+        (answer(200, {"status": "degraded", "gateway_state": "running"}), GatewayHealth.DEGRADED),
+        (answer(200, {"status": "ok", "gateway_state": "draining"}), GatewayHealth.DRAINING),
+        (answer(401, {"error": {"code": "invalid_api_key"}}), GatewayHealth.REFUSED),
+        (answer(403), GatewayHealth.REFUSED),
+        (answer(502), GatewayHealth.SILENT),
+        (answer(200), GatewayHealth.SILENT),
+        (answer(200, ["not", "an", "object"]), GatewayHealth.SILENT),
+    ],
+)
+def test_health(given: ProxyAnswer, health: GatewayHealth) -> None:
+    assert health_of(given) is health
+
+
+def test_words_tools_and_silence_in_a_stream() -> None:
+    assert piece_of("message", json.dumps({"choices": [{"delta": {"content": "pong"}}]})) == Piece("pong")
+    running = json.dumps({"tool": "terminal", "status": "running"})
+    assert piece_of("hermes.tool.progress", running) == Piece("terminal", is_tool=True)
+    assert piece_of("hermes.tool.progress", json.dumps({"tool": "terminal", "status": "completed"})) is None
+    assert piece_of("message", json.dumps({"choices": [{"delta": {"role": "assistant"}}]})) is None
+    assert piece_of("message", "[DONE]") is None
+    assert piece_of("message", "not json") is None
+
+
+def test_a_turn_that_fails_on_the_agents_side_is_an_error() -> None:
+    with pytest.raises(UnavailableError):
+        piece_of("message", json.dumps({"choices": [{"delta": {}, "finish_reason": "error"}]}))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (answer(401), RefusedError),
+        (answer(503, {"error": {"code": "gateway_draining"}}), UnavailableError),
+        (answer(502), UnavailableError),
+        (answer(400, {"error": {"code": "model_not_found", "message": "the user said: secret"}}), RefusedError),
+    ],
+)
+def test_a_refused_turn_never_repeats_what_was_said(given: ProxyAnswer, error: type[Exception]) -> None:
+    refusal = refusal_of(given)
+    assert type(refusal) is error
+    assert "secret" not in refusal.message

@@ -1,0 +1,41 @@
+"""A hint that names a command names one that exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from hermesops.cli.root import app
+
+PACKAGE = Path(__file__).resolve().parents[3] / "hermesops"
+PROSE = {"again", "anew", "completely", "that"}
+"""Words that follow the program's name where it is spoken of, not typed."""
+
+MENTION = re.compile(r"hermesops (?:--env \S+ )?([a-z][a-z-]+)(?: ([a-z][a-z-]+))?")
+
+
+def mentions() -> list[tuple[str, str, str]]:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for match in re.finditer(r"hint=f?\"([^\"]*)\"|hint=f?'([^']*)'", path.read_text()):
+            hint = match[1] or match[2] or ""
+            found += [
+                (str(path.relative_to(PACKAGE)), noun, verb or "")
+                for noun, verb in MENTION.findall(hint)
+                if noun not in PROSE
+            ]
+    return found
+
+
+@pytest.mark.parametrize(("path", "noun", "verb"), sorted(set(mentions())))
+def test_the_command_of_a_hint_exists(path: str, noun: str, verb: str) -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert noun in commands, f"{path} tells people to type hermesops {noun}"
+    group = getattr(commands[noun], "commands", None)
+    if group is not None and verb:
+        assert verb in group, f"{path} tells people to type hermesops {noun} {verb}"
+
+
+def test_hints_are_found_at_all() -> None:
+    assert len(mentions()) > 20

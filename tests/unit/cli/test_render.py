@@ -1,0 +1,106 @@
+"""Shapes of JSON are an interface: a field that goes, or changes its meaning, raises their version."""
+
+from datetime import UTC, datetime
+
+from hermesops.cli import console, render
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.check import Check, Verdict
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.plan import Plan
+from hermesops.model.stack import Change, ChangeKind
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+INSTANCE = Instance(
+    id=InstanceId("i"),
+    user_id=UserId("u"),
+    user_alias="ada",
+    plan=Plan.LIGHT,
+    status=InstanceStatus.RUNNING,
+    cell=CellName("cell1"),
+    machine_name=MachineName("hermes-local-cell1-0123456789ab"),
+    machine_id=MachineId("m"),
+    epoch=1,
+    created_at=AT,
+)
+SHAPE = {
+    "user": "ada",
+    "instance_id": "i",
+    "user_id": "u",
+    "plan": "light",
+    "status": "running",
+    "cell": "cell1",
+    "machine_name": "hermes-local-cell1-0123456789ab",
+    "machine_id": "m",
+    "epoch": 1,
+    "created_at": "2026-01-02T03:04:05+00:00",
+    "last_heartbeat": None,
+}
+
+
+def test_the_version_of_these_shapes() -> None:
+    assert console.SHAPE_VERSION == 1
+
+
+def test_an_instance() -> None:
+    assert render.instance(INSTANCE) == SHAPE
+
+
+def test_an_instance_with_what_is_seen_of_it() -> None:
+    seen = Sight(
+        INSTANCE,
+        MachineSeen(MachineId("m"), MachineStatus.READY),
+        NodeSeen(InstanceId("i"), 1, "d", "0.19.0-abc"),
+        GatewayHealth.OK,
+    )
+    assert render.sight(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
+    assert render.sight(Sight(INSTANCE, None))["machine_status"] is None
+
+
+def test_an_operation() -> None:
+    row = Operation(
+        id=OperationId("o"),
+        kind=OperationKind.PROVISION,
+        subject="instance/i",
+        instance_id=InstanceId("i"),
+        intent={"user": "ada"},
+        status=OperationStatus.RUNNING,
+        step="waiting",
+        outcome="",
+        created_at=AT,
+        updated_at=AT,
+    )
+    assert render.operation(row) == {
+        "id": "o",
+        "kind": "provision",
+        "subject": "instance/i",
+        "status": "running",
+        "step": "waiting",
+        "outcome": "",
+        "created_at": "2026-01-02T03:04:05+00:00",
+        "updated_at": "2026-01-02T03:04:05+00:00",
+    }
+
+
+def test_a_change() -> None:
+    assert render.change(Change(ChangeKind.UPDATE, "urn", "t", "n", properties=("size",))) == {
+        "kind": "update",
+        "type": "t",
+        "name": "n",
+        "id": None,
+        "urn": "urn",
+        "properties": ["size"],
+    }
+
+
+def test_a_check_hints_only_where_something_is_to_be_done() -> None:
+    assert render.check(Check("disk", Verdict.OK, "fine", "buy more")) == {
+        "check": "disk",
+        "verdict": "ok",
+        "seen": "fine",
+        "hint": None,
+    }
+    assert render.check(Check("disk", Verdict.FAILED, "full", "buy more"))["hint"] == "buy more"

@@ -1,0 +1,91 @@
+"""A bad wish writes nothing; a good one writes its rows once."""
+
+from pathlib import Path
+
+import pytest
+
+from hermesops.access.key_ring import KeyRing
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.lifecycle.admission import Admission, Policy, parse_plan
+from hermesops.model.ids import CellName, ImageId
+from hermesops.model.plan import Plan
+from hermesops.placement.cells import choose_cell
+from hermesops.registry import Registry, open_registry
+
+POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, 40)
+
+
+class Vendor:
+    def __init__(self, *, bootable: bool | None = True) -> None:
+        self.bootable = bootable
+
+    async def is_bootable(self, image_id: ImageId) -> bool:
+        assert image_id == "image"
+        if self.bootable is None:
+            raise UnavailableError("no answer")
+        return self.bootable
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return open_registry(
+        f"sqlite:///{tmp_path / 'registry.db'}",
+        environment="local",
+        actor="test",
+        sealer=lambda is_new: KeyRing.load(tmp_path / "registry.key", create=is_new),
+    )
+
+
+def admission(registry: Registry, vendor: Vendor) -> Admission:
+    return Admission(registry, vendor, choose_cell, POLICY)
+
+
+def record_image(registry: Registry) -> None:
+    registry.record_image(ImageId("image"), name="hermes-base", digest="d")
+
+
+@pytest.mark.parametrize(
+    ("user", "vendor", "image", "error"),
+    [
+        ("Ada!", Vendor(), True, UsageError),
+        ("ada", Vendor(), False, RefusedError),
+        ("ada", Vendor(bootable=False), True, RefusedError),
+        ("ada", Vendor(bootable=None), True, UnavailableError),
+    ],
+    ids=["bad user", "no image", "image gone", "no answer"],
+)
+async def test_a_bad_wish_writes_nothing(
+    registry: Registry, user: str, vendor: Vendor, error: type[Exception], *, image: bool
+) -> None:
+    if image:
+        record_image(registry)
+    with pytest.raises(error):
+        await admission(registry, vendor).admit(user, Plan.LIGHT)
+    assert registry.list_instances() == ()
+    assert registry.list_users() == ()
+    assert registry.list_operations() == ()
+
+
+async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry) -> None:
+    record_image(registry)
+    first = await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
+    again = await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
+    assert first == again
+    instance, operation = first
+    assert operation.intent["machine_name"] == instance.machine_name
+    assert registry.cell_population("hel1") == {CellName("cell1"): 1}
+    with pytest.raises(RefusedError, match="plan light"):
+        await admission(registry, Vendor()).admit("ada", Plan.HEAVY)
+
+
+async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
+    record_image(registry)
+    small = Admission(registry, Vendor(), choose_cell, Policy("hermes-base", "hel1", POLICY.server_types, 2))
+    cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
+    assert cells == ["cell1", "cell1", "cell2"]
+    assert {machine.server_type for machine in registry.cell_spec(CellName("cell1")).machines} == {"basic"}
+
+
+def test_plans_are_named_when_one_is_unknown() -> None:
+    with pytest.raises(UsageError, match="light, heavy"):
+        parse_plan("huge")
