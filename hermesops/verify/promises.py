@@ -220,7 +220,10 @@ def _sandbox(host: Host, _: Expected) -> str:
         # What serve.py is given to end a script after 30 s with a word about why.
         "RuntimeMaxUSec": "32s",
     }
-    _as_promised(_unit(host, "hermes-sandbox@verify.service"), promised)
+    unit = _unit(host, "hermes-sandbox@verify.service")
+    launcher = output_of(host, "ls /opt/hermes/current/venv/lib/python3*/site-packages/hermes-sandbox.pth || true")
+    _as_promised(unit, promised)
+    broken_unless(launcher, "the slot has no launcher: scripts run outside the sandbox")
     return "512 MiB, 30 s, no network"
 
 

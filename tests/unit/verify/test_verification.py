@@ -103,6 +103,7 @@ BREAKS = [
     ("identity", look("identity.epoch", 2)),
     ("memory", unit("hermes-gateway.service", MemoryMax="infinity")),
     ("sandbox", unit("hermes-sandbox@verify.service", MemoryMax="infinity")),
+    ("sandbox", says("ls /opt/hermes/current/venv", 0, "")),
     ("hardening", unit("hermes-gateway.service", NoNewPrivileges="no")),
     ("journal", says("cat /etc/systemd/journald", 0, "[Journal]\n")),
     ("disk", says("df ", 0, "Use% IUse%\n 97%  3%\n")),
