@@ -1,6 +1,7 @@
 """A user's life on a real machine: from nothing to an agent that answers, and gone without a trace."""
 
 import asyncio
+import signal
 import uuid
 
 import httpx
@@ -116,6 +117,22 @@ async def test_killed_at_a_step_the_same_command_finishes_it(world: Command, lin
     assert [m["name"] for m in await world.machines()].count(row["machine_name"]) == 1
     listed = (await world.ok("instance", "list", "--json")).json["instances"]
     assert [r["user"] for r in listed].count(user) == 1
+    await world.ok("instance", "terminate", user, "--yes")
+
+
+async def test_ctrl_c_says_so_gives_the_lease_back_and_the_same_command_finishes(world: Command) -> None:
+    user = name()
+    code = await world.killed_at("handing the machine", "provision", user, "--plan", "light", by=signal.SIGINT)
+    assert code == 130
+    await world.ok("provision", user, "--plan", "light")
+    await world.ok("instance", "terminate", user, "--yes")
+
+
+async def test_a_shell_remembers_its_folder(world: Command) -> None:
+    user = name()
+    await world.ok("provision", user, "--plan", "light")
+    ran = await world.run("instance", "shell", user, "--reason", "test", typed="cd /var/lib\npwd\nfalse\n")
+    assert (ran.exit_code, ran.stdout.strip()) == (1, "/var/lib"), str(ran)
     await world.ok("instance", "terminate", user, "--yes")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -63,18 +64,18 @@ class Command:
             HERMESOPS,
             *arguments,
             env=self.environ,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
 
-    async def run(self, *arguments: str, timeout_s: float = 600) -> Ran:
+    async def run(self, *arguments: str, timeout_s: float = 600, typed: str = "") -> Ran:
         started = time.monotonic()
         process = await self.start(*arguments)
         try:
             async with asyncio.timeout(timeout_s):
-                stdout, stderr = await process.communicate()
+                stdout, stderr = await process.communicate(typed.encode())
         finally:
             if process.returncode is None:
                 process.kill()
@@ -91,18 +92,18 @@ class Command:
     async def machines(self) -> list[dict[str, Any]]:
         return list((await self.ok("local", "status", "--json")).json["machines"])
 
-    async def killed_at(self, line: str, *arguments: str) -> bool:
-        """Run a command and ``kill -9`` it as soon as it narrates ``line``; whether it was still running then."""
+    async def killed_at(self, line: str, *arguments: str, by: signal.Signals = signal.SIGKILL) -> int:
+        """Run a command, send it a signal as soon as it narrates ``line``, and return what it ended with."""
         process = await self.start(*arguments)
         assert process.stderr is not None
         async for said in process.stderr:
             if line in said.decode():
                 break
-        alive = process.returncode is None
-        if alive:
-            process.kill()
+        if process.returncode is None:
+            process.send_signal(by)
         await process.communicate()
-        return alive
+        assert process.returncode is not None
+        return process.returncode
 
 
 @asynccontextmanager
