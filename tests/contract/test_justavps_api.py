@@ -11,7 +11,7 @@ import pytest
 from hermesops.waiting import Pending, pause, until
 from tests.support.localcloud import LocalCloud, serving
 from tests.support.loopback import Recorder, event_source, recorder
-from tests.support.pretend_driver import PretendDriver
+from tests.support.pretend_driver import PretendDriver, pretended
 
 MACHINE_FIELDS = {
     "id", "slug", "name", "status", "provisioning_stage", "provider", "image_id", "server_type", "region", "ip",
@@ -21,9 +21,8 @@ MACHINE_FIELDS = {
 
 @pytest.fixture
 async def driver() -> AsyncIterator[PretendDriver]:
-    made = PretendDriver()
-    yield made
-    await made.close(purge=True)
+    async with pretended() as made:
+        yield made
 
 
 @pytest.fixture

@@ -21,17 +21,13 @@ from hermesops.justavps import (
 )
 from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver
+from tests.support.pretend_driver import pretended
 
 
 @pytest.fixture(scope="module")
 async def cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
-    driver = PretendDriver(places=100)
-    async with serving(tmp_path_factory.mktemp("world"), driver) as running:
-        try:
-            yield running
-        finally:
-            await driver.close(purge=True)
+    async with pretended(places=100) as driver, serving(tmp_path_factory.mktemp("world"), driver) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,13 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.localcloud.listener import listen
 from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver
+from tests.support.pretend_driver import PretendDriver, pretended
 
 
 @pytest.fixture
 async def driver() -> AsyncIterator[PretendDriver]:
-    made = PretendDriver()
-    yield made
-    await made.close(purge=True)
+    async with pretended() as made:
+        yield made
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hermesops.provider.actions import Machines
 from hermesops.provider.ports import Order, Seen
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver
+from tests.support.pretend_driver import pretended
 
 NAME = "hermes-local-cell1-0123456789ab"
 ORDER = Order(NAME, "starter", "hel1", "")
@@ -37,7 +37,7 @@ async def _nobody(line: str) -> None:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with serving(tmp_path, PretendDriver()) as cloud:
+    async with pretended() as driver, serving(tmp_path, driver) as cloud:
         key = (tmp_path / "api.key").read_text().strip()
         async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
             vendor = JustAvps(client)

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -169,6 +170,16 @@ class PretendDriver:
                 with contextlib.suppress(ProcessLookupError):
                     daemon.kill()
                 await daemon.wait()
+
+
+@contextlib.asynccontextmanager
+async def pretended(*, places: int = 8) -> AsyncIterator[PretendDriver]:
+    """A driver whose daemons have ended when the block has; servers on it belong inside the block."""
+    driver = PretendDriver(places=places)
+    try:
+        yield driver
+    finally:
+        await driver.close(purge=True)
 
 
 def _free_port() -> int:
