@@ -14,6 +14,9 @@ from tests.support.command import Command
 USERS = ("ada", "grace")
 """Who has an agent afterwards."""
 
+_IMAGE_STEPS = ("machine", "bundle", "roles", "prepare", "clean", "save", "boot", "prove")
+"""As the build takes them; its JSON sorts them by name."""
+
 _SHOWN = re.compile(r"\$ hermesops (provision|\w+ \w+)")
 
 
@@ -39,10 +42,15 @@ async def measure(board: Board, command: Command) -> None:
     image = (await command.ok("image", "build", "--json")).json["image"]
     assert not image["made"]
     base = cold.steps["local up"]
-    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in image["seconds"].items())
+    steps = ", ".join(f"{step} {image['seconds'][step]:.1f}" for step in _IMAGE_STEPS if step in image["seconds"])
     built = sum(image["seconds"].values())
     board.add("image build, cold", f"{built:.0f} s", target="<= 240 s", against=f"its steps: {steps}")
-    board.add("  with local up before it, which makes the base", f"{base + built:.0f} s", target="<= 240 s")
+    board.add(
+        "  with local up before it, which makes the base",
+        f"{base + built:.0f} s",
+        target="<= 240 s",
+        against=f"local up alone: {base:.1f} s",
+    )
     board.add("make demo, cold caches, empty home", f"{cold.seconds:.0f} s", against=f"its steps: {cold}")
     other = await demo(command, USERS[1])
     beside = f"the cold one: {cold.seconds:.0f} s, {cold.seconds / other.seconds:.0f}x; its steps: {other}"
