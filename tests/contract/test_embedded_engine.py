@@ -22,7 +22,7 @@ from hermesops.errors import (
 )
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.waiting import Pending, until
-from tests.support.fake_stack import ROOT, STACK, FakeStack, machines
+from tests.support.fake_stack import ROOT, STACK, FakeStack, machines, machines_in_order
 
 if TYPE_CHECKING:
     from hermesops.engine.interface import Progress
@@ -284,10 +284,10 @@ async def test_a_lock_of_the_cli_is_respected(stack: FakeStack) -> None:
 async def test_a_failed_step_keeps_what_was_done(stack: FakeStack) -> None:
     stack.faults({"rpc": "Create", "name": "bad", "action": "error", "message": "no capacity in fra"})
     with pytest.raises(PartlyDoneError, match=r"bad .*no capacity in fra; done before: .*a") as caught:
-        await stack.engine().up(STACK, machines(["a", "bad"], in_order=True))
+        await stack.engine().up(STACK, machines_in_order("a", "bad"))
     assert caught.value.hint
     stack.faults()
-    done = await stack.engine().up(STACK, machines(["a", "bad"], in_order=True))
+    done = await stack.engine().up(STACK, machines_in_order("a", "bad"))
     assert {change.name for change in done.changes} == {"bad"}
 
 

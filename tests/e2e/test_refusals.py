@@ -55,7 +55,7 @@ async def test_what_cannot_be_meant_is_named(
     one_line(ran, exit_code, *words)
 
 
-_NOUNS = {"provision", "instance", "stack", "operation", "--env", "bogus"}
+_NOUNS: set[str] = {"provision", "instance", "stack", "operation", "--env", "bogus"}
 
 
 async def test_an_unknown_setting_is_named_with_what_was_meant(nowhere: Command) -> None:

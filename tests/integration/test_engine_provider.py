@@ -60,7 +60,7 @@ async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvp
     assert vendor.orders == []
 
     made = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
-    assert sorted(machine["name"] for machine in vendor.machines.values()) == sorted(NAMES)
+    assert sorted(str(machine["name"]) for machine in vendor.machines.values()) == sorted(NAMES)
     assert set(made.outputs["machines"]) == set(NAMES)  # type: ignore[call-overload]
     again = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
     assert again.changes == ()
@@ -78,7 +78,7 @@ async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvp
         await engine.up(stack, cell(*NAMES[:2], size="pro"), may_destroy=lambda urn: urn.endswith(NAMES[2]))
     await engine.up(stack, cell(*NAMES, size="pro", released=frozenset(NAMES)))
     await engine.up(stack, cell(*NAMES[:2], size="pro", released=frozenset(NAMES)), may_destroy=lambda _urn: True)
-    assert sorted(machine["name"] for machine in vendor.machines.values()) == sorted(NAMES[:2])
+    assert sorted(str(machine["name"]) for machine in vendor.machines.values()) == sorted(NAMES[:2])
 
     destroyed = await engine.destroy(stack, may_destroy=lambda _urn: True)
     assert {change.kind for change in destroyed.changes} == {ChangeKind.DELETE}

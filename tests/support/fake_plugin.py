@@ -30,12 +30,12 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 REPLACES = {"justavps:index:Machine": {"region", "hostname"}, "justavps:index:Image": {"source"}}
 
 
-def struct(value: dict) -> Struct:
+def struct(value: dict[str, Any]) -> Struct:
     return ParseDict(value, Struct())
 
 
-def plain(value: Struct) -> dict:
-    return MessageToDict(value)
+def plain(value: Struct) -> dict[str, Any]:
+    return dict(MessageToDict(value))
 
 
 class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
@@ -60,7 +60,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
             spare.write_text(json.dumps(world))
             spare.replace(file)
 
-    def _fault(self, rpc: str, name: str, context: grpc.ServicerContext) -> dict | None:
+    def _fault(self, rpc: str, name: str, context: grpc.ServicerContext) -> dict[str, Any] | None:
         file = self.folder / "faults.json"
         for fault in json.loads(file.read_text()) if file.exists() else []:
             if (fault["rpc"], fault["name"]) != (rpc, name):
@@ -75,7 +75,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
                     sys.stderr.flush()
                     os._exit(3)
                 case _:
-                    return fault
+                    return dict(fault)
         return None
 
     def Handshake(self, _request: Message, _context: grpc.ServicerContext) -> Message:  # noqa: N802
@@ -136,7 +136,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CreateResponse(id=found, properties=struct(outputs))
 
     def _partial(
-        self, rpc: str, request: Message, context: grpc.ServicerContext, resource_id: str, outputs: dict
+        self, rpc: str, request: Message, context: grpc.ServicerContext, resource_id: str, outputs: dict[str, Any]
     ) -> None:
         fault = self._fault(rpc + "-after", request.name, context)
         if fault is None or fault["action"] != "partial":

@@ -81,8 +81,17 @@ class FakeStack:
         return latest
 
 
-def machines(names: Sequence[str], *, in_order: bool = False, **properties: Any) -> Program:  # noqa: ANN401  whatever a program may pass
-    """A program of machines that exports the first one's address; independent, unless they are made ``in_order``."""
+def machines(names: Sequence[str], **properties: Any) -> Program:  # noqa: ANN401  whatever a program may pass
+    """A program of independent machines that exports the first one's address."""
+    return _machines(names, properties, in_order=False)
+
+
+def machines_in_order(*names: str) -> Program:
+    """As ``machines``, each made when the one before it is there."""
+    return _machines(names, {}, in_order=True)
+
+
+def _machines(names: Sequence[str], properties: Mapping[str, Any], *, in_order: bool) -> Program:
 
     def program() -> None:
         import pulumi  # noqa: PLC0415  as a program of ours would

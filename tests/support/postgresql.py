@@ -71,7 +71,7 @@ def running() -> Iterator[PostgreSql]:
             cwd=folder,
         )
         options = {"listen_addresses": "", "unix_socket_directories": folder, "fsync": "off", "timezone": "Asia/Tokyo"}
-        command = [*become, bin_folder / "postgres", "-D", data]
+        command = [*become, str(bin_folder / "postgres"), "-D", str(data)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
         with (folder / "log").open("wb") as log:

@@ -112,7 +112,8 @@ class Scenario:
         return scope
 
     def program(self, number: int) -> Program:
-        return self._scope[self.steps[number]["program"]]
+        program: Program = self._scope[self.steps[number]["program"]]
+        return program
 
     def checkpoint_before(self, number: int) -> dict[str, Any]:
         """The state file as the CLI left it before a step; before the first one, an empty stack with its salt."""
@@ -231,7 +232,7 @@ class Replay:
             kept = {
                 k: entry[k] for k in ("id", "delete", "pendingReplacement", "initErrors", "protect") if entry.get(k)
             }
-            return canonical({**kept, "urn": entry["urn"].split("::", 2)[2], **extra})
+            return dict(canonical({**kept, "urn": entry["urn"].split("::", 2)[2], **extra}))
 
         pending = [about(op["resource"], {"type": op["type"]}) for op in latest.get("pending_operations", [])]
         resources = [about(resource, {}) for resource in latest.get("resources", [])]
@@ -294,7 +295,7 @@ def _comparable(resource: Resource, vault: Vault) -> dict[str, Any]:
         "additionalSecretOutputs": sorted(resource.additional_secret_outputs),
         "timed": bool(resource.created) and bool(resource.modified),
     }
-    return canonical(shown)
+    return dict(canonical(shown))
 
 
 def _open(value: Property, vault: Vault) -> Property:

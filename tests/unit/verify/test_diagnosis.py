@@ -13,7 +13,7 @@ EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
 def named(expected: Expected = EXPECTED, **changes: dict[str, Any] | None) -> list[Failure]:
     """The failures recognised when groups of the probe's answer are changed."""
     looked = {
-        group: {**value, **changes[group]} if isinstance(changes.get(group), dict) else changes.get(group, value)
+        group: {**value, **change} if isinstance(change := changes.get(group, value), dict) else change
         for group, value in HEALTHY_LOOK.items()
     }
     return [finding.failure for finding in diagnose(Observations.parse(looked), expected)]
