@@ -13,8 +13,9 @@ from hermesops.waiting import Pending, until
 from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[tuple[ToolboxServer, str]]:
+    """One for each test: what a killed Ansible still sends must not reach the next one's."""
     made = ToolboxServer()
     with serving(made) as url:
         yield made, url
@@ -76,7 +77,6 @@ async def test_a_playbook_that_is_none_is_refused_before_any_host(
     converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
 ) -> None:
     (tmp_path / "play.yml").write_text("- hosts: instances\n  rols: [x]\n")
-    server[0].calls.clear()
     with pytest.raises(BrokenInvariantError, match="rols"):
         await converger.run(str(tmp_path / "play.yml"), [Host("edge", MACHINE)])
     assert server[0].calls == []
@@ -98,7 +98,6 @@ async def test_a_run_that_takes_too_long_is_ended(converger: Converger, tmp_path
 async def test_a_cancelled_run_leaves_no_ansible_and_no_folder(
     converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
 ) -> None:
-    server[0].calls.clear()
     run = asyncio.create_task(converger.run(_playbook(tmp_path, 'command: "sleep 600"'), [Host("edge", MACHINE)]))
 
     async def begun() -> bool | Pending[bool]:
@@ -129,7 +128,6 @@ async def test_what_did_not_reach_the_machine_is_sent_again(
 async def test_what_may_have_reached_it_is_not(
     converger: Converger, server: tuple[ToolboxServer, str], tmp_path: Path
 ) -> None:
-    server[0].calls.clear()
     server[0].oddities.refuse = [500]
     result = await converger.run(_playbook(tmp_path, 'command: "true"'), [Host("edge", MACHINE)])
     assert (result.hosts["edge"].status, server[0].calls) == ("unreachable", ["POST upload"])
