@@ -45,6 +45,7 @@ class ToolboxServer:
     def __init__(self) -> None:
         self.oddities = Oddities()
         self.calls: list[str] = []
+        self._commands: list[asyncio.subprocess.Process] = []
         base = "/api/v1/machines/{id}"
         self.app = Starlette(
             routes=[
@@ -78,7 +79,7 @@ class ToolboxServer:
         if odd := self._oddity(request):
             return odd
         asked = await request.json()
-        process = await _started(asked)
+        process = await self._start(asked)
         try:
             out, err = await asyncio.wait_for(process.communicate(), asked.get("timeout", 60))
         except TimeoutError:
@@ -91,7 +92,7 @@ class ToolboxServer:
     async def stream(self, request: Request) -> Response:
         if odd := self._oddity(request):
             return odd
-        process = await _started(await request.json())
+        process = await self._start(await request.json())
 
         async def events() -> AsyncIterator[str]:
             for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
@@ -134,20 +135,28 @@ class ToolboxServer:
             path.unlink()
         return JSONResponse({"deleted": True, "path": str(path)})
 
+    async def _start(self, asked: dict[str, Any]) -> asyncio.subprocess.Process:
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **asked.get("env", {})}
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            str(asked["command"]),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=str(asked.get("cwd") or "/"),
+            env=env,
+            start_new_session=True,
+        )
+        self._commands.append(process)
+        return process
 
-async def _started(asked: dict[str, Any]) -> asyncio.subprocess.Process:
-    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **asked.get("env", {})}
-    return await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        str(asked["command"]),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=str(asked.get("cwd") or "/"),
-        env=env,
-        start_new_session=True,
-    )
+    def kill_commands(self) -> None:
+        """End what still runs, with all it started."""
+        for process in self._commands:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def _daemon_says(status: int, code: str, error: str) -> JSONResponse:
@@ -164,6 +173,7 @@ def serving(server: ToolboxServer) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1"
     finally:
+        server.kill_commands()
         http.should_exit = True
         thread.join(timeout=10)
         listener.close()
