@@ -2,108 +2,22 @@
 
 import asyncio
 import json
-import os
 import shutil
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from hermesops import assets
 from hermesops.errors import HaltedError
-from hermesops.image.build import Builder, Built, Recipe
-from hermesops.image.definition import Definition, inputs_of, load
-from hermesops.image.download import Pip
+from hermesops.image.definition import load
 from hermesops.image.names import is_build_machine
 from hermesops.image.ports import Tell
 from hermesops.model.ids import MachineId
-from hermesops.node import build as node
-from tests.support.converged_world import ConvergedWorld, converged_world, shared_cache
-from tests.support.prerequisites import require
+from tests.support.agents import role_variables
+from tests.support.image_workshop import CANARY, Made, Workshop
 
 pytestmark = pytest.mark.machines
-
-CANARY = "canary-7f3a19c2"
-PLANT = f"""
-mkdir -p /root/.ssh /var/lib/hermes/logs && cd /root
-for file in .bash_history .ssh/authorized_keys .wget-hsts /tmp/left /var/tmp/left /var/log/some.log \
-    /var/lib/hermes/logs/agent.log /etc/justavps/env; do echo {CANARY} >>"$file"; done
-logger {CANARY} && journalctl --sync
-"""
-
-
-@dataclass
-class Workshop:
-    """What builds here."""
-
-    world: ConvergedWorld
-    said: list[str] = field(default_factory=list)
-
-    async def converge(
-        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
-    ) -> None:
-        await self.world.converger.apply(machine_id, playbook, variables, tell=tell)
-        planted = await self.world.channel(machine_id).run(PLANT)
-        assert planted.exit_code == 0, planted.stderr
-
-    async def verify(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
-        tell(machine_id)
-        return ()
-
-    @property
-    def builder(self) -> Builder:
-        return Builder(
-            vendor=self.world.client,
-            channel_to=self.world.channel,
-            converge=self.converge,
-            verify=self.verify,
-            downloads=Pip(os.environ),  # noqa: TID251 - pip's own settings, as a user has them
-            cache=shared_cache(),
-            manifests=self.world.folder / "manifests",
-            tell=self.said.append,
-        )
-
-    def recipe(self, definition: Definition, playbooks: Path) -> Recipe:
-        program = self.world.folder / "hermes-node"
-        node.write(program)
-        variables = self.world.base_variables
-        inputs = inputs_of(
-            definition,
-            roles=assets.folder("roles"),
-            playbooks=playbooks,
-            variables=variables,
-            extra={"hermes-node": program},
-        )
-        told = {**variables, "hermes_node_program": str(program)}
-        return Recipe(definition, inputs, "local", "starter", "hel1", told, {"hermesops": "test"})
-
-
-@dataclass
-class Made:
-    """A build that ended."""
-
-    workshop: Workshop
-    recipe: Recipe
-    built: Built
-
-    @property
-    def world(self) -> ConvergedWorld:
-        return self.workshop.world
-
-
-@pytest.fixture(scope="module")
-async def workshop() -> AsyncIterator[Workshop]:
-    require(os.geteuid() == 0, "root")
-    async with converged_world() as world:
-        yield Workshop(world)
-
-
-@pytest.fixture(scope="module")
-async def made(workshop: Workshop) -> Made:
-    definition = load(assets.folder("images") / "hermes-base")
-    recipe = workshop.recipe(definition, assets.folder("ansible") / "playbooks")
-    return Made(workshop, recipe, await workshop.builder.build(recipe))
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +70,7 @@ print(json.dumps({
 
 
 async def test_roles_find_nothing_to_do_on_a_machine_from_the_image(made: Made, machine_id: MachineId) -> None:
-    again = await made.world.apply(machine_id, made.recipe.definition.roles, _told(made))
+    again = await made.world.apply(machine_id, made.recipe.definition.roles, role_variables(made.world))
     assert again.status == "done", again.failure
     assert again.changed == ()
 
@@ -188,13 +102,6 @@ async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Wo
     assert [image.id for image in await workshop.world.client.list_images()] == [made.built.manifest.image_id]
     names = [machine.name for machine in await workshop.world.client.list_machines()]
     assert not [name for name in names if is_build_machine(name, "local")]
-
-
-def _told(made: Made) -> dict[str, object]:
-    bundle = next(line for line in made.workshop.said if line.startswith("applying"))
-    assert bundle
-    folders = sorted((shared_cache() / "bundles").glob("hermes-agent-py3.11-*"))
-    return {**made.recipe.variables, "hermes_agent_bundle": str(folders[-1])}
 
 
 @dataclass

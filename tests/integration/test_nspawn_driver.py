@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import AsyncIterator
@@ -39,6 +41,17 @@ def _as_root() -> None:
 async def driver() -> AsyncIterator[NspawnDriver]:
     async with opened_driver() as driver:
         yield driver
+
+
+@pytest.fixture
+async def state() -> AsyncIterator[Path]:
+    """A folder for a world; whatever happens to it, nothing stays mounted below it."""
+    folder = Path(tempfile.mkdtemp(prefix="hermesops-world-"))
+    state = folder / "world"
+    yield state
+    if state.exists():
+        await new_driver(state).close(purge=True)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -425,8 +438,8 @@ def run_and_die(state: Path, machine: str, token: str = "t", *, arm: str = "", t
 
 
 @pytest.mark.parametrize("cut", CUTS)
-async def test_a_server_killed_while_it_makes_a_machine_leaves_nothing_half_made(tmp_path: Path, cut: str) -> None:
-    state, machine = tmp_path / "world", str(uuid4())
+async def test_a_server_killed_while_it_makes_a_machine_leaves_nothing_half_made(state: Path, cut: str) -> None:
+    machine = str(uuid4())
     run_and_die(state, machine, arm=CUTS[cut])
     async with opened_driver(state) as driver:
         power = await driver.power(plan(1, id=machine).id)
@@ -448,8 +461,8 @@ async def becomes_running(driver: NspawnDriver, machine: str) -> None:
     await until(look, what="running", timeout_s=15, every_s=0.05)
 
 
-async def test_machines_outlive_their_server_and_are_found_again(tmp_path: Path) -> None:
-    state, machine, token = tmp_path / "world", str(uuid4()), "bearer-of-the-first-server"
+async def test_machines_outlive_their_server_and_are_found_again(state: Path) -> None:
+    machine, token = str(uuid4()), "bearer-of-the-first-server"
     run_and_die(state, machine, token)
     async with opened_driver(state) as driver:
         order = plan(1, id=machine, daemon_token=token)
@@ -468,8 +481,7 @@ async def test_machines_outlive_their_server_and_are_found_again(tmp_path: Path)
 
 
 @pytest.mark.parametrize("victim", ["keeper", "nspawn", "first process", "all but the first process"])
-async def test_whatever_is_killed_nothing_is_left_after_a_delete(tmp_path: Path, victim: str) -> None:
-    state = tmp_path / "world"
+async def test_whatever_is_killed_nothing_is_left_after_a_delete(state: Path, victim: str) -> None:
     async with opened_driver(state) as driver:
         idle = traces(state)
         async with started(driver, plan(1)) as machine:
@@ -490,8 +502,8 @@ async def test_whatever_is_killed_nothing_is_left_after_a_delete(tmp_path: Path,
     assert traces(state) == []
 
 
-async def test_an_orphaned_machine_can_be_rebooted(tmp_path: Path) -> None:
-    async with opened_driver(tmp_path / "world") as driver, started(driver, plan(1)) as machine:
+async def test_an_orphaned_machine_can_be_rebooted(state: Path) -> None:
+    async with opened_driver(state) as driver, started(driver, plan(1)) as machine:
         group = driver._machine(driver._record(machine.id)).group
         before = await machine.healthz()
         for pid in group.pids():
@@ -502,8 +514,7 @@ async def test_an_orphaned_machine_can_be_rebooted(tmp_path: Path) -> None:
         await boots_anew(machine, before["boot_id"])
 
 
-async def test_a_world_whose_server_was_killed_is_purged_without_being_opened(tmp_path: Path) -> None:
-    state = tmp_path / "world"
+async def test_a_world_whose_server_was_killed_is_purged_without_being_opened(state: Path) -> None:
     run_and_die(state, str(uuid4()))
     assert traces(state)
     begun = time.monotonic()
@@ -513,8 +524,8 @@ async def test_a_world_whose_server_was_killed_is_purged_without_being_opened(tm
     assert printed("ls", "-A", str(state)) == ""
 
 
-async def test_a_world_with_damaged_records_says_so_and_can_be_purged(tmp_path: Path) -> None:
-    state, machine = tmp_path / "world", str(uuid4())
+async def test_a_world_with_damaged_records_says_so_and_can_be_purged(state: Path) -> None:
+    machine = str(uuid4())
     run_and_die(state, machine)
     (state / "machines" / machine / "machine.json").write_text("{")
     with pytest.raises(BrokenInvariantError, match=r"machine\.json is damaged") as caught:
@@ -537,8 +548,7 @@ async def opened(state: Path) -> None:
         await driver.close(purge=False)
 
 
-async def test_a_world_has_one_owner_and_two_worlds_do_not_meet(tmp_path: Path, driver: NspawnDriver) -> None:
-    state = tmp_path / "world"
+async def test_a_world_has_one_owner_and_two_worlds_do_not_meet(state: Path, driver: NspawnDriver) -> None:
     async with opened_driver(state) as one:
         with pytest.raises(RefusedError, match="another process drives"):
             await new_driver(state).open()

@@ -2,32 +2,22 @@
 
 import json
 import secrets
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermesops import assets, justavps
 from hermesops.channel import Channel
-from hermesops.image import definition, wheels
-from hermesops.image.download import Pip
-from hermesops.localcloud.host_driver import MODEL_PORT
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.node import build
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
-from hermesops.settings import Environment
-from tests.support.converged_world import ConvergedWorld, shared_cache
-from tests.support.localcloud import serving
-from tests.support.machines import opened_driver
+from tests.support.agents import NODE, ROLES, role_variables
+from tests.support.converged_world import ConvergedWorld
+from tests.support.image_workshop import Made, Workshop
 
 pytestmark = pytest.mark.machines
 
-_ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node")
-_NODE = "/opt/hermes/node/hermes-node"
 _CHAT = """
 import http.client, json, sys
 connection = http.client.HTTPConnection("127.0.0.1", 8642, timeout=60)
@@ -65,7 +55,7 @@ class Prepared:
         return done.text
 
     async def node(self, command: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(await self.run(f"{_NODE} {command}", timeout_s=90))
+        answer: dict[str, Any] = json.loads(await self.run(f"{NODE} {command}", timeout_s=90))
         return answer
 
     async def personalise(self, settings: Settings | None = None) -> dict[str, Any]:
@@ -84,30 +74,10 @@ class Prepared:
 
 
 @pytest.fixture(scope="module")
-async def machine() -> AsyncIterator[Prepared]:
-    """A machine with every role applied: in check mode first, then twice."""
-    with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
-        folder = Path(name)
-        async with (
-            opened_driver(folder / "driver") as driver,
-            serving(folder / "server", driver, model_port=MODEL_PORT) as cloud,
-            justavps.Client(f"{cloud.where.api_url}/api/v1", (cloud.folder / "api.key").read_text().strip()) as client,
-        ):
-            world = ConvergedWorld(folder, driver, cloud, client)
-            async with world.machine() as machine_id:
-                yield Prepared(world, machine_id, _variables(world), _payload(world))
-
-
-def _variables(world: ConvergedWorld) -> Mapping[str, object]:
-    image = definition.load(assets.folder("images") / "hermes-base")
-    pip = Pip(Environment.load("local").inherited)
-    bundle = wheels.bundle(image, "3.11", cache=shared_cache(), downloads=pip, tell=lambda _: None)
-    build.write(world.folder / "hermes-node")
-    return {
-        **world.base_variables,
-        "hermes_agent_bundle": str(bundle.folder),
-        "hermes_node_program": str(world.folder / "hermes-node"),
-    }
+async def machine(made: Made) -> AsyncIterator[Prepared]:
+    """A machine from an image with every role applied; ``test_image`` applies them again, for nothing to change."""
+    async with made.world.machine(image_id=made.image_id) as machine_id:
+        yield Prepared(made.world, machine_id, role_variables(made.world), _payload(made.world))
 
 
 def _payload(world: ConvergedWorld) -> Payload:
@@ -120,24 +90,19 @@ def _payload(world: ConvergedWorld) -> Payload:
     )
 
 
-async def test_check_mode_works_before_the_first_run(machine: Prepared) -> None:
-    tried = await machine.world.apply(machine.machine_id, _ROLES, machine.variables, check=True)
-    assert tried.status == "done", tried.failure
-    assert "yes" not in await machine.run("test -e /opt/hermes && echo yes || echo no")
-
-
-async def test_a_second_run_changes_nothing(machine: Prepared) -> None:
-    first = await machine.world.apply(machine.machine_id, _ROLES, machine.variables)
-    assert first.status == "done", first.failure
-    second = await machine.world.apply(machine.machine_id, _ROLES, machine.variables)
-    assert (second.status, second.changed) == ("done", ())
+async def test_check_mode_works_before_the_first_run(workshop: Workshop) -> None:
+    world = workshop.world
+    async with world.machine() as machine_id:
+        tried = await world.apply(machine_id, ROLES, role_variables(world), check=True)
+        assert tried.status == "done", tried.failure
+        assert (await world.channel(machine_id).run("test -e /opt/hermes")).exit_code == 1
 
 
 async def test_nothing_runs_on_a_machine_without_a_user(machine: Prepared) -> None:
     await machine.run("systemctl start hermes-gateway.service")
     assert "inactive" in await machine.run("systemctl show -P ActiveState hermes-gateway.service")
     assert (await machine.node("status"))["identity"] is None
-    judged = await machine.channel.run(f"{_NODE} health", timeout_s=30)
+    judged = await machine.channel.run(f"{NODE} health", timeout_s=30)
     assert judged.exit_code == 4
 
 
@@ -248,7 +213,7 @@ async def test_messengers_servers_and_tools_follow_the_settings(machine: Prepare
     )
     try:
         assert (await machine.personalise(wanted))["healthy"]
-        judged = await machine.channel.run(f"{_NODE} health", timeout_s=30)
+        judged = await machine.channel.run(f"{NODE} health", timeout_s=30)
         assert judged.exit_code == 8
         failed = {check["name"] for check in json.loads(judged.text)["checks"] if not check["ok"]}
         assert failed == {"messenger:telegram", "mcp:nobody"}  # both are there, and nobody answers them here
@@ -367,5 +332,5 @@ async def test_roles_leave_a_machine_with_a_newer_release_alone(machine: Prepare
         " /etc/systemd/system/hermes-gateway.service",
         timeout_s=60,
     )
-    applied = await machine.world.apply(machine.machine_id, _ROLES, machine.variables)
+    applied = await machine.world.apply(machine.machine_id, ROLES, machine.variables)
     assert (applied.status, applied.changed) == ("done", ())

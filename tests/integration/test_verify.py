@@ -1,7 +1,6 @@
 """Verification of a real agent on a real machine: what it promises, and each known failure, provoked and repaired."""
 
 import hashlib
-import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,8 +11,8 @@ from hermesops.verify.promise import Expected
 from hermesops.verify.promises import QUICK
 from hermesops.verify.verification import Verification, verify, verify_one_by_one
 from hermesops.waiting import Pending, until
-from tests.support.agents import Agent, agent_image, agents_world, living_agent
-from tests.support.prerequisites import require
+from tests.support.agents import Agent, living_agent
+from tests.support.image_workshop import Made
 
 pytestmark = pytest.mark.machines
 
@@ -22,9 +21,8 @@ OVERRIDE = f"/run/systemd/system/{UNIT}.d/test.conf"
 
 
 @pytest.fixture(scope="module")
-async def agent() -> AsyncIterator[Agent]:
-    require(os.geteuid() == 0, "root")
-    async with agents_world() as world, living_agent(world, await agent_image(world)) as agent:
+async def agent(made: Made) -> AsyncIterator[Agent]:
+    async with living_agent(made.world, made.image_id) as agent:
         yield agent
 
 

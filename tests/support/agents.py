@@ -1,4 +1,4 @@
-"""Machines with a real agent on them: an image with every role applied, and machines from it that belong to a user."""
+"""Machines with a real agent on them, from an image with every role applied, that belong to a user."""
 
 import secrets
 import tempfile
@@ -18,7 +18,6 @@ from hermesops.model.route import issue_token
 from hermesops.node import build as node
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
 from tests.support.converged_world import ConvergedWorld, shared_cache
 from tests.support.localcloud import serving
 from tests.support.machines import opened_driver
@@ -79,23 +78,6 @@ def role_variables(world: ConvergedWorld) -> dict[str, object]:
         "hermes_agent_bundle": str(bundle.folder),
         "hermes_node_program": str(program),
     }
-
-
-async def agent_image(world: ConvergedWorld) -> ImageId:
-    """An image whose machines only lack a user."""
-    async with world.machine() as machine_id:
-        applied = await world.apply(machine_id, ROLES, role_variables(world))
-        assert applied.status == "done", applied.failure
-        await world.channel(machine_id).run(
-            "journalctl --rotate --vacuum-time=1s; echo uninitialized >/etc/machine-id; sync"
-        )
-        image = await world.client.save_image(machine_id, name="agent")
-
-        async def saved() -> ImageId | Pending[ImageId]:
-            seen = await world.client.get_image(image.id)
-            return Pending(seen.status) if seen.status == "creating" else ImageId(seen.id)
-
-        return await until(saved, what="the image", timeout_s=120, every_s=0.2)
 
 
 @asynccontextmanager

@@ -1,0 +1,24 @@
+"""One world and one image for all tests of machines with an agent: applying every role takes a minute and more."""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.agents import agents_world
+from tests.support.image_workshop import Made, Workshop, make
+from tests.support.prerequisites import require
+
+
+@pytest.fixture(scope="session")
+async def workshop() -> AsyncIterator[Workshop]:
+    """A world with machines, a model router and what builds images."""
+    require(os.geteuid() == 0, "root")
+    async with agents_world() as world:
+        yield Workshop(world)
+
+
+@pytest.fixture(scope="session")
+async def made(workshop: Workshop) -> Made:
+    """The image we ship, built once."""
+    return await make(workshop)
