@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
-from hermesops.model.stack import Change, Preview
+from hermesops.model.stack import Change
 
 if TYPE_CHECKING:
     from hermesops.lifecycle.sight import Sight
@@ -78,11 +78,6 @@ def change(one: Change) -> dict[str, object]:
         "urn": one.urn,
         "properties": list(one.properties),
     }
-
-
-def preview(seen: Preview) -> dict[str, object]:
-    """What would change in a stack."""
-    return {"stack": seen.stack.stack, "changes": [change(one) for one in seen.changes]}
 
 
 def fields(data: Mapping[str, object]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.engine.cli_events import Told, changes_of, error_of
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.interface import MayDestroy, Program, StackConfig, Tell
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.stack import Preview, StackRef, UpResult
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class CliEngine:
 
     async def preview_destroy(self, stack: StackRef, *, tell: Tell | None = None) -> Preview:
         """Find out what ``destroy`` would delete; see Engine."""
-        self._existing(stack)
+        self._backend.existing(stack)
         told = Told(tell)
 
         def act(opened: "Stack") -> None:
@@ -102,7 +102,7 @@ class CliEngine:
         self, stack: StackRef, *, may_destroy: MayDestroy | None = None, tell: Tell | None = None
     ) -> UpResult:
         """Delete everything in a stack; see Engine."""
-        self._existing(stack)
+        self._backend.existing(stack)
         self._refuse_unresolved(stack)
         if may_destroy is not None:
             refuse_unnamed(await self.preview_destroy(stack), may_destroy)
@@ -126,20 +126,11 @@ class CliEngine:
 
         The Automation API's export would write every secret in the clear.
         """
-        return {"version": 3, "deployment": self._existing(stack)}
+        return {"version": 3, "deployment": self._backend.existing(stack)}
 
     async def stacks(self, project: str) -> list[StackRef]:
         """List the stacks of a project; see Engine."""
         return self._backend.stacks(project)
-
-    def _existing(self, stack: StackRef) -> dict[str, Any]:
-        latest = self._backend.read(stack)
-        if latest is None:
-            raise UsageError(
-                f"there is no stack {stack.stack} of project {stack.project} in {self._folder}",
-                hint="`hermesops stack list` shows those that exist",
-            )
-        return latest
 
     def _refuse_unresolved(self, stack: StackRef) -> None:
         """The CLI repeats an interrupted create and keeps its mark for ever, so a person has to look first."""

@@ -4,9 +4,6 @@ from dataclasses import dataclass
 
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 
-DEFAULT_CELL_SIZE = 40
-"""Machines a cell holds at most: file-backed state is rewritten whole at every step, so cost grows with its square."""
-
 
 @dataclass(frozen=True)
 class CellMachine:

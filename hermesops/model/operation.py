@@ -16,7 +16,6 @@ class OperationKind(StrEnum):
     TERMINATE = "terminate"
     RESTART = "restart"
     STACK_UP = "stack_up"
-    IMAGE_BUILD = "image_build"
 
 
 class OperationStatus(StrEnum):

@@ -123,7 +123,7 @@ operations = sa.Table(
     "operations",
     metadata,
     sa.Column("id", uuid(), primary_key=True),
-    # Text and not an enumeration of the database: every issue adds a kind, and an older hermesops may meet it.
+    # Text and not an enumeration of the database: kinds are added with time, and an older hermesops may meet it.
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("subject", sa.String(255), nullable=False),
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),

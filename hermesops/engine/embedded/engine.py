@@ -75,7 +75,7 @@ class EmbeddedEngine:
 
     async def preview_destroy(self, stack: StackRef, *, tell: Tell | None = None) -> Preview:
         """Find out what ``destroy`` would delete; see Engine."""
-        self._existing(stack)
+        self._backend.existing(stack)
         run = await self._ran(stack, EventLog(_listener(tell)), program=None, config=None, dry=True)
         self._raise(run, "preview of destroy")
         return Preview(stack, changes_of(run))
@@ -107,7 +107,7 @@ class EmbeddedEngine:
         self, stack: StackRef, *, may_destroy: MayDestroy | None = None, tell: Tell | None = None
     ) -> UpResult:
         """Delete everything in a stack; see Engine."""
-        self._existing(stack)
+        self._backend.existing(stack)
         events = EventLog(_listener(tell))
         with self._locked(stack, events):
             run = await self._ran(stack, events, program=None, config=None, dry=False, may_destroy=may_destroy)
@@ -115,7 +115,7 @@ class EmbeddedEngine:
 
     async def outputs(self, stack: StackRef, *, show_secrets: bool = False) -> Mapping[str, Any]:
         """Read a stack's outputs; see Engine."""
-        before, vault = self._opened(stack, self._existing(stack))
+        before, vault = self._opened(stack, self._backend.existing(stack))
         root = urns.stack_urn(stack)
         found = next((dict(r.outputs) for r in before.resources if r.urn == root), {})
         if show_secrets:
@@ -125,20 +125,11 @@ class EmbeddedEngine:
 
     async def export(self, stack: StackRef) -> dict[str, Any]:
         """Read a stack's state; see Engine."""
-        return {"version": 3, "deployment": self._existing(stack)}
+        return {"version": 3, "deployment": self._backend.existing(stack)}
 
     async def stacks(self, project: str) -> list[StackRef]:
         """List the stacks of a project; see Engine."""
         return self._backend.stacks(project)
-
-    def _existing(self, stack: StackRef) -> dict[str, Any]:
-        latest = self._backend.read(stack)
-        if latest is None:
-            raise UsageError(
-                f"there is no stack {stack.stack} of project {stack.project} in {self._folder}",
-                hint="`hermesops stack list` shows those that exist",
-            )
-        return latest
 
     def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:
         try:

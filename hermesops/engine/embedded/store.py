@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded.values import dumps
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.stack import StackRef
 
 ORGANIZATION = "organization"
@@ -41,6 +41,20 @@ class FileBackend:
     def stacks(self, project: str) -> list[StackRef]:
         """List the stacks of a project by their files; reads none of them."""
         return [StackRef(project, file.stem) for file in sorted((self.root / "stacks" / project).glob("*.json"))]
+
+    def existing(self, ref: StackRef) -> dict[str, Any]:
+        """As ``read``, of a stack that has to be there.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
+        latest = self.read(ref)
+        if latest is None:
+            raise UsageError(
+                f"there is no stack {ref.stack} of project {ref.project} in {self.root.parent}",
+                hint="`hermesops stack list` shows those that exist",
+            )
+        return latest
 
     def read(self, ref: StackRef) -> dict[str, Any] | None:
         """Read a stack's ``checkpoint.latest``; None when there is no such stack, {} when it never had a state.
