@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.engine.choose import find_cli
+from tests.support.left_worlds import lists_folder, sweep
 from tests.support.prerequisites import require
 
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
@@ -37,6 +38,15 @@ def _nothing_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("HERMESOPS_HOME", str(tmp_path_factory.mktemp("hermesops-home")))
         yield
+
+
+@pytest.hookimpl(trylast=True)  # the terminal has said by then what runs
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove the worlds of runs that were killed; only the first process of a run does, before there are workers."""
+    if hasattr(session.config, "workerinput"):
+        return
+    for line in sweep(lists_folder()):
+        session.config.get_terminal_writer().line(line)
 
 
 def _has_pulumi() -> bool:

@@ -19,6 +19,7 @@ import pytest
 
 from hermesops.localcloud.nspawn.world import tag_of
 from hermesops.waiting import Pending, until
+from tests.support.left_worlds import remember_folder, remember_world
 from tests.support.machines import cached_bases
 
 pytestmark = pytest.mark.machines
@@ -81,6 +82,8 @@ def operator() -> Iterator[Operator]:
     cached_bases().mkdir(exist_ok=True)
     (home / "cache" / "bases").symlink_to(cached_bases())
     made = Operator(home)
+    remember_world(made.world)
+    remember_folder(home)
     yield made
     made.types("down", "--purge", "--yes")
     shutil.rmtree(home)

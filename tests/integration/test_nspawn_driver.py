@@ -25,6 +25,7 @@ from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.nspawn.world import tag_of
 from hermesops.model.ids import ImageId
 from hermesops.waiting import Pending, until
+from tests.support.left_worlds import remember_folder, remember_world
 from tests.support.machines import TestMachine, new_driver, opened_driver, plan, started
 from tests.support.prerequisites import require
 from tests.support.traces import traces
@@ -48,6 +49,8 @@ async def state() -> AsyncIterator[Path]:
     """A folder for a world; whatever happens to it, nothing stays mounted below it."""
     folder = Path(tempfile.mkdtemp(prefix="hermesops-world-"))
     state = folder / "world"
+    remember_world(state)
+    remember_folder(folder)
     yield state
     if state.exists():
         await new_driver(state).close(purge=True)

@@ -19,6 +19,7 @@ from hermesops.node import build as node
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
 from hermesops.settings import Environment
 from tests.support.converged_world import ConvergedWorld, shared_cache
+from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving
 from tests.support.machines import opened_driver
 
@@ -31,6 +32,7 @@ async def agents_world() -> AsyncIterator[ConvergedWorld]:
     """As ``converged_world``, with the model router on the one port that machines may reach it at."""
     with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
         folder = Path(name)
+        remember_folder(folder)
         async with (
             opened_driver(folder / "driver") as driver,
             serving(folder / "server", driver, model_port=MODEL_PORT) as cloud,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.left_worlds import remember_world
 from tests.support.traces import traces
 
 HERMESOPS = Path(sys.executable).with_name("hermesops")
@@ -110,6 +111,7 @@ class Command:
 async def local_world(home: Path, *, image: bool = True) -> AsyncIterator[Command]:
     """A running local world with an image in it; nothing of it is left afterwards."""
     command = Command(home)
+    remember_world(home / "local" / "world")
     try:
         await command.ok("local", "up")
         if image:

@@ -14,6 +14,7 @@ from hermesops.image.machines import borrowed
 from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.model.ids import MachineId
+from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import LocalCloud, serving
 from tests.support.machines import opened_driver
 
@@ -83,6 +84,7 @@ async def converged_world() -> AsyncIterator[ConvergedWorld]:
     """A world of its own; nothing of it is left at the end."""
     with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
         folder = Path(name)
+        remember_folder(folder)
         async with opened_driver(folder / "driver") as driver, serving(folder / "server", driver) as cloud:
             key = (cloud.folder / "api.key").read_text().strip()
             async with justavps.Client(f"{cloud.where.api_url}/api/v1", key) as client:

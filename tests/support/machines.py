@@ -17,6 +17,7 @@ from hermesops.localcloud.driver import MachinePlan
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
+from tests.support.left_worlds import remember_world
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def new_driver(state: Path) -> NspawnDriver:
 async def opened_driver(state: Path | None = None) -> AsyncIterator[NspawnDriver]:
     """A world of its own, purged at the end whatever happened."""
     folder = state or Path(tempfile.mkdtemp(prefix="hermesops-world-"))
+    remember_world(folder)
     driver = new_driver(folder)
     try:
         await driver.open()
