@@ -26,6 +26,7 @@ _LOOK_EVERY_S = 0.05
 _LOOK_AGAIN_S = 1.0
 _BOOT_PATIENCE_LOOKS = 1200
 _RETRY_S = 2.0
+_WATCH_EVERY_S = 1.0
 
 log = structlog.get_logger()
 
@@ -46,6 +47,7 @@ class Fleet:
         self._again: set[str] = set()
         self._bearers: dict[str, str] = {}
         self._closing = False
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def broker(self) -> Broker:
@@ -55,15 +57,21 @@ class Fleet:
     async def open(self) -> None:
         """Take the world over and go on with everything that was begun."""
         await self._driver.open()
+        powered = await self._driver.powered()
         for row in self._store.find(MachineRow):
+            if row.status == MachineStatus.READY and row.id not in powered:
+                # The computer was off meanwhile: what was ready then is not ready now, and is started again.
+                self._write(row, status=MachineStatus.STOPPED)
             self.poke(row.id)
+        self._watching = asyncio.create_task(self._watch(), name="watch-machines")
 
     async def close(self) -> None:
         """Stop bringing about; the machines stay as they are."""
         self._closing = True
-        for task in self._tasks.values():
+        tasks = [*self._tasks.values(), *([self._watching] if self._watching else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._broker.close()
 
     def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
@@ -121,6 +129,19 @@ class Fleet:
             self._again.discard(machine_id)
             self.poke(machine_id)
 
+    async def _watch(self) -> None:
+        """Have machines looked at that go off by themselves: nobody wants anything of them, so no task would."""
+        while True:
+            await pause(_WATCH_EVERY_S)
+            ready = [row.id for row in self._store.machines() if row.status == MachineStatus.READY]
+            try:
+                powered = await self._driver.powered() if ready else frozenset()
+            except HermesError as failure:
+                log.warning("machines_not_seen", error=failure.message)
+                continue
+            for machine_id in set(ready) - powered - self._tasks.keys():
+                self.poke(machine_id)
+
     async def _settle(self, machine_id: str) -> None:
         looks = 0
         while row := self._store.get(MachineRow, machine_id):
@@ -161,7 +182,6 @@ class Fleet:
                 await self._driver.create(_plan_of(row))
                 self._write(row, made=True, message="", **_stage("cloud_init_running"))
             case Step.START:
-                # After the computer was off, what was ready then is not ready now.
                 self._write(row, status=MachineStatus.STOPPED)
                 await self._driver.start(machine_id)
             case Step.STOP:
@@ -172,6 +192,16 @@ class Fleet:
                 self._write(row, reboot=False)
                 await self._driver.reboot(machine_id)
                 await self._broker.cut(row.id)
+            case Step.CALL_OFF:
+                if row.id not in self._again:  # else its owner has just asked for something, which goes first
+                    self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
+                await self._broker.cut(row.id)
+            case _:
+                self._call(step, row)
+
+    def _call(self, step: Step, row: MachineRow) -> None:
+        """Write down what was seen, where there is nothing else to do."""
+        match step:
             case Step.CALL_READY:
                 self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="",
                             **_stage("services_ready"))  # fmt: skip
@@ -179,7 +209,7 @@ class Fleet:
                 self._write(row, status=MachineStatus.STOPPED)
             case Step.CALL_LOST:
                 self._fail(row, "the machine's disk is gone from this computer")
-            case Step.AWAIT | Step.REST:
+            case _:
                 pass
 
     async def _be_patient(self, row: MachineRow, looks: int) -> None:

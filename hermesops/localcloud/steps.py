@@ -17,6 +17,7 @@ class Step(StrEnum):
     AWAIT = "await"
     CALL_READY = "call_ready"
     CALL_STOPPED = "call_stopped"
+    CALL_OFF = "call_off"
     CALL_LOST = "call_lost"
     REST = "rest"
 
@@ -41,7 +42,8 @@ def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
             return Step.STOP
         return Step.REST if row.status == MachineStatus.STOPPED else Step.CALL_STOPPED
     if power is MachinePower.STOPPED:
-        return Step.START
+        # One that was ready powered itself off; nobody starts it again but its owner.
+        return Step.CALL_OFF if row.status == MachineStatus.READY and not row.reboot else Step.START
     if row.reboot:
         return Step.REBOOT
     if not answers:

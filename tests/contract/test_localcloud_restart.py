@@ -108,6 +108,20 @@ async def test_a_computer_that_was_off_boots_its_machines_again(folder: Path, dr
     assert driver.machines[str(off["id"])].boots == 1
 
 
+async def test_a_machine_that_powered_itself_off_stays_off_until_its_owner_starts_it(
+    folder: Path, driver: PretendDriver
+) -> None:
+    async with serving(folder, driver) as before:
+        machine = await before.ready()
+        await driver.power_itself_off(str(machine["id"]))
+        await before.becomes(machine["id"], "stopped")
+    async with serving(folder, driver) as after:
+        assert (await only_machine(after))["status"] == "stopped"
+        assert "start" not in driver.calls
+        await after.http.post(f"/api/v1/machines/{machine['id']}/start")
+        await after.becomes(machine["id"], "ready")
+
+
 async def test_a_lost_disk_is_told_and_never_replaced_by_an_empty_one(folder: Path, driver: PretendDriver) -> None:
     async with serving(folder, driver) as before:
         machine = await before.ready()

@@ -203,6 +203,13 @@ async def test_a_reboot_a_stop_and_a_world_that_was_down_keep_the_disk(
     assert (await api.post(f"{path}/exec", json={"command": "true"})).status_code == 503
     await api.post(f"{path}/start")
     await becomes(api, path, "ready")
+    # From inside, as its user would; the answer may be lost with the machine.
+    await api.post(f"{path}/exec", json={"command": "systemd-run --on-active=0.2 systemctl poweroff"})
+    await becomes(api, path, "stopped")
+    assert operator.types("up").code == 0
+    assert (await api.get(path)).json()["status"] == "stopped"
+    await api.post(f"{path}/start")
+    await becomes(api, path, "ready")
     assert operator.types("down").code == 0
     assert operator.status()["is_up"] is False
     assert operator.types("up").code == 0

@@ -112,6 +112,13 @@ class PretendDriver:
             return MachinePower.ABSENT
         return MachinePower.RUNNING if machine.daemon else MachinePower.STOPPED
 
+    async def powered(self) -> frozenset[MachineId]:
+        return frozenset(MachineId(name) for name, machine in self.machines.items() if machine.daemon)
+
+    async def power_itself_off(self, machine_id: str) -> None:
+        """What ``poweroff`` does on a machine."""
+        await self._halt(self.machines[machine_id])
+
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
         if machine_id not in self.machines:
             raise RefusedError(f"no machine {machine_id}")

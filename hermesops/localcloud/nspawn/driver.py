@@ -368,6 +368,13 @@ class NspawnDriver(Driver):
         except OSError:
             return MachinePower.BOOTING
 
+    async def powered(self) -> frozenset[MachineId]:
+        """Look at all machines at once: those that have a process. One between two boots has its keeper."""
+        return await self._aside(self._powered)
+
+    def _powered(self) -> frozenset[MachineId]:
+        return frozenset(record.id for record in list(self._records.values()) if self._machine(record).group.pids())
+
     # Images
 
     async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
