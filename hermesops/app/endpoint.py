@@ -1,0 +1,38 @@
+"""Where an environment's vendor is."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.errors import UsageError
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.access.endpoint import Endpoint
+
+
+def endpoint_of(env: Environment) -> "Endpoint":
+    """Where an environment's vendor and model router are.
+
+    Raises:
+        UnavailableError: It is the local world, which is not up.
+        UsageError: Something that it takes is not set.
+    """
+    from hermesops.access.endpoint import Endpoint, local_endpoint, read_key
+
+    settings = env.settings
+    if env.is_local:
+        return local_endpoint(env.world / "world.json")
+    if not settings.api_url:
+        raise UsageError(f"environment {env.name} has no api_url", hint="hermesops settings show")
+    if settings.api_key is None and settings.api_key_file is None:
+        raise UsageError(f"environment {env.name} has neither api_key_file nor api_key", hint="hermesops settings show")
+    key = settings.api_key.get_secret_value() if settings.api_key else ""
+    return Endpoint(
+        settings.api_url,
+        key or read_key(settings.api_key_file or Path(), what="API key"),
+        settings.api_key_file,
+        settings.router_url,
+        settings.router_key_file,
+        tuple(address.strip() for address in settings.broker_addresses.split(",") if address.strip()),
+        settings.daemon_port,
+    )

@@ -1,0 +1,32 @@
+"""The Pulumi programs, given what they are about."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hermesops.model.ids import CellName, MachineName
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.model.cell import CellSpec
+
+
+def fleet_program() -> Callable[[], None]:
+    """The program of the stack that Pulumi's own CLI is running, for ``pulumi/fleet/__main__.py``."""
+    import pulumi
+
+    from hermesops.app.app import App
+
+    app = App(Environment.load(), lambda _: None)
+    return cell_program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
+
+
+def cell_program(spec: "CellSpec", released: frozenset[MachineName]) -> Callable[[], None]:
+    """The program of one cell.
+
+    Args:
+        spec: What the cell should be.
+        released: Machines whose protection it drops.
+    """
+    from hermesops.stacks.fleet import FleetProgram
+
+    return FleetProgram(spec, released)

@@ -1,0 +1,197 @@
+"""Everything of one environment that talks to the vendor and to machines."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hermesops import __version__, assets
+from hermesops.app.narration import Tell
+from hermesops.errors import BrokenInvariantError, UsageError
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hermesops.access.visits import Visits
+    from hermesops.app.app import App
+    from hermesops.channel.agent import AgentApi
+    from hermesops.converge import Converger
+    from hermesops.image.build import Builder, Recipe
+    from hermesops.justavps import Client
+    from hermesops.lifecycle.admission import Admission
+    from hermesops.lifecycle.provision import Provision
+    from hermesops.lifecycle.reach import Reach
+    from hermesops.lifecycle.requests import Requests
+    from hermesops.lifecycle.restart import Restart
+    from hermesops.lifecycle.terminate import Terminate
+    from hermesops.model.instance import Instance
+    from hermesops.model.operation import Operation
+    from hermesops.operation.loop import Work
+    from hermesops.operation.runner import Operations
+    from hermesops.verify.verification import Verification
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything of one environment that talks to the vendor and to machines."""
+
+    app: "App"
+    client: "Client"
+    agents: "AgentApi"
+
+    @cached_property
+    def admission(self) -> "Admission":
+        """Turns wishes for agents into rows."""
+        from hermesops.lifecycle.admission import Admission, Policy
+        from hermesops.placement.cells import choose_cell
+
+        settings = self.app.env.settings
+        policy = Policy(settings.image, settings.region, settings.server_types, settings.cell_size)
+        return Admission(self.app.registry, self.reach, choose_cell, policy)
+
+    @cached_property
+    def reach(self) -> "Reach":
+        """Machines, nodes and gateways."""
+        from hermesops.access.instance_keys import InstanceKeys, read_router_key
+        from hermesops.lifecycle.reach import Reach
+
+        endpoint = self.app.endpoint
+        if endpoint.router_key_file is None:
+            raise UsageError(f"environment {self.app.env.name} has no router_key_file", hint="hermesops settings show")
+        return Reach(
+            rows=self.app.registry,
+            vendor=self.client,
+            keys=InstanceKeys(self.app.registry, read_router_key(endpoint.router_key_file)),
+            agents=self.agents,
+            router_url=endpoint.router_url,
+            gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
+            tell=self.app.tell,
+        )
+
+    @cached_property
+    def operations(self) -> "Operations":
+        """Brings operations to their end."""
+        from hermesops.model.operation import OperationKind
+        from hermesops.operation.runner import Operations
+
+        works: dict[OperationKind, Callable[[Operation], Work[Any, Any]]] = {
+            OperationKind.PROVISION: self._provision,
+            OperationKind.TERMINATE: self._terminate,
+            OperationKind.RESTART: self._restart,
+        }
+        return Operations(self.app.registry, works, self.app.tell)
+
+    @cached_property
+    def image_builder(self) -> "Builder":
+        """Builds images."""
+        from hermesops.image.build import Builder
+        from hermesops.image.download import Pip
+
+        env = self.app.env
+        return Builder(
+            vendor=self.client,
+            channel_to=self.reach.channel,
+            converge=self._converger.apply,
+            verify=self._verify_nobodys,
+            downloads=Pip(env.inherited),
+            cache=env.cache,
+            manifests=env.folder / "manifests",
+            tell=self.app.tell,
+        )
+
+    @cached_property
+    def _converger(self) -> "Converger":
+        from hermesops.converge import Access, Converger
+
+        endpoint = self.app.endpoint
+        if endpoint.api_key_file is None:
+            raise UsageError("Ansible is given the API key by file only", hint="set api_key_file instead of api_key")
+        return Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
+
+    def recipe(self, image: str) -> "Recipe":
+        """What an image is made of, here and now."""
+        from hermesops.image import definition
+        from hermesops.image.build import Recipe
+        from hermesops.node import build as node
+
+        app, settings = self.app, self.app.env.settings
+        made = definition.load(assets.folder("images") / image)
+        program = app.env.cache / "node" / "hermes-node"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        node.write(program)
+        variables = {
+            "hermes_base_broker_addresses": list(app.endpoint.broker_addresses),
+            "hermes_base_daemon_port": app.endpoint.daemon_port,
+        }
+        inputs = definition.inputs_of(
+            made,
+            roles=assets.folder("roles"),
+            playbooks=assets.folder("ansible") / "playbooks",
+            variables=variables,
+            extra={"hermes-node": program},
+        )
+        return Recipe(
+            definition=made,
+            inputs=inputs,
+            environment=app.env.name,
+            server_type=settings.server_types[Plan.LIGHT],
+            region=settings.region,
+            variables={**variables, "hermes_node_program": str(program)},
+            versions={"hermesops": __version__},
+        )
+
+    @cached_property
+    def requests(self) -> "Requests":
+        """Turns what operators ask of instances into rows."""
+        from hermesops.lifecycle.requests import Requests
+
+        return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone)
+
+    @cached_property
+    def visits(self) -> "Visits":
+        """Lets operators in, with a reason."""
+        from hermesops.access.visits import Visits
+
+        return Visits(self.app.registry)
+
+    async def verify(self, instance: "Instance") -> "Verification":
+        """Check on an instance's machine what the roles promise."""
+        from hermesops.verify.promise import Expected
+        from hermesops.verify.verification import verify
+
+        key = self.app.registry.api_server_key(instance.id)
+        return await verify(await self.reach.channel_to(instance), Expected.of(instance, api_server_key=key))
+
+    async def _verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        from hermesops.model.check import Verdict
+        from hermesops.verify.promise import Expected
+        from hermesops.verify.promises import WITHOUT_USER
+        from hermesops.verify.verification import verify
+
+        verification = await verify(self.reach.channel(machine_id), Expected(""), WITHOUT_USER)
+        tell(f"made {len(verification.checks)} checks")
+        return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)
+
+    def _provision(self, operation: "Operation") -> "Provision":
+        from hermesops.lifecycle.provision import Provision
+
+        return Provision(_instance_of(operation), self.app.registry, self.reach, self.app.cell_stacks)
+
+    def _terminate(self, operation: "Operation") -> "Terminate":
+        from hermesops.lifecycle.terminate import Terminate
+
+        return Terminate(
+            _instance_of(operation), self.app.registry, self.reach, self.reach.gateways, self.app.cell_stacks
+        )
+
+    def _restart(self, operation: "Operation") -> "Restart":
+        from hermesops.lifecycle.restart import Restart
+
+        return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach, self.reach.gateways)
+
+
+def _instance_of(operation: "Operation") -> InstanceId:
+    if operation.instance_id is None:
+        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
+    return operation.instance_id
