@@ -19,7 +19,10 @@ def build(
     json: Json = False,  # noqa: ARG001 - acts in its callback
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
-    """Build an image, boot it, verify it and record it; does nothing when its inputs have not changed."""
+    """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
+
+    Machines made from now on boot from it.
+    """
     composed = context.compose()
 
     async def work() -> "Built":

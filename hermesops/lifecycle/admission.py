@@ -26,7 +26,7 @@ class Rows(Protocol):
         """The user's instance that is not terminated."""
 
     def latest_image(self, name: str) -> Image | None:
-        """The newest image of that name."""
+        """The image of that name that was asked for last."""
 
     def cell_population(self, region: str) -> Mapping[CellName, int]:
         """Machines of each cell of a region."""

@@ -471,6 +471,23 @@ def test_the_newest_image_of_a_name_is_found(registry: Registry, clock: TurnedCl
     assert registry.latest_image("nothing") is None
 
 
+def test_an_older_image_that_is_asked_for_again_is_what_machines_boot_from(
+    registry: Registry, clock: TurnedClock
+) -> None:
+    for image_id, digest in (("i-1", "d1"), ("i-2", "d2"), ("i-1", "d1"), ("i-1", "d1")):
+        registry.record_image(ImageId(image_id), name="hermes-base", digest=digest)
+        clock.turn(60)
+    chosen = registry.latest_image("hermes-base")
+    assert chosen is not None
+    assert chosen.id == "i-1"
+    assert [image.id for image in registry.list_images("hermes-base")] == ["i-2", "i-1"]
+    assert [entry.action for entry in registry.list_audit()].count("image_chosen") == 1
+    registry.forget_image(chosen.id)
+    newest = registry.latest_image("hermes-base")
+    assert newest is not None
+    assert newest.id == "i-2"
+
+
 # Operations
 
 
