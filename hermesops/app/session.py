@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
+    from hermesops.lifecycle.configure import Configure
     from hermesops.lifecycle.provision import Provision
     from hermesops.lifecycle.reach import Reach
     from hermesops.lifecycle.requests import Requests
@@ -79,6 +80,7 @@ class Session:
             OperationKind.PROVISION: self._provision,
             OperationKind.TERMINATE: self._terminate,
             OperationKind.RESTART: self._restart,
+            OperationKind.CONFIGURE: self._configure,
         }
         return Operations(self.app.registry, works, self.app.tell)
 
@@ -189,6 +191,11 @@ class Session:
         from hermesops.lifecycle.restart import Restart
 
         return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach, self.reach.gateways)
+
+    def _configure(self, operation: "Operation") -> "Configure":
+        from hermesops.lifecycle.configure import Configure
+
+        return Configure(_instance_of(operation), self.reach)
 
 
 def _instance_of(operation: "Operation") -> InstanceId:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, render
+from hermesops.cli import context, instance_settings, render
 from hermesops.cli.console import Json, Quiet, Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
 from hermesops.errors import RefusedError, UsageError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hermesops.verify.verification import Verification
 
 app = typer.Typer(help="One user's agent.", no_args_is_help=True)
+app.command("settings")(instance_settings.settings)
 
 User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 

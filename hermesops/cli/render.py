@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceSettings
+from hermesops.model.masking import masked
 from hermesops.model.operation import Operation
 from hermesops.model.stack import Change
 
@@ -46,6 +47,18 @@ def sight(seen: "Sight") -> dict[str, object]:
         "release": seen.node.release if seen.node else None,
         "gateway": seen.gateway.value if seen.gateway else None,
     }
+
+
+def instance_settings(chosen: InstanceSettings) -> dict[str, object]:
+    """What a user chose, secrets masked; an empty model is the platform's default."""
+    return masked(chosen)
+
+
+def settings_lines(shown: Mapping[str, object]) -> list[str]:
+    """Settings in the form in which ``--from`` takes them."""
+    import yaml
+
+    return yaml.safe_dump(dict(shown), sort_keys=False, allow_unicode=True).splitlines()
 
 
 def operation(row: Operation) -> dict[str, object]:

@@ -1,9 +1,61 @@
-"""What a machine is handed to become a user's: the payload of hermes-node, and its digest. Pure."""
+"""What a machine is handed to become a user's or to learn of a change: the payload, and the steps to it. Pure."""
 
 import hashlib
+from dataclasses import dataclass
 
+from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+from hermesops.model.operation import Impossible
 from hermesops.node import protocol
+
+
+@dataclass(frozen=True)
+class Personalise:
+    """Hand the machine its user: identity, keys, settings."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitGateway:
+    """Wait until the gateway answers through the proxy."""
+
+    machine_id: MachineId
+
+
+def next_step(
+    seen: Sight, machine: MachineSeen, node: NodeSeen, *, payload_digest: str
+) -> Personalise | AwaitGateway | Impossible | None:
+    """The next step towards a machine that has its payload and a gateway that is well with it; ``None`` when it is so.
+
+    Args:
+        seen: The instance as it is now.
+        machine: Its machine.
+        node: What hermes-node there says.
+        payload_digest: Digest of what the node should have been given.
+    """
+    if node.instance_id not in (None, seen.instance.id):
+        return Impossible(
+            BrokenInvariantError(
+                f"machine {seen.instance.machine_name} belongs to instance {node.instance_id} by its own account, "
+                f"to {seen.instance.id} by the registry's",
+                hint="touch neither before a person has looked: hermesops instance show",
+            )
+        )
+    if node.instance_id is None or node.epoch < seen.instance.epoch or node.digest != payload_digest:
+        return Personalise(machine.id)
+    return None if seen.gateway is GatewayHealth.OK else AwaitGateway(machine.id)
+
+
+def silence(instance: Instance) -> UnavailableError:
+    """What an operator is told of a machine that has to answer and does not."""
+    return UnavailableError(
+        f"machine {instance.machine_name} of {instance.user_alias} does not answer",
+        hint=f"hermesops instance show {instance.user_alias}",
+    )
 
 
 def payload_of(

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
@@ -38,20 +38,6 @@ class StartMachine:
 @dataclass(frozen=True)
 class AwaitMachine:
     """Wait until the vendor calls it ready and hermes-node on it answers."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class Personalise:
-    """Hand the machine its user: identity, keys, settings."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class AwaitGateway:
-    """Wait until the gateway answers through the proxy."""
 
     machine_id: MachineId
 
@@ -123,18 +109,8 @@ def _node_step(seen: Sight, machine: MachineSeen, payload_digest: str) -> Step |
     node = seen.node
     if node is None:
         return AwaitMachine(machine.id)
-    if node.instance_id not in (None, seen.instance.id):
-        return Impossible(
-            BrokenInvariantError(
-                f"machine {seen.instance.machine_name} belongs to instance {node.instance_id} by its own account, "
-                f"to {seen.instance.id} by the registry's",
-                hint="touch neither before a person has looked: hermesops instance show",
-            )
-        )
-    if node.instance_id is None or node.epoch < seen.instance.epoch or node.digest != payload_digest:
-        return Personalise(machine.id)
-    if seen.gateway is not GatewayHealth.OK:
-        return AwaitGateway(machine.id)
+    if (handing := next_step(seen, machine, node, payload_digest=payload_digest)) is not None:
+        return handing
     if seen.instance.status is not InstanceStatus.RUNNING:
         return MarkRunning()
     return Finished(f"{seen.instance.user_alias} has a living agent on {seen.instance.machine_name}")

@@ -24,6 +24,7 @@ from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+from hermesops.model.masking import secrets_in
 
 NODE = "/opt/hermes/node/hermes-node"
 _INBOX = "/run/hermes-node"
@@ -49,6 +50,9 @@ class Rows(Protocol):
 
     def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
         """What its user chose."""
+
+    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+        """What counted before that."""
 
 
 class Keys(Protocol):
@@ -185,10 +189,12 @@ class Reach:
             return None
         status = json.loads(done.stdout)
         identity = status.get("identity") or {}
+        # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
+        is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
         return NodeSeen(
             instance_id=InstanceId(identity["instance"]) if identity else None,
             epoch=identity.get("epoch", 0),
-            digest=status.get("payload") or "",
+            digest=(status.get("payload") or "") if is_applied else "",
             release=(status.get("release") or {}).get("id") or "",
         )
 
@@ -296,8 +302,10 @@ class Reach:
     def mask(self, instance: Instance) -> Callable[[str], str]:
         """Hides an instance's secrets in a line of text."""
         secrets = self._keys.secrets_of(instance.id)
-        settings = self._rows.instance_settings(instance.id)
-        hidden = [secrets.api_server_key, secrets.model_token, *settings.messengers.values()]
+        now, before = self._rows.instance_settings(instance.id), self._rows.instance_settings_before(instance.id)
+        chosen = [*secrets_in(now), *(secrets_in(before) if before else ())]
+        # The longest first: one secret may be the beginning of another.
+        hidden = sorted({secrets.api_server_key, secrets.model_token, *chosen}, key=len, reverse=True)
 
         def scrub(line: str) -> str:
             for secret in hidden:

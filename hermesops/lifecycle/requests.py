@@ -1,13 +1,19 @@
 """Takes in what operators ask of instances that exist: writes the row that says so, and leaves the doing to others."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
 from hermesops.lifecycle.admission import subject_of
+from hermesops.lifecycle.configure import terminated
+from hermesops.lifecycle.handover import silence
+from hermesops.lifecycle.settings_wish import Wish
+from hermesops.lifecycle.sight import Sight
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind
 
 
@@ -30,12 +36,32 @@ class Rows(Protocol):
     ) -> Operation:
         """Write the intent, or find the unfinished one."""
 
+    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
+        """What its user chose."""
+
+    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+        """What counted before that."""
+
+    def change_instance_settings(
+        self,
+        instance_id: InstanceId,
+        settings: InstanceSettings,
+        *,
+        subject: str,
+        intent: Mapping[str, object],
+        why: str,
+    ) -> Operation:
+        """Replace the settings and open the operation of it, or find the unfinished one."""
+
 
 class World(Protocol):
     """What has to be looked at first."""
 
     async def machine(self, instance: Instance) -> Machine | None:
         """The instance's machine."""
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        """See one instance whole."""
 
 
 class Gateways(Protocol):
@@ -52,12 +78,20 @@ class Requests:
         rows: The registry.
         world: Machines.
         gateways: Their gateways' units.
+        alone: Holds the lease of a subject, or refuses.
     """
 
-    def __init__(self, rows: Rows, world: World, gateways: Gateways) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        world: World,
+        gateways: Gateways,
+        alone: Callable[[str], AbstractAsyncContextManager[object]],
+    ) -> None:
         self._rows = rows
         self._world = world
         self._gateways = gateways
+        self._alone = alone
 
     def terminate(self, user_text: str, *, reason: str) -> Operation:
         """Record that an instance shall end; from here on every run of its cell may destroy its machine."""
@@ -89,3 +123,50 @@ class Requests:
             intent={"user": user_text, "before": await self._gateways.invocation(MachineId(machine.id))},
             instance_id=instance.id,
         )
+
+    async def configure(self, user_text: str, wish: Wish | None, *, reason: str) -> Operation:
+        """Record an instance's new settings and that its machine shall have them.
+
+        Args:
+            user_text: Whose, as typed.
+            wish: What the settings become; ``None`` means those before.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: Somebody is working on the instance, it has ended, or there is nothing to go back to.
+            UnavailableError: Its machine does not answer. In all these cases nothing was changed.
+        """
+        if not reason.strip():
+            raise UsageError(
+                f"settings are a user's own; say why you change those of {user_text}",
+                hint='hermesops instance settings … --reason "…"',
+            )
+        instance = self._rows.find_instance(user_text)
+        subject = subject_of(instance.id)
+        # Under the lease: exit 3 to whoever comes second has to mean that nothing was changed.
+        async with self._alone(subject):
+            sight = await self._world.look(instance.id)
+            if sight.instance.status is InstanceStatus.TERMINATED:
+                raise terminated(instance)
+            if sight.machine is None or sight.node is None:
+                raise silence(instance)
+            held = self._rows.instance_settings(instance.id)
+            wanted = wish(held) if wish else self._settings_before(instance)
+            intent = {
+                "user": user_text,
+                "reason": reason.strip(),
+                "changed": changed(held, wanted),
+                "settings": outline(wanted),
+            }
+            return self._rows.change_instance_settings(
+                instance.id, wanted, subject=subject, intent=intent, why=reason.strip()
+            )
+
+    def _settings_before(self, instance: Instance) -> InstanceSettings:
+        before = self._rows.instance_settings_before(instance.id)
+        if before is None:
+            raise RefusedError(
+                f"the settings of {instance.user_alias} were never changed: there is nothing to go back to"
+            )
+        return before

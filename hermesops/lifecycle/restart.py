@@ -7,7 +7,7 @@ restarted yet.
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from hermesops.errors import UnavailableError
+from hermesops.lifecycle.handover import AwaitGateway, silence
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
@@ -18,13 +18,6 @@ from hermesops.model.operation import Finished, Impossible
 @dataclass(frozen=True)
 class RestartGateway:
     """Tell systemd to restart the gateway; running turns are finished first."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class AwaitGateway:
-    """Wait until the gateway answers through the proxy."""
 
     machine_id: MachineId
 
@@ -53,12 +46,7 @@ def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
     """
     machine, instance = seen.sight.machine, seen.sight.instance
     if machine is None or seen.sight.node is None:
-        return Impossible(
-            UnavailableError(
-                f"machine {instance.machine_name} of {instance.user_alias} does not answer",
-                hint=f"hermesops instance show {instance.user_alias}",
-            )
-        )
+        return Impossible(silence(instance))
     if not seen.invocation or seen.invocation == before:
         return RestartGateway(machine.id)
     if seen.sight.gateway is not GatewayHealth.OK:

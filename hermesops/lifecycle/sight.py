@@ -25,7 +25,7 @@ class NodeSeen:
 
     Attributes:
         instance_id: Whose the machine is; ``None`` when nobody was personalised there.
-        digest: Of the payload last personalised; empty when none was.
+        digest: Of the payload last personalised in full; empty when none was, or only in part.
         release: What ``current`` points at.
     """
 

@@ -15,6 +15,7 @@ class OperationKind(StrEnum):
     PROVISION = "provision"
     TERMINATE = "terminate"
     RESTART = "restart"
+    CONFIGURE = "configure"
     STACK_UP = "stack_up"
 
 

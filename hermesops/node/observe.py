@@ -11,7 +11,7 @@ from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
 from hermesops.node.layout import Layout
 from hermesops.node.messengers import platforms_of
-from hermesops.node.personalise import stored_payload
+from hermesops.node.personalise import missing_jobs, stored_payload
 from hermesops.node.protocol import Payload, identity_from_json
 
 _CONNECTED = frozenset({"connected", "running", "ok"})
@@ -59,6 +59,7 @@ def status(layout: Layout) -> dict[str, Any]:
         },
         "draining": _is_draining(layout, base),
         "restart_needed": layout.stale.exists(),
+        "jobs_missing": jobs_missing(layout),
     }
 
 
@@ -66,6 +67,12 @@ def payload_digest(layout: Layout) -> str | None:
     """SHA-256 of the payload this machine was last given, by which hermesops tells whether there is a newer one."""
     data = files.read(layout.payload)
     return hashlib.sha256(data).hexdigest() if data else None
+
+
+def jobs_missing(layout: Layout) -> int:
+    """How many cron jobs of the payload the agent has not been given: a run that made them was cut short."""
+    data = files.read(layout.payload)
+    return len(missing_jobs(layout, Payload.from_json(data))) if data else 0
 
 
 def release(layout: Layout) -> dict[str, Any]:

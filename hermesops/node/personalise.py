@@ -8,6 +8,7 @@ import hashlib
 import json
 import pwd
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -188,16 +189,25 @@ def _explain(base: Base, answer: gateway.Answer, wait_s: float) -> None:
 
 def _make_cron_jobs(layout: Layout, base: Base, payload: Payload, applied: dict[str, Any], outcome: Outcome) -> None:
     made = set(applied.get("cron", ()))
-    for job in payload.settings.cron:
-        digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
-        if digest in made:
-            continue
+    for digest, job in _jobs_beyond(made, payload):
         _make_cron_job(base, payload.secrets.api_server_key, job, digest)
         made.add(digest)
         applied["cron"] = sorted(made)
         # After each job: killed here, the next run must not make it twice.
         files.write_if_changed(layout.applied, json.dumps(applied, sort_keys=True).encode(), _PRIVATE)
         outcome.cron_jobs_made += 1
+
+
+def missing_jobs(layout: Layout, payload: Payload) -> list[Mapping[str, Any]]:
+    """The payload's cron jobs that its instance's agent has not been given yet."""
+    return [job for _, job in _jobs_beyond(set(_applied(layout, payload).get("cron", ())), payload)]
+
+
+def _jobs_beyond(made: set[str], payload: Payload) -> list[tuple[str, Mapping[str, Any]]]:
+    jobs = [
+        (hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest(), job) for job in payload.settings.cron
+    ]
+    return [(digest, job) for digest, job in jobs if digest not in made]
 
 
 def _make_cron_job(base: Base, key: str, job: Any, digest: str) -> None:  # noqa: ANN401 - JSON as the protocol checked it

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hermesops.node.errors import BadRequestError
+from hermesops.node.messengers import adapters_for
+from hermesops.node.schedule import is_schedule
 
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""
@@ -66,6 +68,31 @@ class Settings:
     cron: tuple[Mapping[str, Any], ...] = ()
     disabled_tools: tuple[str, ...] = ()
 
+    @classmethod
+    def parse(cls, raw: object) -> "Settings":
+        """Check what somebody wants to be a user's settings; every field may be left out.
+
+        Raises:
+            BadRequestError: It is not that; the message names the field, never its value.
+        """
+        fields = _mapping(raw, "settings")
+        _exactly(
+            fields,
+            "settings",
+            optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools"},
+        )
+        return cls(
+            model=_text(fields.get("model", ""), "settings.model"),
+            personality=_text(fields.get("personality", ""), "settings.personality"),
+            messengers=_environment(fields.get("messengers", {})),
+            mcp_servers=_servers(fields.get("mcp_servers", {})),
+            cron=tuple(_job(job, n) for n, job in enumerate(_list(fields.get("cron", []), "settings.cron"))),
+            disabled_tools=tuple(
+                _matching(name, _ID, "settings.disabled_tools")
+                for name in _list(fields.get("disabled_tools", []), "settings.disabled_tools")
+            ),
+        )
+
 
 @dataclass(frozen=True)
 class Payload:
@@ -104,7 +131,7 @@ class Payload:
             identity=_identity(fields["identity"]),
             secrets=_secrets(fields["secrets"]),
             model_base_url=_matching(fields["model_base_url"], _URL, "model_base_url"),
-            settings=_settings(fields.get("settings", {})),
+            settings=Settings.parse(fields.get("settings", {})),
         )
 
 
@@ -135,40 +162,46 @@ def _secrets(raw: object) -> Secrets:
     return Secrets(api_server_key=key, model_token=_matching(fields["model_token"], _TOKEN, "secrets.model_token"))
 
 
-def _settings(raw: object) -> Settings:
-    fields = _mapping(raw, "settings")
-    _exactly(
-        fields,
-        "settings",
-        optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools"},
-    )
-    return Settings(
-        model=_text(fields.get("model", ""), "settings.model"),
-        personality=_text(fields.get("personality", ""), "settings.personality"),
-        messengers=_environment(fields.get("messengers", {})),
-        mcp_servers=_servers(fields.get("mcp_servers", {})),
-        cron=tuple(_job(job, n) for n, job in enumerate(_list(fields.get("cron", []), "settings.cron"))),
-        disabled_tools=tuple(
-            _matching(name, _ID, "settings.disabled_tools")
-            for name in _list(fields.get("disabled_tools", []), "settings.disabled_tools")
-        ),
-    )
+def quotable(name: str, value: str) -> str:
+    """A value that every reader of an environment file reads alike within single quotes.
+
+    hermes-agent reads the file with two parsers: python-dotenv (which knows escapes and ``${…}``) and its own, which
+    only strips quotes. They agree on everything but these.
+
+    Raises:
+        BadRequestError: This one cannot be written so.
+    """
+    if "'" in value or "\\" in value or "${" in value or value != value.strip(" \"'"):
+        raise BadRequestError(f"{name}: holds a quote, a backslash, ${{ or outer blanks")
+    return value
 
 
 def _environment(raw: object) -> dict[str, str]:
     entries = _mapping(raw, "settings.messengers")
-    return {
-        _matching(name, _ENV_NAME, "settings.messengers: a name"): _one_line(value, f"settings.messengers.{name}")
-        for name, value in entries.items()
-    }
+    variables = {}
+    for name, value in entries.items():
+        _matching(name, _ENV_NAME, "settings.messengers: a name")
+        where = f"settings.messengers.{name}"
+        variables[name] = quotable(where, _one_line(value, where))
+    adapters_for(variables)  # refuses a variable that belongs to no messenger
+    return variables
 
 
 def _servers(raw: object) -> dict[str, Mapping[str, Any]]:
     entries = _mapping(raw, "settings.mcp_servers")
     return {
-        _matching(name, _ID, "settings.mcp_servers: a name"): _mapping(entry, f"settings.mcp_servers.{name}")
+        _matching(name, _ID, "settings.mcp_servers: a name"): _server(entry, f"settings.mcp_servers.{name}")
         for name, entry in entries.items()
     }
+
+
+def _server(raw: object, where: str) -> Mapping[str, Any]:
+    entry = _mapping(raw, where)
+    ways = [way for way in ("command", "url") if way in entry]
+    if len(ways) != 1:
+        raise BadRequestError(f"{where}: wants either a command or a url")
+    _one_line(entry[ways[0]], f"{where}.{ways[0]}")
+    return entry
 
 
 def _job(raw: object, number: int) -> Mapping[str, Any]:
@@ -177,8 +210,11 @@ def _job(raw: object, number: int) -> Mapping[str, Any]:
     _exactly(job, where, required={"cron", "prompt"}, optional={"enabled"})
     if not isinstance(job.get("enabled", True), bool):
         raise BadRequestError(f"{where}.enabled: neither true nor false")
+    schedule = _one_line(job["cron"], f"{where}.cron")
+    if not is_schedule(schedule):
+        raise BadRequestError(f"{where}.cron: not a schedule such as '0 9 * * 1-5', 'every 2h' or '30m'")
     return {
-        "cron": _one_line(job["cron"], f"{where}.cron"),
+        "cron": schedule,
         "prompt": _text(job["prompt"], f"{where}.prompt"),
         "enabled": job.get("enabled", True),
     }

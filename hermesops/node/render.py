@@ -11,7 +11,7 @@ from typing import Any
 from hermesops.node.base import Base, Route
 from hermesops.node.errors import BadRequestError
 from hermesops.node.messengers import adapters_for
-from hermesops.node.protocol import Payload
+from hermesops.node.protocol import Payload, quotable
 
 PROVIDER = "helium"
 """Name of the model provider in hermes-agent's configuration: the platform's router."""
@@ -85,7 +85,7 @@ def managed_environment(base: Base, payload: Payload) -> bytes:
         "API_SERVER_KEY": payload.secrets.api_server_key,
         TOKEN_VARIABLE: payload.secrets.model_token,
     }
-    return "".join(f"{name}='{_quotable(name, value)}'\n" for name, value in sorted(variables.items())).encode()
+    return "".join(f"{name}='{quotable(name, value)}'\n" for name, value in sorted(variables.items())).encode()
 
 
 def user_config(base: Base) -> bytes:
@@ -100,11 +100,3 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         held = result.get(key)
         result[key] = merged(held, value) if isinstance(held, Mapping) and isinstance(value, Mapping) else value
     return result
-
-
-def _quotable(name: str, value: str) -> str:
-    # hermes-agent reads the file with two parsers: python-dotenv (which knows escapes and ${…}) and its own,
-    # which only strips quotes. Within single quotes both agree on everything but these.
-    if "'" in value or "\\" in value or "${" in value or value != value.strip(" \"'"):
-        raise BadRequestError(f"{name}: holds a quote, a backslash, ${{ or outer blanks")
-    return value

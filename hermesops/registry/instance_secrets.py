@@ -21,7 +21,22 @@ class InstanceSecretRows(Rows):
 
     def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
         """What the instance's user chose."""
-        values = json.loads(self._unseal(instance_id, "settings"))
+        with self._database.reading() as connection:
+            return self._settings_in(connection, instance_id)
+
+    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+        """The settings that counted before and were not found wanting; ``None`` when they were never changed."""
+        with self._database.reading() as connection:
+            sealed = _one(connection, instance_id).settings_before
+        return self._open_settings(sealed, "settings_before", instance_id) if sealed else None
+
+    def _settings_in(
+        self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False
+    ) -> InstanceSettings:
+        return self._open_settings(_one(connection, instance_id, lock=lock).settings, "settings", instance_id)
+
+    def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
+        values = json.loads(self._desk.sealer.unseal(sealed, place=_place(column, instance_id)))
         unknown = values.keys() - _FIELDS
         if unknown:
             raise BrokenInvariantError(
@@ -31,17 +46,9 @@ class InstanceSecretRows(Rows):
             values[name] = tuple(values.get(name, ()))
         return InstanceSettings(**values)
 
-    def put_instance_settings(self, instance_id: InstanceId, settings: InstanceSettings, *, why: str = "") -> None:
-        """Replace what the instance's user chose; the machine learns of it when it is personalised again."""
+    def _seal_settings(self, settings: InstanceSettings, column: str, instance_id: InstanceId) -> str:
         plain = json.dumps(dataclasses.asdict(settings), default=dict)
-        sealed = self._desk.sealer.seal(plain, place=_place("settings", instance_id))
-        with self._database.writing() as connection:
-            _one(connection, instance_id, lock=True)
-            connection.execute(
-                instance_details.update().where(instance_details.c.instance_id == instance_id).values(settings=sealed)
-            )
-            # Settings hold tokens of messengers: the audit says that they changed, never what they say.
-            self._note(connection, "settings_changed", f"instance/{instance_id}", why=why)
+        return self._desk.sealer.seal(plain, place=_place(column, instance_id))
 
     def api_server_key(self, instance_id: InstanceId) -> str:
         """The bearer of the agent's own HTTP API."""
@@ -94,6 +101,7 @@ class InstanceSecretRows(Rows):
                 .values(
                     settings=self._desk.sealer.seal("{}", place=_place("settings", instance_id)),
                     api_server_key=self._desk.sealer.seal("", place=_place("api_server_key", instance_id)),
+                    settings_before=None,
                     machine_wanted=False,
                     model_token_generation=details.model_token_generation + 1,
                 )

@@ -33,25 +33,7 @@ class OperationRows(Rows):
         ``subject`` is named as in a lease (``instance/<id>``); ``intent`` is JSON without secrets.
         """
         with self._database.writing() as connection:
-            now = self._database.now(connection)
-            values = {
-                "id": new_id(),
-                "kind": kind.value,
-                "subject": subject,
-                "instance_id": instance_id,
-                "intent": dict(intent or {}),
-                "status": OperationStatus.PENDING,
-                "step": "",
-                "outcome": "",
-                "created_at": now,
-                "updated_at": now,
-            }
-            if insert_if_absent(connection, operations, values):
-                self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
-            row = connection.execute(
-                sa.select(operations).where(operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
-            ).one()
-            return _operation(row)
+            return self._open(connection, kind, subject, intent=intent, instance_id=instance_id)
 
     def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         """Note the step that begins now; the operation is ``running`` from here on.
@@ -106,34 +88,76 @@ class OperationRows(Rows):
         with self._database.reading() as connection:
             return tuple(_operation(row) for row in connection.execute(query))
 
+    def _open(
+        self,
+        connection: sa.Connection,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        now = self._database.now(connection)
+        values = {
+            "id": new_id(),
+            "kind": kind.value,
+            "subject": subject,
+            "instance_id": instance_id,
+            "intent": dict(intent or {}),
+            "status": OperationStatus.PENDING,
+            "step": "",
+            "outcome": "",
+            "created_at": now,
+            "updated_at": now,
+        }
+        if insert_if_absent(connection, operations, values):
+            self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
+        row = connection.execute(
+            sa.select(operations).where(operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
+        ).one()
+        return _operation(row)
+
+    def _last(self, connection: sa.Connection, kind: OperationKind, subject: str) -> Operation | None:
+        """The newest operation of a kind and subject, ended or not; an unfinished one is the newest there is."""
+        row = connection.execute(
+            sa.select(operations)
+            .where(operations.c.kind == kind, operations.c.subject == subject)
+            .order_by(sa.case((UNFINISHED, 0), else_=1), operations.c.created_at.desc())
+            .limit(1)
+        ).one_or_none()
+        return _operation(row) if row else None
+
     def _move(self, operation_id: OperationId, lease: Lease | None, **values: object) -> None:
-        status = values["status"]
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            row = connection.execute(
-                sa.select(operations).where(operations.c.id == operation_id).with_for_update()
-            ).one_or_none()
-            if row is None:
-                raise UsageError(f"no operation with id {operation_id!r}", hint="hermesops operation list")
-            if row.status not in _OPEN:
-                if row.status == status:
-                    return
-                raise RefusedError(f"operation {operation_id} has ended: {row.status}")
-            connection.execute(
-                operations.update()
-                .where(operations.c.id == operation_id)
-                .values(updated_at=self._database.now(connection), **values)
+            self._move_in(connection, operation_id, **values)
+
+    def _move_in(self, connection: sa.Connection, operation_id: OperationId, **values: object) -> None:
+        status = values["status"]
+        row = connection.execute(
+            sa.select(operations).where(operations.c.id == operation_id).with_for_update()
+        ).one_or_none()
+        if row is None:
+            raise UsageError(f"no operation with id {operation_id!r}", hint="hermesops operation list")
+        if row.status not in _OPEN:
+            if row.status == status:
+                return
+            raise RefusedError(f"operation {operation_id} has ended: {row.status}")
+        connection.execute(
+            operations.update()
+            .where(operations.c.id == operation_id)
+            .values(updated_at=self._database.now(connection), **values)
+        )
+        if status not in _OPEN:
+            self._note(
+                connection,
+                "operation_ended",
+                row.subject,
+                before={"status": row.status},
+                after={"status": status, "outcome": values.get("outcome", "")},
+                why=f"{row.kind} {operation_id}",
             )
-            if status not in _OPEN:
-                self._note(
-                    connection,
-                    "operation_ended",
-                    row.subject,
-                    before={"status": row.status},
-                    after={"status": status, "outcome": values.get("outcome", "")},
-                    why=f"{row.kind} {operation_id}",
-                )
 
 
 def _operation(row: sa.Row[Any]) -> Operation:

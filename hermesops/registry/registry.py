@@ -12,13 +12,12 @@ from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.epoch import EpochRows
 from hermesops.registry.images import ImageRows
-from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.instances import InstanceRows
 from hermesops.registry.leases import LeaseRows
-from hermesops.registry.operations import OperationRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
+from hermesops.registry.settings_changes import SettingsChangeRows
 from hermesops.registry.tokens import TokenRows
 from hermesops.registry.users import UserRows
 
@@ -29,11 +28,10 @@ _PROVEN = "this key opens this registry"
 class Registry(
     UserRows,
     InstanceRows,
-    InstanceSecretRows,
+    SettingsChangeRows,
     CellRows,
     ConnectionRows,
     ImageRows,
-    OperationRows,
     LeaseRows,
     TokenRows,
     EpochRows,

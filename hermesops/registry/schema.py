@@ -97,6 +97,7 @@ instance_details = sa.Table(
     sa.Column("settings", sa.Text, nullable=False),
     sa.Column("api_server_key", sa.Text, nullable=False),
     sa.Column("model_token_generation", sa.Integer, nullable=False),
+    sa.Column("settings_before", sa.Text, nullable=True),
 )
 
 proxy_tokens = sa.Table(

@@ -20,7 +20,7 @@ from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_id_from_alias
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
-from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.token import ProxyToken
 from hermesops.model.user import User
@@ -67,6 +67,11 @@ def provision(registry: Registry, alias: str = "ada", plan: Plan = Plan.LIGHT) -
     user = registry.resolve_user(alias, create=True)
     registry.ensure_cell(CELL, region="hel1")
     return registry.create_provisioning(user, plan=plan, cell=CELL, server_type="starter", region="hel1")
+
+
+def choose(registry: Registry, instance: Instance, settings: InstanceSettings) -> Operation:
+    subject = f"instance/{instance.id}"
+    return registry.change_instance_settings(instance.id, settings, subject=subject, intent={}, why="asked")
 
 
 def dump(registry: Registry) -> str:
@@ -312,14 +317,43 @@ def test_settings_come_back_as_they_were(registry: Registry) -> None:
         cron=({"cron": "0 9 * * *", "prompt": "hi", "enabled": True},),
         disabled_tools=("browser",),
     )
-    registry.put_instance_settings(instance.id, chosen)
+    choose(registry, instance, chosen)
     assert registry.instance_settings(instance.id) == chosen
+
+
+def test_the_settings_before_are_kept_until_others_have_proved_themselves(
+    registry: Registry, clock: TurnedClock
+) -> None:
+    instance = provision(registry)
+    first, second, third = (InstanceSettings(personality=text) for text in ("1", "2", "3"))
+    assert registry.instance_settings_before(instance.id) is None
+    registry.finish_operation(choose(registry, instance, first).id, OperationStatus.DONE, "")
+    clock.turn(1)
+    rejected = choose(registry, instance, second)
+    assert choose(registry, instance, second).id == rejected.id, "the same choice again continues"
+    assert registry.instance_settings_before(instance.id) == first
+    clock.turn(1)
+    other = choose(registry, instance, third)
+    assert registry.get_operation(rejected.id).status is OperationStatus.ABANDONED
+    assert registry.instance_settings_before(instance.id) == first, "the rejected choice is nothing to go back to"
+    registry.finish_operation(other.id, OperationStatus.FAILED, "")
+    choose(registry, instance, first)
+    assert registry.instance_settings(instance.id) == registry.instance_settings_before(instance.id) == first
+
+
+def test_a_change_of_settings_is_audited_without_what_they_say(registry: Registry) -> None:
+    instance = provision(registry)
+    choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}, personality=CANARY))
+    [entry] = [entry for entry in registry.list_audit() if entry.action == "settings_changed"]
+    assert (entry.why, entry.after["changed"]) == ("asked", ["personality", "messengers"])
+    assert (entry.before["messengers"], entry.after["messengers"]) == ([], ["SLACK_BOT_TOKEN"])
 
 
 def test_no_secret_stands_in_the_database_in_clear(registry: Registry) -> None:
     instance = provision(registry)
     registry.set_machine(instance.id, MachineId("m-1"))
-    registry.put_instance_settings(instance.id, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}))
+    choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}))
+    choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": f"{CANARY}-2"}, personality=CANARY))
     expires_at = datetime.now(UTC) + timedelta(hours=6)
     registry.keep_proxy_token(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, f"{CANARY}-proxy"))
     everything = dump(registry)
@@ -380,13 +414,14 @@ def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None
 def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
     instance = provision(registry)
     registry.set_machine(instance.id, MachineId("m-1"))
-    registry.put_instance_settings(instance.id, InstanceSettings(personality="x"))
+    choose(registry, instance, InstanceSettings(personality="x"))
     generation = registry.model_token_generation(instance.id)
     expires_at = datetime.now(UTC) + timedelta(hours=6)
     registry.keep_proxy_token(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, "secret"))
     registry.mark_terminated(instance.id)
     assert registry.api_server_key(instance.id) == ""
     assert registry.instance_settings(instance.id) == InstanceSettings()
+    assert registry.instance_settings_before(instance.id) is None
     assert registry.list_proxy_tokens(MachineId("m-1")) == ()
     assert registry.model_token_generation(instance.id) > generation
     with registry._database.reading() as connection:

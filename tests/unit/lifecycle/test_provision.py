@@ -8,12 +8,11 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.handover import AwaitGateway, Personalise
 from hermesops.lifecycle.provision import (
-    AwaitGateway,
     AwaitMachine,
     GrowCell,
     MarkRunning,
-    Personalise,
     Provision,
     RecordMachine,
     StartMachine,

@@ -1,0 +1,90 @@
+"""Reads what an operator wants an instance's settings to be. Pure; hermes-node's own parser says how they may look.
+
+A wish is a function of the settings that are there, so that whoever holds the lease applies it to the latest.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+
+import yaml
+
+from hermesops.errors import UsageError
+from hermesops.model.instance import InstanceSettings
+from hermesops.model.masking import MASK, has_mask
+from hermesops.model.route import ROUTES
+from hermesops.node.errors import BadRequestError
+from hermesops.node.protocol import MAX_PAYLOAD_BYTES, Settings
+
+Wish = Callable[[InstanceSettings], InstanceSettings]
+
+_MOST_BYTES = MAX_PAYLOAD_BYTES // 2
+"""Leaves room for what stands beside settings in a payload, and for JSON's escapes."""
+
+_SETTABLE = ("model", "personality", "disabled_tools")
+
+
+def replacing(text: str, *, where: str) -> Wish:
+    """The wish for exactly the settings of a YAML or JSON text; what it leaves out becomes the default.
+
+    Args:
+        text: What the operator wrote; may hold secrets.
+        where: Its name, for messages.
+
+    Raises:
+        UsageError: It is not settings; the message names the place and never repeats a value.
+    """
+    if len(text.encode()) > _MOST_BYTES:
+        raise UsageError(f"{where}: larger than {_MOST_BYTES // 1024} KiB")
+    wanted = _parse(_load(text, where), where)
+    return lambda _: wanted
+
+
+def setting(assignments: Sequence[str]) -> Wish:
+    """The wish for some fields to be otherwise and the rest to stay.
+
+    Args:
+        assignments: ``model=…``, ``personality=…`` or ``disabled_tools=one,other``; an empty value means the default.
+
+    Raises:
+        UsageError: Another field, or a value that it cannot have.
+    """
+    raw: dict[str, object] = {}
+    for assignment in assignments:
+        name, is_given, value = assignment.partition("=")
+        if name not in _SETTABLE or not is_given:
+            raise UsageError(
+                f"--set {name}: only {', '.join(f'{settable}=…' for settable in _SETTABLE)} can be set so",
+                hint="hermesops instance settings USER --from FILE replaces all of them",
+            )
+        raw[name] = [tool.strip() for tool in value.split(",") if tool.strip()] if name == "disabled_tools" else value
+    parsed = asdict(_parse(raw, "--set"))
+    return lambda held: replace(held, **{name: parsed[name] for name in raw})
+
+
+def _load(text: str, where: str) -> object:
+    try:
+        # Through JSON: what YAML can say and a payload cannot (dates, sets) has to be refused here.
+        loaded = yaml.safe_load(text)
+        return {} if loaded is None else json.loads(json.dumps(loaded, allow_nan=False))
+    except yaml.MarkedYAMLError as error:
+        # Its own words would quote the line, and with it a secret.
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UsageError(f"{where}{place}: neither YAML nor JSON") from None
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError):
+        raise UsageError(f"{where}: holds what settings cannot, as a date without quotes") from None
+
+
+def _parse(raw: object, where: str) -> InstanceSettings:
+    try:
+        parsed = Settings.parse(raw)
+    except BadRequestError as error:
+        raise UsageError(f"{where}: {error}") from None
+    offered = [route.name for route in ROUTES]
+    if parsed.model and parsed.model not in offered:
+        raise UsageError(f"{where}: settings.model: no route {parsed.model!r}; there are {', '.join(offered)}")
+    wanted = InstanceSettings(**asdict(parsed))
+    if has_mask(wanted):
+        raise UsageError(f"{where}: holds {MASK} in place of a secret; write the value itself")
+    return wanted
