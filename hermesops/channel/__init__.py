@@ -1,5 +1,6 @@
 """Run commands and move files on a machine, over whatever leads there; today the vendor's toolbox."""
 
+from hermesops.channel.detached import Pace
 from hermesops.channel.errors import (
     AnswerLostError,
     CommandExpiredError,
@@ -20,5 +21,6 @@ __all__ = [
     "MachineUnreachableError",
     "NoSuchFileError",
     "Output",
+    "Pace",
     "ToolboxChannel",
 ]

@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from uuid import uuid4
 
+from hermesops.channel.detached import DetachedCommand, Pace
 from hermesops.channel.errors import NoSuchFileError, translated
 from hermesops.channel.interface import Completed, Exit, Output
 from hermesops.errors import HermesError
@@ -48,11 +49,13 @@ class ToolboxChannel:
     Args:
         client: An open client; it stays the caller's to close.
         machine_id: The vendor's id of the machine.
+        pace: How long a request may be silent.
     """
 
-    def __init__(self, client: Client, machine_id: str) -> None:
+    def __init__(self, client: Client, machine_id: str, *, pace: Pace | None = None) -> None:
         self._toolbox = client.toolbox
         self._id = machine_id
+        self._pace = pace or Pace()
 
     @property
     def machine_id(self) -> str:
@@ -70,9 +73,12 @@ class ToolboxChannel:
         stdin: bytes | None = None,
         binary: bool = False,
     ) -> Completed:
-        """See ``Channel.run``. One round trip; two with ``stdin``; more for binary output above a megabyte."""
+        """See ``Channel.run``. One round trip; two with ``stdin``; more for what takes long, or prints megabytes."""
         if stdin is not None:
             return await self._run_with(stdin, command, timeout_s=timeout_s, user=user, env=env, cwd=cwd, binary=binary)
+        if timeout_s > self._pace.direct_s:
+            detached = DetachedCommand(self._toolbox, self._id, self._pace)
+            return await detached.run(_as_user(user, command), limit_s=timeout_s, cwd=cwd or "", env=env or {})
         execution = Execution(command, timeout_s=ceil(timeout_s), user=user, cwd=cwd or "", env=env or {})
         if binary:
             return await self._run_binary(execution)
@@ -95,9 +101,7 @@ class ToolboxChannel:
         file = f"{_STDIN_FOLDER}/hermesops-{uuid4().hex}.stdin"
         with translated(self._id, "handing a command its input"):
             await self._toolbox.upload(self._id, file, stdin, mode=0o600)
-        if user != "root":
-            command = _AS_USER.format(user=shlex.quote(user), command=shlex.quote(command))
-        command = _TAKE_STDIN.format(file=file) + command
+        command = _TAKE_STDIN.format(file=file) + _as_user(user, command)
         try:
             return await self.run(command, timeout_s=timeout_s, env=env, cwd=cwd, binary=binary)
         except BaseException:
@@ -163,6 +167,12 @@ class ToolboxChannel:
         """See ``Channel.delete``."""
         with translated(self._id, f"removing {path}"):
             await self._toolbox.delete(self._id, path)
+
+
+def _as_user(user: str, command: str) -> str:
+    if user == "root":
+        return command
+    return _AS_USER.format(user=shlex.quote(user), command=shlex.quote(command))
 
 
 def _script(script: str, *arguments: str) -> str:

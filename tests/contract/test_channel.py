@@ -9,13 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.channel import Channel, CommandExpiredError, Exit, MachineGoneError, NoSuchFileError, ToolboxChannel
+from hermesops.channel import (
+    Channel,
+    CommandExpiredError,
+    Exit,
+    MachineGoneError,
+    NoSuchFileError,
+    Pace,
+    ToolboxChannel,
+)
 from hermesops.errors import RefusedError
 from hermesops.justavps import Client
 from tests.support.localcloud import serving as serving_cloud
 from tests.support.machines import opened_driver
 from tests.support.prerequisites import require
 from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
+
+NEVER_DIRECT = Pace(direct_s=0, answer_s=1, every_s=0.05)
+"""Every command is detached, and long ones are asked for again and again."""
 
 NO_TEXT = bytes(range(256)) * 3
 
@@ -38,7 +49,10 @@ async def _on_a_machine(folder: Path) -> AsyncIterator[tuple[Client, str]]:
             yield client, str(machine["id"])
 
 
-@pytest.fixture(scope="module", params=["server", pytest.param("machine", marks=pytest.mark.machines)])
+@pytest.fixture(
+    scope="module",
+    params=["server", *(pytest.param(name, marks=pytest.mark.machines) for name in ("machine", "machine-detached"))],
+)
 async def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Client, str]]:
@@ -48,8 +62,9 @@ async def place(
 
 
 @pytest.fixture
-def channel(place: tuple[Client, str]) -> Channel:
-    return ToolboxChannel(*place)
+def channel(place: tuple[Client, str], request: pytest.FixtureRequest) -> Channel:
+    detached = request.node.callspec.params["place"] == "machine-detached"
+    return ToolboxChannel(*place, pace=NEVER_DIRECT if detached else None)
 
 
 @pytest.fixture
@@ -72,7 +87,8 @@ async def test_a_command_runs_where_and_with_what_it_is_told(channel: Channel) -
 
 async def test_what_is_not_text_is_marked_unless_asked_for(channel: Channel) -> None:
     command = r"printf '\377\000\n'; printf '\376' >&2; exit 3"
-    assert not (await channel.run(command)).exact
+    plain = await channel.run(command)
+    assert plain.exact == (plain.stdout == b"\xff\x00\n")
     done = await channel.run(command, binary=True)
     assert (done.exit_code, done.stdout, done.stderr, done.exact) == (3, b"\xff\x00\n", b"\xfe", True)
 

@@ -1,0 +1,217 @@
+"""Commands that outlive the requests which start them and ask for them.
+
+What is in front of the vendor's API cuts a request that is silent for some 100 seconds, and the command's outcome with
+it. So a command that may take long runs in a scope of systemd's, away from the daemon and any connection, with its
+output in a folder of root's; requests only wait for its end, each for a short while. One that ends soon is told in the
+answer to its start, so it costs one round trip as any other.
+
+Source:
+    The vendor's public client starts long work with systemd-run and asks every 5 s, 2026; Cloudflare's 524.
+"""
+
+import asyncio
+import base64
+import math
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from hermesops.channel import detached_scripts as scripts
+from hermesops.channel.errors import (
+    AnswerLostError,
+    CommandExpiredError,
+    MachineUnreachableError,
+    NoSuchFileError,
+    translated,
+)
+from hermesops.channel.interface import Completed
+from hermesops.errors import HermesError, RefusedError
+from hermesops.justavps.toolbox import Execution, Toolbox
+from hermesops.waiting import Pending, until
+
+_INLINE = 1 << 20
+"""Bytes of output up to which it comes in the answer that tells the end."""
+
+_BEYOND_S = 15
+"""How much longer than its wait a request may take on the machine."""
+
+_OVERDUE_S = 60.0
+"""How long after its limit a command that still seems to run is waited for; the machine itself ends it at the limit."""
+
+_ENDED = frozenset({scripts.DONE, scripts.UNSTARTED})
+_BEGUN = frozenset({scripts.DONE, scripts.RUNNING, scripts.EXPIRED, scripts.BROKEN})
+_REPEATED = (MachineUnreachableError, AnswerLostError, CommandExpiredError)
+"""What a question may end in that is simply asked again; the last when the machine was too slow to answer it."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long requests may be silent, in seconds.
+
+    Attributes:
+        direct_s: A command with a limit up to this runs inside its request.
+        answer_s: A request of another command says after this long that it still runs.
+        every_s: Between two requests.
+        silence_s: Without any answer of the machine for so long, the outcome counts as unknown.
+    """
+
+    direct_s: float = 60.0
+    answer_s: float = 25.0
+    every_s: float = 0.5
+    silence_s: float = 180.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the machine said of a command.
+
+    Attributes:
+        state: As the scripts print it.
+        exit_code: Of a command that is done.
+        output: Standard output and error where they fit into an answer.
+        age_s: Seconds since the machine was booted, where the command never began.
+    """
+
+    state: str
+    exit_code: int = 0
+    output: tuple[bytes, bytes] | None = field(default=None, repr=False)
+    age_s: int = 0
+
+
+def told_by(answer: str) -> Told:
+    """Read what a script printed. Pure; whatever is not one of its sentences has the state ``""``."""
+    head, *lines = answer.split("\n")
+    state, *words = head.split()[:3] or [""]
+    try:
+        if state == scripts.DONE:
+            inline = words[1:] == ["inline"]
+            return Told(state, int(words[0]), _decoded(lines) if inline else None)
+        if state == scripts.UNSTARTED:
+            return Told(state, 126, (b"", base64.b64decode(lines[0])))
+        if state == scripts.NEVER:
+            return Told(state, age_s=int(words[0]))
+    except (IndexError, ValueError):
+        return Told("")
+    return Told(state if state in scripts.STATES else "")
+
+
+def _decoded(lines: list[str]) -> tuple[bytes, bytes]:
+    return base64.b64decode(lines[0], validate=True), base64.b64decode(lines[1], validate=True)
+
+
+class DetachedCommand:
+    """One command on one machine, as root; run it once.
+
+    Args:
+        toolbox: The vendor's.
+        machine_id: Which machine.
+        pace: How long requests may be silent.
+    """
+
+    def __init__(self, toolbox: Toolbox, machine_id: str, pace: Pace) -> None:
+        self._toolbox = toolbox
+        self._id = machine_id
+        self._pace = pace
+        self._folder = f"{scripts.FOLDER}/hermesops-run-{uuid4().hex}"
+        self._asked_at = self._answered_at = 0.0
+        self._is_begun = False
+        self._limit_s = 0
+
+    async def run(self, command: str, *, limit_s: float, cwd: str, env: Mapping[str, str]) -> Completed:
+        """Start it, wait for its end and remove what it left; ended as well when this is cancelled.
+
+        Raises:
+            MachineUnreachableError: It never began.
+            CommandExpiredError: It ran into its limit and was ended with all it had started.
+            AnswerLostError: It began, and its end is unknown: the machine was started anew, or fell silent.
+        """
+        self._limit_s = math.ceil(limit_s)
+        self._asked_at = self._answered_at = time.monotonic()
+        limits = (str(self._limit_s), f"{self._pace.answer_s:g}", str(_INLINE))
+        start = scripts.start(self._folder, command, *limits)
+        try:
+            first = await self._started(start, cwd, env)
+            if isinstance(first, Completed):
+                return first
+            told = first if first.state in _ENDED else await self._ended()
+            completed = Completed(told.exit_code, *(told.output or await self._fetched()))
+        except (MachineUnreachableError, RefusedError):
+            raise  # nothing began, or nothing can be stopped
+        except BaseException:
+            await asyncio.shield(self._stop())
+            raise
+        # What was told at once is left for the machine to clear away: it may have to be told again, and the commands
+        # that are many and short stay one round trip.
+        if told is not first or told.output is None:
+            await self._stop()
+        return completed
+
+    async def _started(self, start: str, cwd: str, env: Mapping[str, str]) -> Told | Completed:
+        try:
+            with translated(self._id, "starting a command"):
+                result = await self._toolbox.execute(self._id, self._request(start, cwd=cwd, env=env))
+        except (AnswerLostError, CommandExpiredError):
+            return Told("")  # it may have begun; looking tells
+        told = told_by(result.stdout)
+        if not told.state and result.exit_code:
+            return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
+        self._answered_at = time.monotonic()
+        self._is_begun = told.state in _BEGUN
+        return told
+
+    async def _ended(self) -> Told:
+        async def look() -> Told | Pending[Told]:
+            return self._concluded(await self._look())
+
+        return await until(look, what="a command to end", timeout_s=math.inf, every_s=self._pace.every_s)
+
+    async def _look(self) -> Told:
+        look = scripts.look(self._folder, f"{self._pace.answer_s:g}", str(_INLINE))
+        try:
+            with translated(self._id, "waiting for a command"):
+                result = await self._toolbox.execute(self._id, self._request(look))
+        except _REPEATED:
+            if time.monotonic() - self._answered_at > self._pace.silence_s:
+                raise self._unknown(f"nothing was heard of a command for {self._pace.silence_s:g} s") from None
+            return Told("")
+        self._answered_at = time.monotonic()
+        return told_by(result.stdout)
+
+    def _concluded(self, told: Told) -> Told | Pending[Told]:
+        """What one answer means: the end, or that there is more to wait for."""
+        ran_s = time.monotonic() - self._asked_at
+        match told.state:
+            case scripts.DONE | scripts.UNSTARTED:
+                return told
+            case scripts.EXPIRED:
+                raise CommandExpiredError(f"machine {self._id}: the command ran into its limit of {self._limit_s} s")
+            case scripts.BROKEN:
+                raise self._unknown("the command was broken off from outside")
+            case scripts.NEVER if self._is_begun or told.age_s <= ran_s + 1:
+                raise self._unknown("the machine was started anew while the command ran")
+            case scripts.NEVER:
+                raise MachineUnreachableError(f"machine {self._id}: the command never reached it, and never will")
+            case scripts.RUNNING:
+                self._is_begun = True
+        if ran_s > self._limit_s + _OVERDUE_S:
+            raise CommandExpiredError(f"machine {self._id}: the command is beyond its limit of {self._limit_s} s")
+        return Pending("it runs")
+
+    async def _fetched(self) -> tuple[bytes, bytes]:
+        with translated(self._id, "reading output", missing=NoSuchFileError):
+            out = await self._toolbox.download(self._id, f"{self._folder}/out")
+            return out, await self._toolbox.download(self._id, f"{self._folder}/err")
+
+    async def _stop(self) -> None:
+        """End it if it runs, keep it from beginning, and remove what it left."""
+        with suppress(HermesError), translated(self._id, "ending a command"):
+            await self._toolbox.execute(self._id, self._request(scripts.stop(self._folder)))
+
+    def _request(self, script: str, *, cwd: str = "", env: Mapping[str, str] | None = None) -> Execution:
+        return Execution(script, timeout_s=math.ceil(self._pace.answer_s) + _BEYOND_S, cwd=cwd, env=env or {})
+
+    def _unknown(self, why: str) -> AnswerLostError:
+        look = f"look at it with: hermesops instance show (machine {self._id})"
+        return AnswerLostError(f"machine {self._id}: {why}; it may have done some of its work", hint=look)
