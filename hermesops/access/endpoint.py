@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hermesops.access.secret_file import read_secret
 from hermesops.errors import UnavailableError, UsageError
 
 
@@ -32,6 +33,16 @@ class Endpoint:
     broker_addresses: tuple[str, ...]
     daemon_port: int
 
+    def __post_init__(self) -> None:
+        """Refuse a key that no request could carry.
+
+        Raises:
+            UsageError: It is not one word.
+        """
+        if not self.api_key or any(c.isspace() for c in self.api_key):
+            where = self.api_key_file or "the setting api_key"
+            raise UsageError(f"{where} does not hold one API key", hint="hermesops settings show")
+
 
 def local_endpoint(world_file: Path) -> Endpoint:
     """The endpoint of the local world that wrote ``world_file``.
@@ -39,13 +50,14 @@ def local_endpoint(world_file: Path) -> Endpoint:
     Raises:
         UnavailableError: No world is up.
         UsageError: The file is damaged.
+        RefusedError: Its key cannot be read, or may be read by others.
     """
     try:
         world = json.loads(world_file.read_text())
         key_file = Path(world["api_key_file"])
         return Endpoint(
             api_url=f"{world['api_url']}/api/v1",
-            api_key=read_key(key_file, what="API key"),
+            api_key=read_secret(key_file, what="API key"),
             api_key_file=key_file,
             router_url=world["model_base_url"],
             router_key_file=Path(world["model_secret_file"]),
@@ -56,18 +68,3 @@ def local_endpoint(world_file: Path) -> Endpoint:
         raise UnavailableError("the local world is not up", hint="hermesops local up") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {world_file}: {error}", hint="hermesops local up writes it anew") from error
-
-
-def read_key(file: Path, *, what: str) -> str:
-    """The one line of a key file.
-
-    Raises:
-        UsageError: It cannot be read.
-    """
-    try:
-        key = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the {what} in {file}: {error}", hint="hermesops settings show") from error
-    if not key or any(c.isspace() for c in key):
-        raise UsageError(f"{file} does not hold one {what}", hint="hermesops settings show")
-    return key

@@ -16,8 +16,10 @@ def endpoint_of(env: Environment) -> "Endpoint":
     Raises:
         UnavailableError: It is the local world, which is not up.
         UsageError: Something that it takes is not set.
+        RefusedError: The API key's file cannot be read, or may be read by others.
     """
-    from hermesops.access.endpoint import Endpoint, local_endpoint, read_key
+    from hermesops.access.endpoint import Endpoint, local_endpoint
+    from hermesops.access.secret_file import read_secret
 
     settings = env.settings
     if env.is_local:
@@ -29,7 +31,7 @@ def endpoint_of(env: Environment) -> "Endpoint":
     key = settings.api_key.get_secret_value() if settings.api_key else ""
     return Endpoint(
         settings.api_url,
-        key or read_key(settings.api_key_file or Path(), what="API key"),
+        key or read_secret(settings.api_key_file or Path(), what="API key"),
         settings.api_key_file,
         settings.router_url,
         settings.router_key_file,

@@ -28,6 +28,7 @@ def vendor() -> Iterator[FakeJustAvps]:
 def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
     key, passphrase = tmp_path / "api.key", tmp_path / "passphrase"
     key.write_text(vendor.key)
+    key.chmod(0o600)
     passphrase.write_text("a passphrase of this test")
     environment = {
         "HERMESOPS_API_URL": vendor.url,

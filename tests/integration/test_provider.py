@@ -93,6 +93,7 @@ def vendor() -> Iterator[FakeJustAvps]:
 def plugin(vendor: FakeJustAvps, tmp_path: Path) -> Iterator[Plugin]:
     key = tmp_path / "api.key"
     key.write_text(vendor.key + "\n")
+    key.chmod(0o600)
     yield from started({"HERMESOPS_API_URL": vendor.url, "HERMESOPS_API_KEY_FILE": str(key), "HOME": str(tmp_path)})
 
 

@@ -20,6 +20,7 @@ async def plugin_of(vendor: FakeJustAvps, home: Path) -> AsyncIterator["provider
     """A plugin whose machines come from that vendor; ended with the block."""
     key = home / "api.key"
     key.write_text(vendor.key)
+    key.chmod(0o600)
     environment = {"HERMESOPS_API_URL": vendor.url, "HERMESOPS_API_KEY_FILE": str(key), "HOME": str(home)}
     process = subprocess.Popen(  # noqa: ASYNC220 - a start; its one line comes at once
         [PLUGIN], env={"PATH": "/usr/bin:/bin", **environment}, stdout=subprocess.PIPE, text=True

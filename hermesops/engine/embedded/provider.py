@@ -77,6 +77,18 @@ class Provider:
 
         return getattr(provider_pb2, f"{kind}Request")(**fields)
 
+    def _request_about(self, old: Resource, kind: str, **fields: Message) -> Message:
+        """A request about a resource that is there."""
+        return self._request(
+            kind,
+            id=old.id,
+            urn=old.urn,
+            name=urns.name_of(old.urn),
+            type=old.type,
+            old_inputs=self._struct(old.inputs),
+            **fields,
+        )
+
     def _struct(self, properties: Mapping[str, Any], *, bare: bool = False) -> "Struct":
         return to_wire(properties, self.vault, secrets=self.accepts_secrets and not bare)
 
@@ -193,16 +205,7 @@ class Provider:
 
     async def diff(self, old: Resource, news: Mapping[str, Any]) -> Difference:
         """Ask what changing a resource's inputs would take."""
-        request = self._request(
-            "Diff",
-            id=old.id,
-            urn=old.urn,
-            name=urns.name_of(old.urn),
-            type=old.type,
-            old_inputs=self._struct(old.inputs),
-            olds=self._struct(old.outputs),
-            news=self._struct(news),
-        )
+        request = self._request_about(old, "Diff", olds=self._struct(old.outputs), news=self._struct(news))
         return _difference(await self.connection.call("Diff", request))
 
     async def create(self, urn: str, inputs: Mapping[str, Any], *, preview: bool) -> tuple[str, dict[str, Any]]:
@@ -220,13 +223,9 @@ class Provider:
 
     async def update(self, old: Resource, inputs: Mapping[str, Any], *, preview: bool) -> dict[str, Any]:
         """Change a resource in place."""
-        request = self._request(
+        request = self._request_about(
+            old,
             "Update",
-            id=old.id,
-            urn=old.urn,
-            name=urns.name_of(old.urn),
-            type=old.type,
-            old_inputs=self._struct(old.inputs),
             olds=self._struct(old.outputs),
             news=self._struct(inputs),
             preview=preview,
@@ -235,15 +234,7 @@ class Provider:
 
     async def delete(self, old: Resource) -> None:
         """Destroy a resource."""
-        request = self._request(
-            "Delete",
-            id=old.id,
-            urn=old.urn,
-            name=urns.name_of(old.urn),
-            type=old.type,
-            old_inputs=self._struct(old.inputs),
-            properties=self._struct(old.outputs),
-        )
+        request = self._request_about(old, "Delete", properties=self._struct(old.outputs))
         await self.connection.call("Delete", request)
 
     async def cancel(self) -> None:
