@@ -16,7 +16,7 @@ MASK = "***"
 _HARMLESS = frozenset({"auth", "command", "connect_timeout", "enabled", "exclude", "include", "timeout", "transport"})
 """Keys of hermes-agent's ``mcp_servers`` entries whose values say nothing secret."""
 
-_SEPARATORS = re.compile(r"[\s=&/?]+")
+_SEPARATORS = re.compile(r"[\s=&/?:@]+")
 
 _SHORTEST = 8
 """Characters from which on a text counts as a secret to be searched for: an argument as ``-y`` is none."""

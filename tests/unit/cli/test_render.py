@@ -2,13 +2,15 @@
 
 from datetime import UTC, datetime
 
+import yaml
+
 from hermesops.cli import console, render
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
@@ -58,6 +60,27 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
     )
     assert render.sight(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
     assert render.sight(Sight(INSTANCE, None))["machine_status"] is None
+
+
+def test_settings() -> None:
+    chosen = InstanceSettings(
+        model="gpt-4o",
+        personality="Terse.",
+        messengers={"TELEGRAM_BOT_TOKEN": "secret"},
+        mcp_servers={"notes": {"url": "https://example.org/secret"}},
+        cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True},),
+        disabled_tools=("web",),
+    )
+    shape = {
+        "model": "gpt-4o",
+        "personality": "Terse.",
+        "messengers": {"TELEGRAM_BOT_TOKEN": "***"},
+        "mcp_servers": {"notes": {"url": "https://example.org/***"}},
+        "cron": [{"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True}],
+        "disabled_tools": ["web"],
+    }
+    assert render.instance_settings(chosen) == shape
+    assert yaml.safe_load("\n".join(render.settings_lines(shape))) == shape
 
 
 def test_an_operation() -> None:

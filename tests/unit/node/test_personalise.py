@@ -12,6 +12,7 @@ from hermesops.node import gateway, personalise
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
 from hermesops.node.gateway import Answer, Unit
 from hermesops.node.layout import Layout
+from hermesops.node.observe import jobs_missing
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
 
 _PAYLOAD = Payload(
@@ -151,6 +152,13 @@ def test_a_run_killed_before_the_restart_is_finished_by_the_next(
     outcome = machine.personalise(wanted)
     assert outcome.changed == ["gateway"]
     assert outcome.gateway == "restarted"
+
+
+def test_jobs_that_the_agent_was_not_given_are_counted(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    assert jobs_missing(machine.layout) == 0
+    machine.layout.applied.write_text(json.dumps({"instance": "i-1"}))  # killed before the first job
+    assert jobs_missing(machine.layout) == 1
 
 
 def test_the_users_own_files_stay_theirs(machine: Machine) -> None:

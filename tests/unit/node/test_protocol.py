@@ -1,5 +1,5 @@
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import pytest
@@ -58,7 +58,12 @@ def test_a_payload_survives_the_way_to_the_machine() -> None:
         ("model_base_url", "file:///etc/shadow"),
         ("settings.messengers", {"TELEGRAM_BOT_TOKEN": _CANARY + "\nAPI_SERVER_KEY=x"}),
         ("settings.messengers", {"lower": _CANARY}),
+        ("settings.messengers", {"NOBODY_TOKEN": _CANARY}),
+        ("settings.messengers", {"SLACK_BOT_TOKEN": _CANARY + "'"}),
         ("settings.mcp_servers", {"notes": _CANARY}),
+        ("settings.mcp_servers", {"notes": {"headers": {"a": _CANARY}}}),
+        ("settings.mcp_servers", {"notes": {"url": "http://x", "command": _CANARY}}),
+        ("settings.cron", [{"cron": _CANARY, "prompt": "x"}]),
         ("settings.cron", [{"cron": "* * * * *"}]),
         ("settings.disabled_tools", [{"x": _CANARY}]),
     ],
@@ -81,5 +86,11 @@ def test_secrets_do_not_show_in_a_representation() -> None:
     )
 
 
-def test_the_users_settings_have_the_fields_of_the_model() -> None:
+def test_the_users_settings_have_the_fields_and_defaults_of_the_model() -> None:
     assert [field.name for field in fields(Settings)] == [field.name for field in fields(InstanceSettings)]
+    assert asdict(Settings()) == asdict(InstanceSettings())
+    assert [field.repr for field in fields(Settings)] == [field.repr for field in fields(InstanceSettings)]
+
+
+def test_what_is_left_out_of_settings_is_the_default() -> None:
+    assert Settings.parse({}) == Settings()

@@ -1,0 +1,74 @@
+"""Nothing secret is in what is shown, and all of it is in what is searched for."""
+
+import json
+
+from hermesops.model.instance import InstanceSettings
+from hermesops.model.masking import changed, has_mask, masked, outline, secrets_in
+
+CANARY = "canary-3f9b"
+SETTINGS = InstanceSettings(
+    model="gpt-4o",
+    personality="Terse.",
+    messengers={"TELEGRAM_BOT_TOKEN": f"{CANARY}-1"},
+    mcp_servers={
+        "files": {
+            "command": "uvx",
+            "args": ["-y", "--key", f"{CANARY}-2"],
+            "env": {"A": f"{CANARY}-3", "PIN": 12345678},
+        },
+        "notes": {
+            "url": f"https://me:{CANARY}-4@example.org:8443/hook/{CANARY}-5?key={CANARY}-6",
+            "headers": {"Authorization": f"Bearer {CANARY}-7"},
+            "timeout": 5,
+            "enabled": True,
+            "tools": {"include": ["read"]},
+            "new_in_some_release": {"deep": [f"{CANARY}-8"]},
+        },
+        "shell": {"command": f"sh -c {CANARY}-9"},
+    },
+    cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True},),
+)
+
+
+def test_what_is_shown_holds_no_secret() -> None:
+    shown = masked(SETTINGS)
+    assert CANARY not in json.dumps(shown)
+    assert "12345678" not in json.dumps(shown)
+    assert shown["messengers"] == {"TELEGRAM_BOT_TOKEN": "***"}
+    assert shown["mcp_servers"] == {
+        "files": {"command": "uvx", "args": ["***", "***", "***"], "env": {"A": "***", "PIN": "***"}},
+        "notes": {
+            "url": "https://example.org:8443/***",
+            "headers": {"Authorization": "***"},
+            "timeout": 5,
+            "enabled": True,
+            "tools": {"include": ["read"]},
+            "new_in_some_release": {"deep": ["***"]},
+        },
+        "shell": {"command": "***"},
+    }
+
+
+def test_the_outline_holds_neither_secrets_nor_words() -> None:
+    told = json.dumps(outline(SETTINGS))
+    assert not [word for word in (CANARY, "Terse", "Good morning") if word in told]
+    assert outline(SETTINGS)["cron"] == ["0 9 * * *"]
+
+
+def test_every_secret_is_known_to_whoever_scrubs_a_log() -> None:
+    line = " ".join(f"{CANARY}-{n}" for n in range(1, 10))
+    for secret in sorted(secrets_in(SETTINGS), key=len, reverse=True):
+        line = line.replace(secret, "***")
+    assert CANARY not in line
+    assert not [secret for secret in secrets_in(SETTINGS) if len(secret) < 8]
+
+
+def test_a_mask_given_back_is_noticed() -> None:
+    assert not has_mask(SETTINGS)
+    assert has_mask(InstanceSettings(messengers={"SLACK_BOT_TOKEN": "***"}))
+    assert has_mask(InstanceSettings(mcp_servers={"a": {"url": "https://example.org/***"}}))
+
+
+def test_fields_that_differ_are_named() -> None:
+    assert changed(InstanceSettings(), SETTINGS) == ["model", "personality", "messengers", "mcp_servers", "cron"]
+    assert changed(SETTINGS, SETTINGS) == []
