@@ -106,6 +106,17 @@ class Command:
         assert process.returncode is not None
         return process.returncode
 
+    async def killed_after(self, seconds: float, *arguments: str, by: signal.Signals = signal.SIGKILL) -> int:
+        """Run a command, send it a signal after so many seconds unless it has ended, and return what it ended with."""
+        process = await self.start(*arguments)
+        ending = asyncio.create_task(process.communicate())
+        await asyncio.wait({ending}, timeout=seconds)
+        if process.returncode is None:
+            process.send_signal(by)
+        await ending
+        assert process.returncode is not None
+        return process.returncode
+
 
 @asynccontextmanager
 async def local_world(home: Path, *, image: bool = True) -> AsyncIterator[Command]:
