@@ -65,6 +65,9 @@ class Settings(BaseModel):
     )
     model_api_key: SecretStr | None = Field(None, description="Key for model_base_url")
 
+    local_base: str = Field(
+        "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
+    )
     cache: Path | None = Field(
         None, description="Downloads and bases that can be made again; empty: ~/.cache/hermesops"
     )

@@ -69,10 +69,13 @@ def set_(
     method: Annotated[str, typer.Option("--method", help="HTTP method it is for; empty: any.")] = "",
     path: Annotated[str, typer.Option("--path", help="Beginning of the path below /api/v1; empty: any.")] = "",
     status: Annotated[int, typer.Option("--status", help="Status of a server-error.")] = 500,
+    seconds: Annotated[int, typer.Option("--seconds", min=1, help="Silence that a silence-cut cuts.")] = 100,
     json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Make something go wrong, a number of times."""
-    order = _world().set_fault(kind, machine=machine, times=times, method=method, path=path, status=status)
+    order = _world().set_fault(
+        kind, machine=machine, times=times, method=method, path=path, status=status, seconds=seconds
+    )
     made = context.run(order)
     result("local-fault", {"fault": made}, [f"{made['kind']}: waits to happen {made['times']} times"])
 
@@ -93,12 +96,13 @@ def clear(json: Json = False) -> None:  # noqa: ARG001 - acts in its callback
 
 def _world() -> "World":
     from hermesops.assets import folder
+    from hermesops.localcloud.nspawn.base import find_definition
     from hermesops.localcloud.world import World
 
     environment = context.environment()
     if not environment.is_local:
         raise RefusedError(f"environment {environment.name} is not this computer's", hint="--env local")
-    definition = folder("images") / "base-debian12"
+    definition = find_definition(folder("images"), environment.settings.local_base)
     return World(environment.world, base_definition=definition, bases=environment.cache / "bases")
 
 
@@ -112,6 +116,7 @@ def _show(status: "WorldStatus") -> None:
     lines = [
         f"API     {status.api_url}  (key in {status.api_key_file})",
         f"models  {status.model_base_url}",
+        f"base    {status.base}",
         f"room    for {status.room} more machines: {status.figures}",
         f"images  {len(status.images)}",
         "",

@@ -35,6 +35,11 @@ class Places:
         return self.folder / "world.db"
 
     @property
+    def base(self) -> Path:
+        """Names the base that machines and images of this world stand on, once it has been up."""
+        return self.folder / "base"
+
+    @property
     def lock(self) -> Path:
         """Held by the server; holds its process id."""
         return self.folder / "server.lock"

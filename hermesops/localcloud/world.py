@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from hermesops.localcloud.faults import known
 from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.places import Places
-from hermesops.localcloud.private_files import read_object
+from hermesops.localcloud.private_files import read_object, write_private
 from hermesops.localcloud.rows import MachineRow, MachineStatus
 from hermesops.localcloud.server_process import NARRATION, ServerProcess
 from hermesops.localcloud.store import Store
@@ -43,6 +43,7 @@ class WorldStatus:
     """What a world looks like now; the texts are empty while it is down.
 
     Attributes:
+        base: Name of the base that it stands on.
         machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
         images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
         unsettled: Names of machines that are still on their way up, down or out.
@@ -57,6 +58,7 @@ class WorldStatus:
     model_base_url: str = ""
     model_secret_file: str = ""
     subnet: str = ""
+    base: str = ""
     machines: tuple[Mapping[str, object], ...] = ()
     images: tuple[Mapping[str, object], ...] = ()
     unsettled: tuple[str, ...] = ()
@@ -90,10 +92,11 @@ class World:
             timeout_s: Seconds it may take.
 
         Raises:
-            RefusedError: Not root, or the computer lacks what machines need.
+            RefusedError: Not root, the computer lacks what machines need, or the world stands on another base.
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
+        self._refuse_another_base()
         fresh = not self._process.pid()
         if fresh:
             _require_root_and_programs()
@@ -111,8 +114,26 @@ class World:
         except BaseException:
             self._process.give_up()
             raise
+        if fresh:
+            write_private(self._places.base, self._base_definition.name.encode())
+            status = replace(status, base=self._base_definition.name)
         tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return await self._settled(status, tell) if status.unsettled else status
+
+    def _refuse_another_base(self) -> None:
+        """A world keeps its base until it is purged, lest its images be of one and its new machines of another."""
+        stands_on, wanted = self._stands_on(), self._base_definition.name
+        if stands_on not in {"", wanted}:
+            raise RefusedError(
+                f"the local world stands on {stands_on}, and local_base says {wanted}",
+                hint="set local_base back, or begin anew: hermesops local down --purge",
+            )
+
+    def _stands_on(self) -> str:
+        try:
+            return self._places.base.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
 
     async def status(self) -> WorldStatus:
         """Look at the world.
@@ -221,7 +242,7 @@ class World:
             return None
         access = control_client.Access(str(facts["api_url"]), self._places.api_key)
         seen = await control_client.status(access)
-        return None if seen is None else _status_of(seen)
+        return None if seen is None else _status_of({**seen, "base": self._stands_on()})
 
     async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
         store = Store(self._places.database)
@@ -241,7 +262,7 @@ class World:
         places = self._places
         database = [places.database.with_name(places.database.name + end) for end in ("", "-wal", "-shm")]
         logs = [places.log, places.log.with_name(f"{places.log.name}.1")]
-        for file in (places.world, places.api_key, places.model_key, *logs, *database, places.lock):
+        for file in (places.world, places.base, places.api_key, places.model_key, *logs, *database, places.lock):
             file.unlink(missing_ok=True)
         for draft in places.folder.glob(".*.*.*"):
             draft.unlink()

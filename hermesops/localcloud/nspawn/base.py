@@ -1,4 +1,4 @@
-"""Builds what a machine boots from when it has no image: a Debian root made by mmdebstrap from a definition.
+"""Builds what a machine boots from when it has no image: a Debian or Ubuntu root made by mmdebstrap from a definition.
 
 The folder's name carries the definition's hash; it appears whole or not at all and never changes afterwards, since
 machines have it mounted below their own disk.
@@ -11,12 +11,12 @@ import os
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
 from hermesops.localcloud.nspawn.command import run
 from hermesops.waiting import pause_blocking
 
@@ -30,7 +30,12 @@ _HOST_SETTINGS = ("Proxy", "CaInfo", "CaPath", "Check-Valid-Until", "Check-Date"
 
 @dataclass(frozen=True)
 class BaseDefinition:
-    """What is in a base, as ``images/<name>/definition.toml`` says."""
+    """What is in a base, as ``images/<name>/definition.toml`` says.
+
+    Attributes:
+        needs: Files of this computer that the build needs beyond mmdebstrap, each with the package that brings it.
+            They decide whether it can be built, not what comes of it.
+    """
 
     name: str
     suite: str
@@ -39,11 +44,24 @@ class BaseDefinition:
     masked: tuple[str, ...]
     excluded: tuple[str, ...]
     kept: tuple[str, ...]
+    needs: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def digest(self) -> str:
         """Hash of everything that decides the outcome, the day's package versions excepted."""
         return hashlib.sha256(f"{_RECIPE} {self!r}".encode()).hexdigest()[:12]
+
+
+def find_definition(images: Path, name: str) -> Path:
+    """The folder below ``images`` that describes the base of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    known = sorted(path.parent.name for path in images.glob("base-*/definition.toml"))
+    if name not in known:
+        raise UsageError(f"there is no base {name!r}", hint=f"set local_base to one of {', '.join(known)}")
+    return images / name
 
 
 def read_definition(folder: Path) -> BaseDefinition:
@@ -58,6 +76,7 @@ def read_definition(folder: Path) -> BaseDefinition:
         return BaseDefinition(
             name=folder.name,
             suite=raw["suite"],
+            needs=raw.get("needs", {}),
             **{key: tuple(raw[key]) for key in ("components", "packages", "masked", "excluded", "kept")},
         )
     except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
@@ -70,16 +89,28 @@ def ensure_base(definition: BaseDefinition, cache: Path, tell: Callable[[str], N
     Safe to call from several processes at once: one builds, the others wait.
 
     Raises:
+        RefusedError: This computer lacks something that the build needs; the hint names the packages.
         UnavailableError: mmdebstrap failed, most often for want of a package mirror.
     """
     home = cache / f"{definition.name}-{definition.digest}"
     if (home / "base.json").exists():
         return home / "root"
+    _refuse_what_is_missing(definition)
     cache.mkdir(parents=True, exist_ok=True)
     with _only_builder(cache / f".{home.name}.lock", tell) as lock:
         if not (home / "base.json").exists():
             _build(definition, home, lock, tell)
     return home / "root"
+
+
+def _refuse_what_is_missing(definition: BaseDefinition) -> None:
+    missing = [path for path in definition.needs if not Path(path).exists()]
+    if missing:
+        packages = " ".join(sorted({definition.needs[path] for path in missing}))
+        raise RefusedError(
+            f"this computer lacks {', '.join(missing)}, and {definition.name} cannot be built without",
+            hint=f"apt-get install {packages} (where a Debian lacks it, its backports have it)",
+        )
 
 
 @contextmanager
