@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermesops.errors import UsageError
-from hermesops.localcloud.faults import Faults
+from hermesops.localcloud.faults import EDGE_S, Faults
 from hermesops.localcloud.fleet import Fleet
 from hermesops.localcloud.model_log import ModelLog
 from hermesops.localcloud.orders import object_of, text
@@ -95,6 +95,7 @@ class Control:
                 method=text(body, "method", ""),
                 path=text(body, "path", ""),
                 status=_number(body, "status", 500),
+                seconds=_number(body, "seconds", EDGE_S),
             )
         except UsageError as error:
             raise Problem(400, error.message) from error
@@ -122,6 +123,7 @@ def fault_to_wire(row: FaultRow) -> dict[str, object]:
         "method": row.method,
         "path": row.path,
         "status": row.status,
+        "seconds": row.seconds,
     }
 
 

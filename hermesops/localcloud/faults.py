@@ -3,6 +3,7 @@
 A rule says only that something goes wrong; the places where it goes wrong ask ``take`` at that very moment.
 """
 
+import math
 from collections.abc import Collection
 from enum import StrEnum
 from uuid import uuid4
@@ -10,6 +11,12 @@ from uuid import uuid4
 from hermesops.errors import UsageError
 from hermesops.localcloud.rows import FaultRow
 from hermesops.localcloud.store import Store
+
+EDGE_S = 100
+"""Seconds of silence after which the vendor's edge cuts a request.
+
+Source: Cloudflare's error 524; the vendor's public client starts long work detached because of it, 2026.
+"""
 
 
 class FaultKind(StrEnum):
@@ -24,6 +31,7 @@ class FaultKind(StrEnum):
     PAYMENT_REQUIRED = "payment-required"
     UNPROCESSABLE = "unprocessable"
     SERVER_ERROR = "server-error"
+    SILENCE_CUT = "silence-cut"
 
     @property
     def meaning(self) -> str:
@@ -41,6 +49,7 @@ _MEANINGS = {
     FaultKind.PAYMENT_REQUIRED: "a new machine is refused with 402",
     FaultKind.UNPROCESSABLE: "a new machine is refused with 422 about its disk",
     FaultKind.SERVER_ERROR: "the call is refused with a 5xx, and nothing happened",
+    FaultKind.SILENCE_CUT: "a toolbox or proxy request that is silent for --seconds is cut; what it began goes on",
 }
 
 
@@ -62,7 +71,15 @@ class Faults:
         self._store = store
 
     def add(
-        self, kind: str, *, machine: str = "", times: int = 1, method: str = "", path: str = "", status: int = 500
+        self,
+        kind: str,
+        *,
+        machine: str = "",
+        times: int = 1,
+        method: str = "",
+        path: str = "",
+        status: int = 500,
+        seconds: int = EDGE_S,
     ) -> FaultRow:
         """Order a fault.
 
@@ -73,6 +90,7 @@ class Faults:
             method: HTTP method; empty for any.
             path: Beginning of the path below ``/api/v1``; empty for any.
             status: Status of a ``server-error``.
+            seconds: Silence that a ``silence-cut`` cuts.
 
         Raises:
             UsageError: Unknown kind, or a figure out of range.
@@ -82,13 +100,19 @@ class Faults:
             raise UsageError(f"a fault happens at least once, not {times} times")
         if not 500 <= status <= 599:  # noqa: PLR2004 - the range of HTTP's server errors
             raise UsageError(f"{status} is not a status of a server error (500 to 599)")
-        row = FaultRow(str(uuid4()), kind, machine, times, method.upper(), path, status)
+        if seconds < 1:
+            raise UsageError(f"a silence lasts at least a second, not {seconds}")
+        row = FaultRow(str(uuid4()), kind, machine, times, method.upper(), path, status, seconds)
         self._store.add(row)
         return row
 
     def waiting(self) -> list[FaultRow]:
         """Those that have not all happened yet."""
         return self._store.find(FaultRow)
+
+    def shortest_silence(self) -> int | None:
+        """Seconds of the shortest silence that is to be cut; ``None`` while none is."""
+        return min((row.seconds for row in self._store.find(FaultRow, kind=FaultKind.SILENCE_CUT)), default=None)
 
     def clear(self) -> int:
         """Forget them all; says how many there were."""
@@ -98,7 +122,13 @@ class Faults:
         return len(rows)
 
     def take(
-        self, kind: FaultKind, machine: Collection[str] = (), *, method: str = "", path: str = ""
+        self,
+        kind: FaultKind,
+        machine: Collection[str] = (),
+        *,
+        method: str = "",
+        path: str = "",
+        silent_s: float = math.inf,
     ) -> FaultRow | None:
         """Let a fault happen now if one is waiting, and count it.
 
@@ -107,11 +137,14 @@ class Faults:
             machine: What the machine concerned is called: its id, name and slug; empty when none is.
             method: HTTP method of the call.
             path: Its path below ``/api/v1``.
+            silent_s: How long it has been silent.
         """
         for row in self._store.find(FaultRow, kind=kind):
             if row.machine and row.machine not in machine:
                 continue
             if (row.method and row.method != method) or not path.startswith(row.path):
+                continue
+            if silent_s < row.seconds:
                 continue
             if row.times > 1:
                 self._store.update(FaultRow, row.id, times=row.times - 1)

@@ -65,6 +65,7 @@ class Proxy:
             return
         try:
             machine = self._admit(target, _token_of(scope, headers))
+            scope["localcloud"] = {"machine": (machine.id, machine.name, machine.slug)}
             await self._pass_on(machine, target, scope, receive, send)
         except Problem as problem:
             await problem.response()(scope, receive, send)

@@ -115,6 +115,7 @@ class FaultRow:
         method: HTTP method it is for; empty for any.
         path: Beginning of the path below ``/api/v1`` it is for; empty for any.
         status: Status it answers, where its kind leaves that open.
+        seconds: Silence it is about, where its kind is about one.
     """
 
     id: str
@@ -124,6 +125,7 @@ class FaultRow:
     method: str
     path: str
     status: int
+    seconds: int
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Mount
 from hermesops.localcloud import control, vendor_api
 from hermesops.localcloud.account import Account
 from hermesops.localcloud.driver import DAEMON_PORT
+from hermesops.localcloud.edge import Edge
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet
 from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
@@ -116,7 +117,7 @@ def _app(
     port: int,
     api_key: str,
     facts: Mapping[str, object],
-) -> Proxy:
+) -> Edge:
     machines = Machines(store, fleet, images, faults, port)
     vendor = _starlette(
         [
@@ -134,7 +135,7 @@ def _app(
             Mount(control.PREFIX, app=vendor_api.KeyCheck(own, api_key)),
         ],
     )
-    return Proxy(guarded, store, fleet.broker, faults)
+    return Edge(Proxy(guarded, store, fleet.broker, faults), faults)
 
 
 def _starlette(routes: Sequence[BaseRoute]) -> Starlette:

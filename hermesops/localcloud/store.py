@@ -119,11 +119,20 @@ class Store:
             hints = get_type_hints(kind)
             columns = ", ".join(f"{column.name} {_TYPES[hints[column.name]]}" for column in fields(kind))
             self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY (id))")
+            self._widen(table, {column.name: _TYPES[hints[column.name]] for column in fields(kind)})
         self._db.execute("CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT)")
         self._db.execute(f"PRAGMA user_version = {_SHAPE}")
         (verdict,) = self._db.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
             raise self._damaged(str(verdict))
+
+    def _widen(self, table: str, columns: Mapping[str, str]) -> None:
+        """Give a table of an older hermesops the columns it lacks; new ones are the last of their dataclass."""
+        there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
+        for name, kind in columns.items():
+            if name not in there:
+                nothing = "0" if kind == "INTEGER" else "''"
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind} DEFAULT {nothing}")
 
     def _damaged(self, why: str) -> BrokenInvariantError:
         return BrokenInvariantError(

@@ -487,6 +487,38 @@ class TestFaults:
         assert (await cloud.http.get("/api/v1/machines")).json() == {"machines": []}
         await cloud.order()
 
+    async def test_a_silent_command_is_cut_and_goes_on(self, cloud: LocalCloud, tmp_path: Path) -> None:
+        machine = await cloud.ready()
+        await cloud.fault("silence-cut", machine="edge", seconds=1, times=3)
+        command = f"sleep 2; touch {tmp_path}/ran"
+        for path in ("exec", "toolbox/process/execute"):
+            answer = await cloud.http.post(f"/api/v1/machines/{machine['id']}/{path}", json={"command": command})
+            assert (answer.status_code, answer.headers["content-type"][:9]) == (524, "text/html")
+
+        async def ran() -> bool | Pending[bool]:
+            return (tmp_path / "ran").exists() or Pending("not yet")
+
+        assert await until(ran, what="the command", timeout_s=20, every_s=0.05)
+        (left,) = (await cloud.http.get("/local/faults")).json()["faults"]
+        assert (left["times"], left["seconds"]) == (1, 1)
+
+    async def test_silence_through_the_proxy_is_cut_and_what_talks_is_not(self, cloud: LocalCloud) -> None:
+        machine, other = await cloud.ready(), await cloud.ready("other")
+        await cloud.fault("silence-cut", machine=machine["slug"], seconds=1, times=9)
+        execute = "toolbox/process/execute"
+        async with cloud.through(machine, None, (await cloud.token(machine))["token"]) as http:
+            assert (await http.post(f"/{execute}", json={"command": "sleep 3"})).status_code == 524
+            assert (await http.post(f"/{execute}", json={"command": "true"})).status_code == 200
+        unharmed = await cloud.http.post(f"/api/v1/machines/{other['id']}/{execute}", json={"command": "sleep 1.5"})
+        assert unharmed.status_code == 200
+        talking, then_silent = "for n in 1 2 3 4; do echo $n; sleep 0.5; done", "; sleep 5"
+        stream = f"/api/v1/machines/{machine['id']}/{execute}/stream"
+        async with cloud.http.stream("POST", stream, json={"command": talking}) as lines:
+            assert "event: exit" in [line async for line in lines.aiter_lines()]
+        with pytest.raises(httpx.RemoteProtocolError):
+            async with cloud.http.stream("POST", stream, json={"command": talking + then_silent}) as lines:
+                [line async for line in lines.aiter_lines()]
+
     async def test_faults_are_listed_and_cleared(self, cloud: LocalCloud) -> None:
         await cloud.fault("lost-answer", times=3)
         (fault,) = (await cloud.http.get("/local/faults")).json()["faults"]
@@ -495,7 +527,8 @@ class TestFaults:
         await cloud.order()
 
     @pytest.mark.parametrize("body", [{"kind": "earthquake"}, {"kind": "lost-answer", "times": 0}, {"times": 1},
-                                      {"kind": "server-error", "status": 200}])  # fmt: skip
+                                      {"kind": "server-error", "status": 200},
+                                   {"kind": "silence-cut", "seconds": 0}])  # fmt: skip
     async def test_an_impossible_fault_is_refused(self, cloud: LocalCloud, body: dict[str, object]) -> None:
         assert_vendor_error(await cloud.http.post("/local/faults", json=body), 400)
 

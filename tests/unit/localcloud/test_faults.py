@@ -39,6 +39,17 @@ def test_a_fault_waits_for_its_machine_method_and_path(faults: Faults) -> None:
     assert faults.waiting() == []
 
 
+def test_a_silence_is_cut_once_it_is_long_enough(faults: Faults) -> None:
+    assert faults.shortest_silence() is None
+    faults.add(FaultKind.SILENCE_CUT, seconds=20)
+    faults.add(FaultKind.SILENCE_CUT, machine="edge", seconds=10)
+    assert faults.shortest_silence() == 10
+    assert faults.take(FaultKind.SILENCE_CUT, ("other",), silent_s=10) is None
+    assert faults.take(FaultKind.SILENCE_CUT, ("edge",), silent_s=10) is not None
+    assert faults.take(FaultKind.SILENCE_CUT, ("other",), silent_s=20) is not None
+    assert faults.waiting() == []
+
+
 def test_faults_outlive_the_server(store: Store) -> None:
     Faults(store).add(FaultKind.NOT_FOUND, times=2)
     store.close()
@@ -48,7 +59,8 @@ def test_faults_outlive_the_server(store: Store) -> None:
 
 
 @pytest.mark.parametrize("order", [{"kind": "flood"}, {"kind": "lost-answer", "times": 0},
-                                   {"kind": "server-error", "status": 404}])  # fmt: skip
+                                   {"kind": "server-error", "status": 404},
+                                   {"kind": "silence-cut", "seconds": 0}])  # fmt: skip
 def test_an_impossible_order_is_refused(faults: Faults, order: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         faults.add(**order)
