@@ -21,9 +21,10 @@ import pytest
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.driver import MachinePower
 from hermesops.localcloud.nspawn import host
+from hermesops.localcloud.nspawn.cgroup import MachineGroup
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.nspawn.world import tag_of
-from hermesops.model.ids import ImageId
+from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_folder, remember_world
 from tests.support.machines import TestMachine, new_driver, opened_driver, plan, started
@@ -42,6 +43,11 @@ def _as_root() -> None:
 async def driver() -> AsyncIterator[NspawnDriver]:
     async with opened_driver() as driver:
         yield driver
+
+
+def group_of(driver: NspawnDriver, machine_id: MachineId) -> MachineGroup:
+    held = driver._open_world.held
+    return held.machine(held.record(machine_id)).group
 
 
 @pytest.fixture
@@ -64,7 +70,7 @@ async def machine(driver: NspawnDriver) -> AsyncIterator[TestMachine]:
 
 
 def leader(driver: NspawnDriver, machine: TestMachine) -> int:
-    pid = driver._machine(driver._record(machine.id)).group.leader()
+    pid = group_of(driver, machine.id).leader()
     assert pid is not None
     return pid
 
@@ -146,7 +152,7 @@ async def test_a_boot_takes_about_a_second(driver: NspawnDriver) -> None:
 async def test_a_machine_takes_as_few_inotify_instances_as_is_counted_for_it(
     driver: NspawnDriver, machine: TestMachine
 ) -> None:
-    pids = driver._machine(driver._record(machine.id)).group.pids()
+    pids = group_of(driver, machine.id).pids()
     taken = sum(count for pid, count in host.inotify_by_process().items() if pid in pids)
     assert 1 <= taken <= host.INOTIFY_PER_MACHINE
 
@@ -299,6 +305,25 @@ async def test_root_inside_cannot_touch_the_clock_the_kernel_or_this_computers_s
         "mknod /dev/x b 254 0 && head -c1 /dev/x",
     ):
         assert (await machine.execute(command)).exit_code != 0, command
+
+
+_LOOK_OUT = """
+for it in $(awk '$2 > 0 { print $1 }' /proc/cgroups); do
+  mount -t cgroup -o $it none /mnt && { echo looked; ls /mnt; umount /mnt; }
+done
+mount -t cgroup -o devices none /mnt && { echo a >/mnt/devices.allow && echo lifted; umount /mnt; }
+mount -t devtmpfs none /mnt && for it in null loop-control kmsg kvm; do (: </mnt/$it) && echo opened $it; done
+"""
+
+
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/devices").exists(), reason="version 2 has neither")
+async def test_root_inside_meets_no_hierarchys_root_and_no_device_of_this_computer(machine: TestMachine) -> None:
+    """The root of a hierarchy holds ``release_agent``, a program that the kernel runs as this computer's root."""
+    seen = (await machine.execute(f"unshare --mount sh <<'END'{_LOOK_OUT}END")).stdout.splitlines()
+    assert "looked" in seen
+    assert "release_agent" not in seen
+    assert "lifted" not in seen
+    assert [line for line in seen if line.startswith("opened")] == ["opened null"]
 
 
 # Room
@@ -488,7 +513,7 @@ async def test_whatever_is_killed_nothing_is_left_after_a_delete(state: Path, vi
     async with opened_driver(state) as driver:
         idle = traces(state)
         async with started(driver, plan(1)) as machine:
-            pids = driver._machine(driver._record(machine.id)).group.pids()
+            pids = group_of(driver, machine.id).pids()
             names = {pid: name_of(pid) for pid in pids}
             first = leader(driver, machine)
             chosen = {
@@ -507,7 +532,7 @@ async def test_whatever_is_killed_nothing_is_left_after_a_delete(state: Path, vi
 
 async def test_an_orphaned_machine_can_be_rebooted(state: Path) -> None:
     async with opened_driver(state) as driver, started(driver, plan(1)) as machine:
-        group = driver._machine(driver._record(machine.id)).group
+        group = group_of(driver, machine.id)
         before = await machine.healthz()
         for pid in group.pids():
             if name_of(pid) in ("sh", "systemd-nspawn"):

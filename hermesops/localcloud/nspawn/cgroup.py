@@ -13,7 +13,19 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.waiting import pause_blocking
 
 _ROOT = Path("/sys/fs/cgroup")
-_V1 = ("systemd", "unified", "memory", "pids", "cpu", "cpuacct", "freezer")
+# Every controller there is, whether it limits or not: a machine that sits at the root of a hierarchy sees that root's
+# ``release_agent``, a program that the kernel runs as this computer's root.
+_V1 = (
+    *("systemd", "unified", "memory", "pids", "cpu", "cpuacct", "freezer", "devices", "blkio", "cpuset"),
+    *("net_cls", "net_prio", "perf_event", "hugetlb", "rdma", "misc"),
+)
+_DEVICES = (
+    *("c *:* m", "b *:* m"),  # making a node is harmless, opening it is not
+    *("c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm"),  # null, zero, full, random, urandom
+    *("c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm"),  # tty, ptmx, pts
+)
+"""What machines may open. Source: systemd-nspawn's own list (``src/nspawn/nspawn-register.c``)."""
+
 _PERIOD_US = 100_000
 _PIDS = 4096
 _KILL_S = 10.0
@@ -49,10 +61,12 @@ class World:
     def prepare(self) -> None:
         """Make the world's own folders."""
         for root in _hierarchies():
-            (root / self._name).mkdir(exist_ok=True)
+            _make(root / self._name)
             if _is_v2():
                 for folder in (root, root / self._name):
                     (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+            else:
+                _confine_devices(root / self._name)
 
     def remove(self) -> None:
         """Remove the world's folders; its machines must be gone."""
@@ -75,7 +89,7 @@ class MachineGroup:
     def create(self, *, memory_mib: int, vcpu: int) -> None:
         """Make it, with its limits; safe to call again."""
         for folder in self.folders:
-            folder.mkdir(exist_ok=True)
+            _make(folder)
         limits = {
             "memory.limit_in_bytes": str(memory_mib * 1024 * 1024),
             "memory.max": str(memory_mib * 1024 * 1024),
@@ -158,6 +172,25 @@ class MachineGroup:
                 with contextlib.suppress(OSError):
                     os.rmdir(folder)  # noqa: PTH106 - os.walk gives strings
         return not any(folder.exists() for folder in self.folders)
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    if _is_v2():
+        return
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        own = folder / name
+        if own.exists() and not own.read_text().strip():
+            own.write_text((folder.parent / name).read_text())  # empty, nothing may join
+
+
+def _confine_devices(folder: Path) -> None:
+    """Close this computer's devices to a world: above its machines, so that none can open them to itself again."""
+    held = folder / "devices.list"
+    if held.exists() and held.read_text().startswith("a "):
+        (folder / "devices.deny").write_text("a")
+        for rule in _DEVICES:
+            (folder / "devices.allow").write_text(rule)
 
 
 def _is_first_of_a_machine(pid: int) -> bool:
