@@ -59,7 +59,9 @@ def _wish(source: str, assignments: list[str]) -> "Wish | None":
         return None
     from hermesops.lifecycle.settings_wish import replacing, setting
 
-    return replacing(_read(source), where=source) if source else setting(assignments)
+    if not source:
+        return setting(assignments)
+    return replacing(_read(source), where="standard input" if source == "-" else source)
 
 
 def _read(source: str) -> str:
