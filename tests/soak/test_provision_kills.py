@@ -16,9 +16,10 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.command import Command, Ran, local_world
+from tests.support.command import Command, Ran
+from tests.support.kept_world import kept_or_new_world
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]
 
 RANDOM_KILLS = 25
 SEED = 20260101
@@ -57,7 +58,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
-    async with local_world(tmp_path_factory.mktemp("soak")) as command:
+    async with kept_or_new_world(lambda: tmp_path_factory.mktemp("soak")) as command:
         yield command
 
 
@@ -68,8 +69,11 @@ async def test_whatever_ends_it_the_same_command_finishes_it(world: Command) -> 
         _ends(provision, chance, RANDOM_KILLS - RANDOM_KILLS // 2), _ends(terminate, chance, RANDOM_KILLS // 2)
     )
     room = asyncio.Semaphore(AT_ONCE)
-    told = [row for rows in await asyncio.gather(*(_life(world, room, *ends) for ends in lives)) for row in rows]
-    _show(told)
+    told: list[Told] = []
+    try:
+        await asyncio.gather(*(_life(world, room, told, *ends) for ends in lives))
+    finally:
+        _show(told)
     assert [row for row in told if not row.is_right] == []
     assert await world.machines() == [], "an orphan"
     assert _living(await _rows(world)) == []
@@ -89,8 +93,10 @@ def _ends(undisturbed: Ran, chance: random.Random, count: int) -> list[End]:
     return ends + [End(signal.SIGKILL, after_s=moment) for moment in moments]
 
 
-async def _life(world: Command, room: asyncio.Semaphore, birth: End | None, death: End | None) -> list[Told]:
-    user, told = _name(), []
+async def _life(
+    world: Command, room: asyncio.Semaphore, told: list[Told], birth: End | None, death: End | None
+) -> None:
+    user = _name()
     async with room:
         if birth:
             code = await _interrupted(world, birth, *_provision(user))
@@ -110,7 +116,6 @@ async def _life(world: Command, room: asyncio.Semaphore, birth: End | None, deat
             told.append(Told("terminate", death, code, left, f"exit {ended.exit_code}: {now}", is_right))
         else:
             await world.ok(*_terminate(user))
-    return told
 
 
 async def _interrupted(world: Command, end: End, *arguments: str) -> int:
