@@ -1,0 +1,94 @@
+"""The images of an open world: a machine's disk as of one instant, kept as one more layer."""
+
+import shutil
+from pathlib import Path
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.localcloud.driver import SavedImage
+from hermesops.localcloud.nspawn import contents
+from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.guest import remove_tree
+from hermesops.localcloud.nspawn.holding import Holding
+from hermesops.localcloud.nspawn.machine import Machine
+from hermesops.localcloud.nspawn.store import ImageRecord
+from hermesops.model.ids import ImageId, MachineId
+
+_MAX_LAYERS = 100
+
+
+class Images:
+    """Saves and deletes images.
+
+    Args:
+        held: The open world.
+    """
+
+    def __init__(self, held: Holding) -> None:
+        self._held = held
+        self._store = held.store
+
+    def save(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
+        """Copy a machine's disk into the store; a running machine is frozen meanwhile.
+
+        Raises:
+            UnavailableError: The copy failed, for instance for want of space; nothing is left of it.
+        """
+        known = next((image for image in self._store.images() if image.id == image_id), None)
+        if known:
+            return SavedImage(known.id, known.bytes_used)
+        with self._held.locks[machine_id]:
+            record = self._held.record(machine_id)
+            if len(record.layers) >= _MAX_LAYERS:
+                raise RefusedError(f"machine {machine_id} stands on {_MAX_LAYERS} layers; build a fresh image")
+            layer = self._store.layers / str(image_id)
+            copying = self._store.layers / f".{image_id}.copying"
+            remove_tree(copying)
+            try:
+                self._copy_disk(self._held.machine(record), copying)
+            except BaseException:
+                remove_tree(copying)
+                raise
+            image = ImageRecord(image_id, record.base, (*record.layers, layer.name), _bytes_used(copying))
+            with self._held.layers_lock:
+                remove_tree(layer)
+                copying.rename(layer)
+                self._store.save_image(image)
+        return SavedImage(image.id, image.bytes_used)
+
+    def _copy_disk(self, machine: Machine, target: Path) -> None:
+        running = bool(machine.group.pids())
+        try:
+            if running:
+                with machine.group.frozen():
+                    run(["cp", "-a", "--sparse=auto", str(machine.disk.upper), str(target)])
+            else:
+                machine.mount()
+                run(["cp", "-a", "--sparse=auto", str(machine.disk.upper), str(target)])
+        except UnavailableError as error:
+            free = shutil.disk_usage(self._store.state).free // 2**20
+            raise UnavailableError(
+                f"the disk of machine {machine.record.id} could not be copied ({free} MiB free): {error.message}"
+            ) from error
+        finally:
+            if not running:
+                machine.disk.unmount()
+        contents.forget_secrets(target)
+        run(["sync", "-f", str(target)])
+
+    def delete(self, image_id: ImageId) -> None:
+        """Remove an image that no machine uses; absent is success.
+
+        Raises:
+            RefusedError: A machine stands on it.
+        """
+        with self._held.layers_lock:
+            records = self._store.machines().values()
+            users = [record.id for record in records if record and str(image_id) in record.layers]
+            if users:
+                raise RefusedError(f"image {image_id} is used by machine {users[0]}", hint="delete the machine first")
+            self._store.forget_image(image_id)
+            self._store.sweep_layers(partial=False)
+
+
+def _bytes_used(folder: Path) -> int:
+    return int(run(["du", "-s", "-B1", str(folder)]).split()[0])
