@@ -169,15 +169,14 @@ class DetachedCommand:
 
     async def _look(self) -> Told:
         look = scripts.look(self._folder, f"{self._pace.answer_s:g}", str(_INLINE))
-        try:
-            with translated(self._id, "waiting for a command"):
-                result = await self._toolbox.execute(self._id, self._request(look))
-        except _REPEATED:
-            if time.monotonic() - self._answered_at > self._pace.silence_s:
-                raise self._unknown(f"nothing was heard of a command for {self._pace.silence_s:g} s") from None
-            return Told("")
-        self._answered_at = time.monotonic()
-        return told_by(result.stdout)
+        told = Told("")
+        with suppress(*_REPEATED), translated(self._id, "waiting for a command"):
+            told = told_by((await self._toolbox.execute(self._id, self._request(look))).stdout)
+        if told.state:
+            self._answered_at = time.monotonic()
+        elif time.monotonic() - self._answered_at > self._pace.silence_s:
+            raise self._unknown(f"nothing was heard of a command for {self._pace.silence_s:g} s")
+        return told
 
     def _concluded(self, told: Told) -> Told | Pending[Told]:
         """What one answer means: the end, or that there is more to wait for."""

@@ -14,16 +14,31 @@ DONE, RUNNING, EXPIRED, BROKEN = "done", "running", "expired", "broken"
 UNSTARTED, REFUSED, NEVER = "unstarted", "refused", "never"
 STATES = frozenset({DONE, RUNNING, EXPIRED, BROKEN, UNSTARTED, REFUSED, NEVER})
 
-# $1 folder, $2 seconds to wait, $3 bytes that may be told at once. flock waits without looking again and again.
+# $1 folder, $2 what sweeps. Who makes the folder of all commands sees to its sweeping, and it may be swept meanwhile.
+_MAKE = """
+for _ in 1 2 3; do
+  mkdir -m 700 "$1" && break
+  [ ! -d "$1" ] || break
+  mkdir -m 700 "${1%/*}" && systemd-run --quiet --collect --unit="hermesops-sweep-${1##*/}" \\
+    --description="Removal of what commands left" --on-active=600 --on-unit-inactive=600 \\
+    sh -c "$2" sh "${1%/*}" "hermesops-sweep-${1##*/}" </dev/null >/dev/null
+done 2>/dev/null
+if [ ! -d "$1" ]; then
+  echo "cannot make $1" >&2
+  exit 126
+fi
+"""
+
+# $3 seconds to wait, $4 bytes that may be told at once. flock waits without looking again and again.
 _TELL = """
 exec 9<"$1" || exit
-flock -s -w "$2" -E 75 9
+flock -s -w "$3" -E 75 9
 if [ "$?" = 75 ]; then
   echo running
 elif [ -s "$1/code" ]; then
   read -r code <"$1/code"
   size=$(stat -c +%s "$1/out" "$1/err")
-  if [ "$((0 $size))" -le "$3" ]; then
+  if [ "$((0 $size))" -le "$4" ]; then
     echo "done $code inline"
     for stream in out err; do
       if [ -s "$1/$stream" ]; then base64 -w0 "$1/$stream"; fi
@@ -43,34 +58,20 @@ else
 fi
 """
 
-# $4 command, $5 limit, $6 what runs it, $7 what sweeps. Who makes the folder of all commands sees to its sweeping.
-# setsid --fork rather than &, which would have the command ignore signals. The descriptor 9 carries the lock along.
-_START = (
-    """
-name=${1##*/} all=${1%/*}
-until mkdir -m 700 "$1"; do
-  if [ -d "$1" ]; then
-    echo refused
-    exit
-  fi
-  mkdir -m 700 "$all" || exit 126
-  systemd-run --quiet --collect --unit="hermesops-sweep-$name" --description="What commands left behind" \\
-    --on-active=600 --on-unit-inactive=600 sh -c "$7" sh "$all" "hermesops-sweep-$name" </dev/null >/dev/null
-done 2>/dev/null
+# $5 command, $6 limit, $7 what runs it. setsid --fork rather than &, which would have the command ignore signals. The
+# descriptor 9 carries the lock along.
+_LAUNCH = """
 exec 9<"$1"
-flock -n 9 || exit 126
 set -C
-if ! echo start 2>/dev/null >"$1/claim"; then
+if ! flock -n 9 || ! echo start 2>/dev/null >"$1/claim"; then
   echo refused
   exit
 fi
 set +C
-setsid --fork systemd-run --scope --quiet --collect --unit="$name" sh -c "$6" sh "$1" "$4" "$5" \\
+setsid --fork systemd-run --scope --quiet --collect --unit="${1##*/}" sh -c "$7" sh "$1" "$5" "$6" \\
   </dev/null >/dev/null 2>"$1/trouble"
 exec 9<&-
 """
-    + _TELL
-)
 
 # $1 folder, $2 command, $3 limit. What the command leaves behind lives on after its end, but not after its limit.
 _RUN = """
@@ -93,7 +94,6 @@ rmdir "$1" && systemctl stop "$2.timer"
 
 # The age is of the first process, which counts from boot also in a container.
 _CLAIM = """
-[ -d "$1" ] || mkdir -p -m 700 "$1"
 set -C
 if echo look 2>/dev/null >"$1/claim"; then claim=look; else read -r claim <"$1/claim"; fi
 set +C
@@ -117,17 +117,17 @@ rm -rf "$1"
 
 def start(folder: str, command: str, limit_s: str, wait_s: str, inline: str) -> str:
     """The command that starts one, waits a while and tells."""
-    return _script(_START, folder, wait_s, inline, command, limit_s, _RUN, _SWEEP)
+    return _script(_MAKE + _LAUNCH + _TELL, folder, _SWEEP, wait_s, inline, command, limit_s, _RUN)
 
 
 def look(folder: str, wait_s: str, inline: str) -> str:
     """The command that waits a while and tells; of one that has not begun it makes that it never will."""
-    return _script(_CLAIM + _TELL, folder, wait_s, inline)
+    return _script(_MAKE + _CLAIM + _TELL, folder, _SWEEP, wait_s, inline)
 
 
 def stop(folder: str) -> str:
     """The command that ends one and removes what it left; one that has not begun never will."""
-    return _script(_CLAIM + _STOP, folder)
+    return _script(_MAKE + _CLAIM + _STOP, folder, _SWEEP)
 
 
 def _script(script: str, *arguments: str) -> str:

@@ -161,6 +161,20 @@ async def test_errors_of_a_task_come_back_whole(bench: Bench, inventory: Path) -
     )
 
 
+async def test_a_silent_task_outlives_an_edge_that_cuts_silence(bench: Bench, inventory: Path) -> None:
+    await bench.cloud.fault("silence-cut", seconds=2, times=99)
+    await _play(
+        bench,
+        inventory,
+        "{shell: 'echo ran >>/run/ran; sleep 5; echo end', register: slow, changed_when: false}",
+        "{command: cat /run/ran, register: ran, changed_when: false}",
+        "{assert: {that: [slow.stdout == 'end', ran.stdout == 'ran']}}",
+    )
+    (left,) = (await bench.cloud.http.get("/local/faults")).json()["faults"]
+    assert left["times"] < 99
+    await bench.cloud.http.delete("/local/faults")
+
+
 async def test_a_second_run_changes_nothing(bench: Bench, inventory: Path) -> None:
     tasks = (
         "{copy: {content: same, dest: /etc/same, mode: '0644'}}",

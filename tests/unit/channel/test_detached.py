@@ -53,7 +53,7 @@ def _verbs(transport: Answers) -> list[str]:
 
 def _verb(request: httpx.Request) -> str:
     script = shlex.split(text.loads(request.content)["command"])[2]
-    return "start" if "setsid" in script else "stop" if "rm -rf" in script else "look"
+    return "start" if "setsid" in script else "look" if "flock" in script else "stop"
 
 
 def test_what_the_machine_says_is_read_as_it_is_meant() -> None:
@@ -89,7 +89,15 @@ async def test_a_lost_answer_to_the_start_is_looked_for_and_nothing_starts_twice
 
 
 async def test_a_question_that_was_lost_or_never_sent_is_asked_again() -> None:
-    answers: list[Answer] = [said("running\n"), CUT, LOST, httpx.ConnectError("no route"), json(503, {}), json(408, {}), DONE]
+    answers: list[Answer] = [
+        said("running\n"),
+        CUT,
+        LOST,
+        httpx.ConnectError("no route"),
+        json(503, {}),
+        json(408, {}),
+        DONE,
+    ]
     run = Run(*answers)
     assert await run.done() == RESULT
     assert run.asked == ["start", *["look"] * 6, "stop"]
