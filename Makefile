@@ -18,12 +18,13 @@ UV := $(or $(shell command -v uv),build/uv/bin/uv)
 MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables ip=iproute2 mkfs.ext4=e2fsprogs ssh-keygen=openssh-client
 LINTING := shellcheck=shellcheck git=git
 TESTING := $(MACHINES) $(LINTING) initdb=postgresql
+SOAKING := $(MACHINES) qemu-system-x86_64=qemu-system-x86
 
 LINTERS := ruff format mypy arrows ansible yaml shell
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing
+.PHONY: help setup demo test lint bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -47,9 +48,12 @@ bench: .venv/installed need-machines ## How fast it is, with what it was compare
 	@echo "==> Measuring"
 	python -m tests.bench $(T)
 
-soak: .venv/installed need-machines ## The full counts of what make test samples
+# pytest ends with 5 where T chooses none.
+soak: .venv/installed need-soaking ## The full counts of what make test samples, and what needs whole computers
 	@echo "==> Soaking"
-	pytest tests/soak -s $(T)
+	pytest tests/soak -s $(T) || [ $$? = 5 ]
+	echo "==> Booting whole computers"
+	pytest tests/integration -m qemu $(T) || [ $$? = 5 ]
 
 clean: ## Remove what was built here; the local world is `hermesops local down --purge`
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ansible
@@ -103,6 +107,9 @@ need-linting:
 
 need-testing:
 	@$(call need,$(TESTING))
+
+need-soaking:
+	@$(call need,$(SOAKING))
 
 # $(call need,command=package …): installs the packages whose commands are missing.
 define need

@@ -15,7 +15,7 @@ import pytest
 
 from hermesops.engine.choose import find_cli
 from tests.support.left_worlds import lists_folder, sweep
-from tests.support.prerequisites import require
+from tests.support.prerequisites import QEMU, has_kvm, require
 
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PULUMI_ACCESS_TOKEN")
@@ -54,22 +54,26 @@ def _has_pulumi() -> bool:
 
 
 def _has_qemu() -> bool:
-    return shutil.which("qemu-system-x86_64") is not None
+    return shutil.which(QEMU) is not None
 
 
 _EXEMPT: dict[str, tuple[Callable[[], bool], str]] = {
     "pulumi_cli": (_has_pulumi, "the pulumi command"),
-    "qemu": (_has_qemu, "qemu-system-x86_64"),
+    "qemu": (_has_qemu, QEMU),
     "live": (lambda: False, "to be asked for: -m live, with HERMESOPS_TEST_LIVE_KEY_FILE set"),
 }
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that boot machines in one worker: they share this computer's links, rules and inotify instances."""
+    """Keep tests that boot machines in one worker: they share this computer's links, rules and inotify instances.
+
+    Those that boot whole computers share one, too: each worker would boot its own.
+    """
     for item in items:
-        if item.get_closest_marker("machines"):
-            item.add_marker(pytest.mark.xdist_group("machines"))
+        for mark in ("machines", "qemu"):
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.xdist_group(mark))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -82,13 +86,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail what cannot run here."""
     for mark, (is_here, what) in _EXEMPT.items():
-        asked_for = mark == "live" and "live" in str(item.config.option.markexpr)
+        asked_for = mark == "live" and _is_asked_for(item, "live")
         if item.get_closest_marker(mark) and not asked_for and not is_here():
             pytest.skip(f"{mark}: needs {what}")
+    if item.get_closest_marker("qemu") and not _is_asked_for(item, "qemu") and not has_kvm():
+        pytest.skip("qemu: takes minutes without KVM, so it is to be asked for: -m qemu, as make soak does")
     if item.get_closest_marker("machines"):
         require(os.geteuid() == 0, "root, to boot machines")
         for program in _MACHINE_PROGRAMS:
             require(_find(program), f"{program}, to boot machines (hermesops doctor says what to install)")
+
+
+def _is_asked_for(item: pytest.Item, mark: str) -> bool:
+    return mark in str(item.config.option.markexpr)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -84,7 +84,7 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
         "ProtectSystem": "strict",
         "CapabilityBoundingSet": "",
         "User": "hermes",
-        "MemoryHigh": "1610612736",
+        "MemoryCurrent": "230686720",
         "MemoryMax": "2147483648",
         "TasksMax": "512",
     },

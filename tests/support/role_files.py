@@ -1,0 +1,33 @@
+"""The files that a role puts on a machine, as they are with its own defaults, without Ansible and without a machine."""
+
+from typing import Any
+
+import jinja2
+import yaml
+
+from hermesops import assets
+
+
+def defaults_of(role: str) -> dict[str, Any]:
+    """A role's variables when nobody sets any."""
+    folder = assets.folder("roles") / role
+    paths = (folder / "defaults/main.yml", folder / "vars/main.yml")
+    return {name: value for path in paths for name, value in yaml.safe_load(path.read_text()).items()}
+
+
+def rendered(role: str, template: str) -> str:
+    """One of its templates; a variable that needs more than the role's own defaults is an error."""
+    folder = assets.folder("roles") / role / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,  # as Ansible does
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - unit files, not web pages
+    )
+    return environment.get_template(template).render(defaults_of(role))
+
+
+def verbatim(role: str, name: str) -> str:
+    """One of the files that it copies as they are."""
+    return (assets.folder("roles") / role / "files" / name).read_text()
