@@ -105,6 +105,7 @@ class Connection(ConnectionBase):
 
     transport = "toolbox"
     has_pipelining = True
+    _connected: bool  # set by Ansible, which has no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - the signature is Ansible's
         super().__init__(*args, **kwargs)
