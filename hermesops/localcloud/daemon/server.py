@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from . import execution, files, tunnel
+from . import execution, files, group, jobs, processes, tunnel
 from .config import Config
 from .health import Health
 from .http import ChunkedAnswer, Hangup, HttpError, Request, read_request, send_json
@@ -32,14 +32,14 @@ class Server:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._health = Health()
-        self._runner = execution.Runner(execution.group_root())
+        self._runner = execution.Runner(group.group_root())
         self._routes: dict[tuple[str, str], Route] = {
             ("GET", "/healthz"): lambda _: self._health.report(),
-            ("POST", "/toolbox/process/execute"): lambda r: self._execute(execution.job_of_command(r.json())),
+            ("POST", "/toolbox/process/execute"): lambda r: self._execute(jobs.job_of_command(r.json())),
             ("POST", "/toolbox/process/execute/stream"): self._execute_streamed,
-            ("POST", "/toolbox/process/code-run"): lambda r: self._execute(execution.job_of_code(r.json())),
-            ("GET", "/toolbox/process/list"): lambda _: {"processes": execution.processes()},
-            ("POST", "/toolbox/process/kill"): lambda r: execution.kill(r.json()),
+            ("POST", "/toolbox/process/code-run"): lambda r: self._execute(jobs.job_of_code(r.json())),
+            ("GET", "/toolbox/process/list"): lambda _: {"processes": processes.processes()},
+            ("POST", "/toolbox/process/kill"): lambda r: processes.kill(r.json()),
             ("GET", "/toolbox/files"): lambda r: files.listing(r.query),
             ("DELETE", "/toolbox/files"): lambda r: files.delete(r.query),
             ("GET", "/toolbox/files/info"): lambda r: files.info(r.query),
@@ -102,7 +102,7 @@ class Server:
         name = "proxy-authorization" if request.method == "CONNECT" else "authorization"
         return _same(request.headers.get(name, "").encode("latin-1"), f"Bearer {self._config.token}".encode())
 
-    def _execute(self, job: execution.Job) -> dict[str, object]:
+    def _execute(self, job: jobs.Job) -> dict[str, object]:
         collected = execution.Collector()
         ended = self._runner.run(job, collected)
         if ended.timed_out:
@@ -119,7 +119,7 @@ class Server:
 
     def _execute_streamed(self, request: Request) -> None:
         """Server-sent events ``stdout`` and ``stderr`` (``data`` in base64), at last ``exit`` or ``error``."""
-        job = execution.job_of_command(request.json())
+        job = jobs.job_of_command(request.json())
         answer = ChunkedAnswer(request.connection, "text/event-stream")
 
         def tell(event: str, value: dict[str, object]) -> None:

@@ -1,0 +1,69 @@
+"""The machine's processes, listed and signalled for the toolbox."""
+
+import contextlib
+import os
+import pwd
+import signal
+from pathlib import Path
+
+from .http import HttpError
+
+
+def processes() -> list[dict[str, object]]:
+    """The machine's processes, by number."""
+    found: list[dict[str, object]] = []
+    for entry in sorted((p for p in os.listdir("/proc") if p.isdecimal()), key=int):  # noqa: PTH208 - names only
+        with contextlib.suppress(OSError):
+            found.append(_process(int(entry)))
+    return found
+
+
+def _process(pid: int) -> dict[str, object]:
+    fields = _status(Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace"))
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    uid = int(fields.get("Uid", "0").split()[0])
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    rss_kib = int(fields.get("VmRSS", "0 kB").split()[0])
+    name = fields.get("Name", "")
+    return {
+        "pid": pid,
+        "ppid": int(fields.get("PPid", "0")),
+        "user": user,
+        "name": name,
+        "state": fields.get("State", "?")[:1],
+        "rss_kib": rss_kib,
+        "command": command or f"[{name}]",
+    }
+
+
+def _status(text: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {key: value.strip() for key, _, value in pairs}
+
+
+def kill(body: dict[str, object]) -> dict[str, object]:
+    """Send a signal (``TERM`` unless said) to one process; the machine's first process and the daemon are protected."""
+    pid = body.get("pid")
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid < 1:
+        raise HttpError(400, "bad_request", "pid must be a positive number")
+    if pid in (1, os.getpid()):
+        raise HttpError(403, "protected", f"process {pid} is protected")
+    number = _signal(body.get("signal", "TERM"))
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError as error:
+        raise HttpError(404, "not_found", f"there is no process {pid}") from error
+    return {"killed": True, "pid": pid, "signal": number}
+
+
+def _signal(given: object) -> int:
+    if isinstance(given, int):
+        return given
+    name = str(given).upper().removeprefix("SIG")
+    try:
+        return int(given) if isinstance(given, str) and given.isdecimal() else signal.Signals[f"SIG{name}"].value
+    except KeyError as error:
+        raise HttpError(400, "bad_request", f"there is no signal {given}") from error
