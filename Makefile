@@ -19,12 +19,14 @@ MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables 
 LINTING := shellcheck=shellcheck git=git
 TESTING := $(MACHINES) $(LINTING) initdb=postgresql
 SOAKING := $(MACHINES) qemu-system-x86_64=qemu-system-x86
+# What other bases than Debian 12's are built with: files, not commands.
+BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
 LINTERS := ruff format mypy arrows ansible yaml shell
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking
+.PHONY: help setup demo test lint bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -49,7 +51,7 @@ bench: .venv/installed need-machines ## How fast it is, with what it was compare
 	python -m tests.bench $(T)
 
 # pytest ends with 5 where T chooses none.
-soak: .venv/installed need-soaking ## The full counts of what make test samples, and what needs whole computers
+soak: .venv/installed need-soaking need-bases ## The full counts of what make test samples, and what needs whole computers
 	@echo "==> Soaking"
 	pytest tests/soak -s $(T) || [ $$? = 5 ]
 	echo "==> Booting whole computers"
@@ -114,11 +116,14 @@ need-testing:
 need-soaking:
 	@$(call need,$(SOAKING))
 
-# $(call need,command=package …): installs the packages whose commands are missing.
+need-bases:
+	@$(call need,$(BASES))
+
+# $(call need,command=package …): installs the packages whose commands are missing; a path stands for a file.
 define need
 missing=()
 for pair in $(1); do
-	PATH="$$PATH:/usr/sbin:/sbin:$$(printf '%s:' /usr/lib/postgresql/*/bin)" command -v "$${pair%%=*}" >/dev/null || missing+=("$${pair##*=}")
+	[[ "$${pair%%=*}" == /* && -e "$${pair%%=*}" ]] || PATH="$$PATH:/usr/sbin:/sbin:$$(printf '%s:' /usr/lib/postgresql/*/bin)" command -v "$${pair%%=*}" >/dev/null || missing+=("$${pair##*=}")
 done
 if [ $${#missing[@]} -gt 0 ]; then $(call apt,$${missing[*]}); fi
 endef
@@ -136,6 +141,22 @@ else
 	fi
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $(1) >/dev/null
+	options=()
+	if ! apt-get install --simulate -qq $(1) >/dev/null 2>&1; then $(backports); fi
+	apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold "$${options[@]}" $(1) >/dev/null
 fi
+endef
+
+# Where a release lacks a package, its backports may have it: asked this once, at the archive that this computer uses
+# anyway, without a change of its sources.
+define backports
+. /etc/os-release
+folder=$$(mktemp --directory)
+trap 'rm -rf "$$folder"' EXIT
+mkdir "$$folder/lists"
+chmod 755 "$$folder"
+apt-get indextargets --format 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $$(REPO_URI) $$(RELEASE) $$(COMPONENT)' 'Created-By: Packages' |
+	sed -n "p; s/ $$VERSION_CODENAME main$$/ $$VERSION_CODENAME-backports main/p" >"$$folder/sources.list"
+options=(-o Dir::Etc::SourceList="$$folder/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$$folder/lists")
+apt-get "$${options[@]}" update -qq
 endef

@@ -16,8 +16,15 @@ from hermesops.image.ports import Tell
 from hermesops.model.ids import MachineId
 from tests.support.agents import role_variables
 from tests.support.image_workshop import CANARY, Made, Workshop
+from tests.support.machines import base_python, tested_base
 
 pytestmark = pytest.mark.machines
+
+BASES = {
+    "base-debian12": ("debian", "12"),
+    "base-debian13": ("debian", "13"),
+    "base-ubuntu2404": ("ubuntu", "24.04"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +38,9 @@ async def test_a_build_ends_with_an_image_a_manifest_and_no_machine(made: Made) 
     assert made.built.made
     assert [machine.name for machine in await made.world.client.list_machines()] == []
     assert [image.id for image in await made.world.client.list_images()] == [manifest.image_id]
-    assert manifest.base == {"distribution": "debian", "version": "12", "architecture": "x86_64", "python": "3.11"}
+    distribution, version = BASES[tested_base().name]
+    seen = {"distribution": distribution, "version": version, "architecture": "x86_64", "python": base_python()}
+    assert manifest.base == seen
     assert manifest.packages["agent"]["hermes_agent"] == "0.19.0"
     assert "nftables" in manifest.packages["debian"]
     assert manifest.inputs["roles/hermes_base/tasks/main.yml"]

@@ -21,7 +21,7 @@ from hermesops.settings import Environment
 from tests.support.converged_world import ConvergedWorld, shared_cache
 from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving
-from tests.support.machines import opened_driver
+from tests.support.machines import base_python, opened_driver
 
 ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node")
 NODE = "/opt/hermes/node/hermes-node"
@@ -72,7 +72,7 @@ def role_variables(world: ConvergedWorld) -> dict[str, object]:
     """What all roles have to be told."""
     image = definition.load(assets.folder("images") / "hermes-base")
     pip = Pip(Environment.load("local").inherited)
-    bundle = wheels.bundle(image, "3.11", cache=shared_cache(), downloads=pip, tell=lambda _: None)
+    bundle = wheels.bundle(image, base_python(), cache=shared_cache(), downloads=pip, tell=lambda _: None)
     program = world.folder / "hermes-node"
     node.write(program)
     return {

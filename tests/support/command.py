@@ -119,9 +119,15 @@ class Command:
 
 
 @asynccontextmanager
-async def local_world(home: Path, *, image: bool = True) -> AsyncIterator[Command]:
-    """A running local world with an image in it; nothing of it is left afterwards."""
-    command = Command(home)
+async def local_world(home: Path, *, image: bool = True, base: str = "") -> AsyncIterator[Command]:
+    """A running local world with an image in it; nothing of it is left afterwards.
+
+    Args:
+        home: What ``HERMESOPS_HOME`` says.
+        image: Whether to build the image.
+        base: What its machines boot from; the default unless given.
+    """
+    command = Command(home, {"HERMESOPS_LOCAL_BASE": base} if base else {})
     remember_world(home / "local" / "world")
     try:
         await command.ok("local", "up")

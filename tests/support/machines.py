@@ -1,5 +1,6 @@
 """A running machine for a test, from the driver alone: no API server in between."""
 
+import json
 import os
 import secrets
 import shutil
@@ -14,8 +15,10 @@ import httpx
 
 from hermesops import assets
 from hermesops.localcloud.driver import MachinePlan
+from hermesops.localcloud.nspawn.base import find_definition, read_definition
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.settings import Settings
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_world
 
@@ -83,9 +86,22 @@ def cached_bases() -> Path:
     return Path(named) if named else Path(tempfile.gettempdir()) / "hermesops-test-bases"
 
 
+def tested_base() -> Path:
+    """The definition of the base that machines boot from: the default's, unless the environment names another."""
+    named = os.environ.get("HERMESOPS_TEST_BASE")  # noqa: TID251 - the tests' own switch, not a setting
+    return find_definition(assets.folder("images"), named or Settings.model_fields["local_base"].default)
+
+
+def base_python() -> str:
+    """The Python of that base, as ``3.11``; it has to be built."""
+    definition = read_definition(tested_base())
+    manifest = cached_bases() / f"{definition.name}-{definition.digest}" / "base.json"
+    return ".".join(json.loads(manifest.read_text())["packages"]["python3"].split(".")[:2])
+
+
 def new_driver(state: Path) -> NspawnDriver:
     """A driver of the world in that folder, not open yet."""
-    return NspawnDriver(state, definition=assets.folder("images") / "base-debian12", bases=cached_bases())
+    return NspawnDriver(state, definition=tested_base(), bases=cached_bases())
 
 
 @asynccontextmanager
