@@ -18,6 +18,7 @@ from typing import Any
 
 from hermesops.channel import Completed
 from hermesops.waiting import Pending, until
+from tests.support.left_worlds import remember_folder
 from tests.support.prerequisites import QEMU, has_kvm
 from tests.support.qemu_image import BootFiles, boot_files
 
@@ -155,6 +156,7 @@ async def booted_guest(
     files = await asyncio.to_thread(boot_files, packages)
     kvm = has_kvm() if accelerate is None else accelerate
     folder = Path(tempfile.mkdtemp(prefix="hermesops-guest-"))  # short: a socket's path has at most 107 characters
+    remember_folder(folder)
     try:
         process = await asyncio.create_subprocess_exec(
             *_command(files, folder, disks, memory_mib=memory_mib, kvm=kvm),
