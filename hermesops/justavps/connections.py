@@ -1,5 +1,6 @@
 """HTTP connections as both clients of this package want them: bounded, impatient to connect, quick to make."""
 
+import logging
 import ssl
 from collections.abc import Mapping
 
@@ -9,6 +10,10 @@ CONNECT_S = 10.0
 _AT_ONCE = 200
 _IDLE_S = 3.0
 """Idle connections are dropped before a server does (uvicorn: 5 s), else a change may be sent into a closing one."""
+
+# They print whole addresses, and those may hold a proxy token.
+for _talkative in ("httpx", "httpcore"):
+    logging.getLogger(_talkative).setLevel(logging.WARNING)
 
 
 def http_client(

@@ -3,6 +3,7 @@
 It must not look into a machine in any other way, and only this module knows the daemons' bearers at run time.
 """
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from ipaddress import IPv4Address
 from typing import Protocol
@@ -15,6 +16,8 @@ CONNECT_TIMEOUT_S = 3.0
 _PROBE_TIMEOUT_S = 2.0
 _KEEP_S = 60.0  # a fifth of the daemon's own patience
 _HEAD_LIMIT = 16_384
+
+logging.getLogger("httpcore").setLevel(logging.WARNING)  # it prints targets, and those may hold a proxy token
 
 
 class NothingListensError(Exception):
