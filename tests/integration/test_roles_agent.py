@@ -283,6 +283,15 @@ async def test_a_script_cannot_read_the_agents_keys(machine: Prepared) -> None:
     assert result["status"] == "error"
 
 
+async def test_a_script_starts_no_more_than_its_share_of_processes(machine: Prepared) -> None:
+    code = (
+        "import subprocess\nbegun = []\ntry:\n"
+        "  while len(begun) < 200: begun.append(subprocess.Popen(['sleep', '9']))\n"
+        "except BlockingIOError: print('refused', len(begun) < 128)\n"
+    )
+    assert (await machine.python(code))["output"].strip() == "refused True"
+
+
 async def test_the_agents_own_settings_do_not_open_the_sandbox(machine: Prepared) -> None:
     """A virtual environment of its own, another mode, another backend, a longer time: what the terminal could write."""
     await machine.run(
@@ -290,6 +299,7 @@ async def test_the_agents_own_settings_do_not_open_the_sandbox(machine: Prepared
         "cd; mkdir -p own/bin; ln -sf /usr/bin/python3 own/bin/python;"
         'printf "VIRTUAL_ENV=/var/lib/hermes/own\\nCONDA_PREFIX=/var/lib/hermes/own\\nTERMINAL_ENV=ssh\\n'
         'PYTHONPATH=/var/lib/hermes\\nHERMES_RPC_SOCKET=/nowhere\\n" > .env;'
+        'for it in LOCPATH PYTHONPLATLIBDIR PYTHONPYCACHEPREFIX PYTHONWARNINGS; do echo "$it=own" >> .env; done;'
         'printf "_config_version: 33\\ncommand_allowlist: [execute_code]\\ncode_execution: {mode: %s, timeout: 900}\\n'
         "terminal: {env_passthrough: [PYTHONHOME, VIRTUAL_ENV]}\\n\" strict > config.yaml'"
     )
@@ -300,6 +310,10 @@ async def test_the_agents_own_settings_do_not_open_the_sandbox(machine: Prepared
             result = await machine.python("print(open('/proc/self/cgroup').read())\nbytearray(600 * 1024 * 1024)")
             assert "hermes-sandbox@" in result["output"], mode
             assert "MemoryError" in result["output"], mode
+        # A skill may have any variable passed on to scripts, and these bring code in before the hook.
+        names = "$LOCPATH$PYTHONPLATLIBDIR$PYTHONPYCACHEPREFIX$PYTHONWARNINGS"
+        result = await machine.python(f"from hermes_tools import terminal\nprint(terminal('echo [{names}]')['output'])")
+        assert result["output"].strip() == "[]"
     finally:
         await machine.run("rm -f /var/lib/hermes/.env && systemctl restart hermes-gateway.service", timeout_s=90)
 
@@ -316,6 +330,16 @@ async def test_without_the_sandbox_no_script_runs(machine: Prepared) -> None:
 
 async def test_the_machine_is_not_degraded_by_what_scripts_did(machine: Prepared) -> None:
     assert (await machine.run("systemctl is-system-running || true")).strip() == "running"
+
+
+async def test_a_fork_bomb_of_the_terminal_ends_at_the_gateways_share(machine: Prepared) -> None:
+    """Beyond it lies the machine's limit, where the vendor's daemon could start nothing more."""
+    bomb = "for it in $(seq 560); do sleep 9 & done; wait"
+    await machine.run(f"cat >/var/lib/hermes/bomb.sh <<'END'\n{bomb}\nEND")
+    result = await machine.python(
+        "from hermes_tools import terminal\nprint(terminal('timeout 20 bash ~/bomb.sh 2>&1'))"
+    )
+    assert "fork: " in result["output"]
 
 
 async def test_the_gateway_comes_back_after_a_kill(machine: Prepared) -> None:
