@@ -1,5 +1,6 @@
 """Machines with a real agent on them, from an image with every role applied, that belong to a user."""
 
+import os
 import secrets
 import tempfile
 from collections.abc import AsyncIterator
@@ -17,7 +18,6 @@ from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
 from hermesops.node import build as node
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
-from hermesops.settings import Environment
 from tests.support.converged_world import ConvergedWorld, shared_cache
 from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving
@@ -71,7 +71,7 @@ class Agent:
 def role_variables(world: ConvergedWorld) -> dict[str, object]:
     """What all roles have to be told."""
     image = definition.load(assets.folder("images") / "hermes-base")
-    pip = Pip(Environment.load("local").inherited)
+    pip = Pip(os.environ)  # noqa: TID251 - pip's own settings, as a user has them
     bundle = wheels.bundle(image, base_python(), cache=shared_cache(), downloads=pip, tell=lambda _: None)
     program = world.folder / "hermes-node"
     node.write(program)
