@@ -126,7 +126,8 @@ class Environment:
             UsageError: An unknown key, a bad value, an unreadable file or a bad environment name.
         """
         variables = dict(os.environ if environ is None else environ)
-        variables.setdefault("HOME", str(Path.home()))
+        if "HOME" not in variables:
+            variables["HOME"] = _home_of_this_user()
         name = name or variables.get("HERMESOPS_ENV", "") or "local"
         if not name.isidentifier() or name.lower() != name:
             raise UsageError(f"environment {name!r} is not a name: lower-case letters, digits and _ only")
@@ -141,6 +142,16 @@ class Environment:
             for key in Settings.model_fields
         }
         return cls(name, folder, _validate(merged, sources), sources, variables)
+
+
+def _home_of_this_user() -> str:
+    try:
+        return str(Path.home())
+    except RuntimeError:  # a container's user id need not have one
+        raise UsageError(
+            "this user has no home: neither HOME nor the user database names one",
+            hint="set HOME to a folder this user may write to",
+        ) from None
 
 
 def _read_file(file: Path) -> dict[str, object]:

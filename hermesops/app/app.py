@@ -1,6 +1,8 @@
 """Everything of one environment that needs no connection."""
 
+import errno
 import getpass
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -13,6 +15,7 @@ from hermesops.app.endpoint import endpoint_of
 from hermesops.app.narration import Tell
 from hermesops.app.programs import cell_program
 from hermesops.app.session import Session
+from hermesops.errors import RefusedError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class App:
         return open_registry(
             self._registry_url(),
             environment=self.env.name,
-            actor=f"{getpass.getuser()}@{socket.gethostname()}",
+            actor=f"{_operator()}@{socket.gethostname()}",
             sealer=lambda is_new: KeyRing.load(key_file, create=is_new),
         )
 
@@ -68,7 +71,15 @@ class App:
         url = self.env.settings.registry_url
         if url is not None:
             return url.get_secret_value()
-        self.env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            raise RefusedError(
+                f"nothing can be kept in {self.env.folder}: {error.strerror}",
+                hint="set HERMESOPS_HOME to a folder this user may write to",
+            ) from error
         return f"sqlite:///{self.env.folder / 'registry.db'}"
 
     @cached_property
@@ -138,6 +149,14 @@ class App:
             client = await stack.enter_async_context(Client(self.endpoint.api_url, self.endpoint.api_key))
             proxy = await stack.enter_async_context(ProxyClient(self.endpoint.api_url))
             yield Session(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
+
+
+def _operator() -> str:
+    """Who runs this; a container's user id need not have a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return f"uid{os.getuid()}"
 
 
 def _existing(folder: Path) -> Path:

@@ -4,10 +4,11 @@ A result is a table for people or JSON for programs, made from the same data. Ri
 """
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -50,7 +51,12 @@ def is_json() -> bool:
 def say(line: str) -> None:
     """One line of narration on stderr."""
     if not _mode.quiet:
-        print(line, file=sys.stderr, flush=True)
+        _to_stderr(line)
+
+
+def drop_output() -> None:
+    """Forget what is still to be written to stdout, whose reader has gone, so that ending the process is silent."""
+    _send_nowhere(sys.stdout)
 
 
 def write(text: str) -> None:
@@ -102,9 +108,9 @@ def table(kind: str, key: str, columns: Sequence[str], rows: Sequence[Mapping[st
 
 def error(failure: HermesError) -> None:
     """Say what went wrong and what to do next, on stderr; as JSON on stdout too when a program reads."""
-    print(f"error: {failure.message}", file=sys.stderr)
+    _to_stderr(f"error: {failure.message}")
     if failure.hint:
-        print(f"hint: {failure.hint}", file=sys.stderr)
+        _to_stderr(f"hint: {failure.hint}")
     if _mode.json:
         result(
             "error",
@@ -123,6 +129,20 @@ def confirm(question: str, *, expect: str) -> bool:
         return False
     print(f"{question} Type {expect} to go on: ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == expect
+
+
+def _to_stderr(line: str) -> None:
+    """Write a line; when nobody reads stderr any more the work goes on all the same."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _send_nowhere(sys.stderr)
+
+
+def _send_nowhere(stream: TextIO) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _text(value: object) -> str:

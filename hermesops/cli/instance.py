@@ -1,5 +1,6 @@
 """``hermesops instance``: look at one user's agent, talk to it, repair it, end it."""
 
+import math
 import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -131,6 +132,8 @@ def exec_(
     json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> int:
     """Run a command on a user's machine; its exit code becomes ours."""
+    if not 0 < timeout < math.inf:
+        raise UsageError(f"--timeout {timeout}: a number of seconds above 0")
     composed = context.compose()
     line = command[0] if len(command) == 1 else shlex.join(command)
 

@@ -1,15 +1,16 @@
 """The root command: global options, the groups, and the boundary where errors become exit codes."""
 
-import sys
+import errno
 import traceback
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from hermesops import __version__
 from hermesops.cli import context, doctor, image, instance, local, operation, provision, registry, settings, stack
-from hermesops.cli.console import error, say
-from hermesops.errors import INTERRUPTED, HermesError, UsageError
+from hermesops.cli.console import drop_output, error, say
+from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
 
 app = typer.Typer(
     name="hermesops",
@@ -42,6 +43,11 @@ _Misuse = typer.BadParameter.__mro__[1]
 """Typer's error for unusable arguments; it re-exports only this child of it."""
 
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_COMPUTER = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EMFILE, errno.ENFILE, errno.EIO}
+"""What the computer refuses to any program; every other error of the system's that nobody foresaw is a bug."""
+
+
 @app.callback()
 def select_environment(
     env: Annotated[str, typer.Option("--env", help="local, staging, production …", show_default=False)] = "",
@@ -63,13 +69,18 @@ def run() -> int:
     except KeyboardInterrupt:
         say("interrupted; the same command continues where it stopped")
         return INTERRUPTED
+    except SystemExit:
+        # Typer's answer to a reader of stdout that has gone (| head): the work was done, and they saw enough.
+        drop_output()
+        return 0
     return code if isinstance(code, int) else 0
 
 
 def _report(failure: Exception) -> int:
     match failure:
         case HermesError():
-            error(failure)
+            with suppress(BrokenPipeError):  # the exit code says it even to who reads nothing
+                error(failure)
             return failure.exit_code
         case typer.Exit():
             return failure.exit_code
@@ -78,13 +89,22 @@ def _report(failure: Exception) -> int:
             return INTERRUPTED
         case _ if isinstance(failure, _Misuse):
             return _misuse(failure)
-        case BrokenPipeError():
-            sys.stderr.close()  # whoever read stdout has gone; so may stderr's reader
-            return 0
+        case OSError() if failure.errno in _COMPUTER:
+            return _report(_refusal_of_the_computer(failure))
         case _:
             traceback.print_exception(failure)
             say("this is a bug in hermesops; the traceback above belongs in its report")
             return 1
+
+
+def _refusal_of_the_computer(failure: OSError) -> HermesError:
+    where = failure.filename or "this computer"
+    if failure.errno in _FULL:
+        return UnavailableError(f"the disk is full: {where}", hint="make room and repeat the command")
+    return RefusedError(
+        f"{where}: {failure.strerror}",
+        hint="HERMESOPS_HOME and HERMESOPS_CACHE say where files are kept; hermesops doctor looks at the rest",
+    )
 
 
 def _misuse(failure: Any) -> int:  # noqa: ANN401 - its class is private to Typer

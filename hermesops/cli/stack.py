@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context, render
 from hermesops.cli.console import Json, Quiet, Yes, confirm, result, table
 from hermesops.errors import CHANGES_REMAIN, RefusedError
-from hermesops.model.ids import CellName
+from hermesops.model.cell import parse_cell
 from hermesops.model.stack import ChangeKind
 
 app = typer.Typer(help="Pulumi stacks of cells.", no_args_is_help=True)
@@ -31,8 +31,7 @@ def preview(
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> int:
     """Show what bringing the cell to its rows would change; nothing does."""
-    composed = context.compose()
-    seen = context.run(composed.cell_stacks.preview(CellName(cell)))
+    seen = context.run(context.compose().cell_stacks.preview(parse_cell(cell)))
     changes = [render.change(one) for one in seen.changes if one.kind is not ChangeKind.SAME]
     table("stack-preview", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
     return CHANGES_REMAIN if changes and exit_code else 0
@@ -45,8 +44,7 @@ def up(
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Bring the cell to its rows; destroys nothing that no recorded operation names."""
-    composed = context.compose()
-    done = context.run(composed.cell_stacks.bring(CellName(cell), still_wanted=_always))
+    done = context.run(context.compose().cell_stacks.bring(parse_cell(cell), still_wanted=_always))
     changes = [render.change(one) for one in (done.changes if done else ()) if one.kind is not ChangeKind.SAME]
     table("stack-up", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
 
@@ -59,11 +57,12 @@ def destroy(
     quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Remove a cell that holds no instance any more."""
+    parse_cell(cell)
     composed = context.compose()
     name = composed.env.name
     if not yes and not confirm(f"This removes cell {cell} of environment {name}.", expect=cell):
         raise RefusedError(f"not confirmed: {cell} in {name} is untouched", hint="--yes confirms without a terminal")
-    done = context.run(composed.cell_stacks.destroy(CellName(cell)))
+    done = context.run(composed.cell_stacks.destroy(parse_cell(cell)))
     changes = [render.change(one) for one in done.changes]
     table("stack-destroy", "changes", ("kind", "type", "name"), changes, f"{cell}: nothing was there")
 
@@ -75,14 +74,14 @@ def export(cell: Cell) -> None:
 
     from hermesops.cli.console import write
 
-    deployment = context.run(context.compose().cell_stacks.export(CellName(cell)))
+    deployment = context.run(context.compose().cell_stacks.export(parse_cell(cell)))
     write(json.dumps(deployment, indent=4) + "\n")
 
 
 @app.command()
 def outputs(cell: Cell, json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
     """Print the stack's outputs."""
-    values = context.run(context.compose().cell_stacks.outputs(CellName(cell)))
+    values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
     result("stack-outputs", {"outputs": values}, render.fields(values))
 
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.waiting import Pending, until
@@ -87,9 +88,21 @@ class ServerProcess:
             self._log.replace(self._log.with_name(f"{self._log.name}.1"))
         with self._log.open("ab") as log:
             self._read = log.tell()
+            self._begin(log)
             self._started = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
+
+    def _begin(self, log: BinaryIO) -> None:
+        """Write something, and see it on the disk: a server whose log is full could not even say so."""
+        try:
+            log.write(b"starting\n")
+            log.flush()
+            os.fsync(log.fileno())
+        except OSError as error:
+            raise UnavailableError(
+                f"the local world cannot write {self._log}: {error.strerror}", hint="make room and repeat the command"
+            ) from error
 
     def give_up(self) -> None:
         """End what ``start`` started: half a server that nobody waits for would surprise the next command."""

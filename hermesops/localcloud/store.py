@@ -10,7 +10,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.localcloud.rows import FaultRow, FloorRow, ImageRow, MachineRow, ModelRequestRow, TokenRow, Wanted
 
 AnyRow = MachineRow | ImageRow | TokenRow | FaultRow | ModelRequestRow | FloorRow
@@ -34,6 +34,7 @@ class Store:
 
     Raises:
         BrokenInvariantError: The file is damaged or of a newer shape.
+        UnavailableError: The disk is full or the file may not be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,6 +46,14 @@ class Store:
             self._db.execute("PRAGMA synchronous=NORMAL")
             path.chmod(0o600)
             self._migrate()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+                # Nothing is wrong with the file; whoever purged the world for this would lose it for nothing.
+                raise UnavailableError(
+                    f"the local world's file {self.path} cannot be used: {error}",
+                    hint="make room, see that it may be written, and repeat the command",
+                ) from error
+            raise self._damaged(str(error)) from error
         except sqlite3.DatabaseError as error:
             raise self._damaged(str(error)) from error
 

@@ -1,8 +1,12 @@
 """A cell: at most some 40 machines in one Pulumi stack, the blast radius of infrastructure changes."""
 
+import re
 from dataclasses import dataclass
 
+from hermesops.errors import UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -27,3 +31,16 @@ class CellSpec:
 
     name: CellName
     machines: tuple[CellMachine, ...]
+
+
+def parse_cell(text: str) -> CellName:
+    """The cell meant by what an operator typed; whether there is one is another question.
+
+    Raises:
+        UsageError: No cell can have that name: it is part of machines' names and of files'.
+    """
+    if _NAME.fullmatch(text):
+        return CellName(text)
+    raise UsageError(
+        f"{text!r} is no name of a cell: lower-case letters, digits and - only", hint="hermesops stack list"
+    )

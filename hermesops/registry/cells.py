@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from hermesops.errors import UsageError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.registry.rows import Rows, insert_if_absent
@@ -43,7 +44,11 @@ class CellRows(Rows):
             return {CellName(name): count for name, count in connection.execute(query)}
 
     def cell_spec(self, cell: CellName) -> CellSpec:
-        """The machines of all instances of the cell that are not on their way out, by name."""
+        """The machines of all instances of the cell that are not on their way out, by name.
+
+        Raises:
+            UsageError: No such cell was ever opened.
+        """
         query = (
             sa.select(instance_details)
             .select_from(_WITH_INSTANCE)
@@ -51,6 +56,8 @@ class CellRows(Rows):
             .order_by(instance_details.c.machine_name)
         )
         with self._database.reading() as connection:
+            if connection.scalar(sa.select(cells.c.name).where(cells.c.name == cell)) is None:
+                raise UsageError(f"there is no cell {cell}", hint="hermesops stack list")
             found = connection.execute(query).all()
         return CellSpec(
             cell,

@@ -1,5 +1,6 @@
 """Bad input gets one line that says what, where and what next, the right exit code, and nothing half-made."""
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.endpoint import local_endpoint
-from tests.support.command import Command, Ran
+from tests.support.command import HERMESOPS, Command, Ran
 
 
 @pytest.fixture
@@ -36,6 +37,11 @@ def one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("instance", "list", "--status", "dead"), 2, ("unknown status 'dead'",)),
         (("instance", "terminate", "nobody", "--yes"), 2, ("nobody",)),
         (("instance", "restart", "nobody"), 2, ("nobody",)),
+        (("instance", "exec", "nobody", "--timeout", "nan", "--", "true"), 2, ("--timeout nan",)),
+        (("stack", "up", "nope"), 2, ("no cell nope", "hermesops stack list")),
+        (("stack", "preview", "nope"), 2, ("no cell nope",)),
+        (("stack", "up", "../nope"), 2, ("'../nope' is no name of a cell",)),
+        (("stack", "destroy", "nope", "--yes"), 2, ("no stack nope",)),
         (("stack", "export", "nope"), 2, ("no stack nope",)),
         (("stack", "outputs", "nope"), 2, ("no stack nope",)),
         (("operation", "continue", "nope"), 2, ("no operation with id 'nope'",)),
@@ -100,6 +106,52 @@ async def test_tools_that_are_missing_are_named_with_the_packages_that_bring_the
     assert not (nowhere.home / "local" / "world" / "world.json").exists()
 
 
+async def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "local").write_text("a file where a folder should be")
+    for arguments in (("instance", "list"), ("local", "up"), ("image", "list")):
+        ran = await Command(tmp_path / "home").run(*arguments)
+        one_line(ran, ran.exit_code, str(tmp_path / "home" / "local"))
+        assert ran.exit_code in {2, 3}, str(ran)
+
+
+async def shell(nowhere: Command, line: str) -> tuple[int, str, str]:
+    """What a shell says to a line in which ``$H`` is the command; its own exit code is the first command's."""
+    process = await asyncio.create_subprocess_exec(
+        "bash",
+        "-c",
+        f"{line}; exit ${{PIPESTATUS[0]}}",
+        env={**nowhere.environ, "H": str(HERMESOPS)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, stdout.decode(), stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code"),
+    [
+        ("$H instance list 2>&-", 0),
+        ("$H instance list >&-", 0),
+        ("$H instance list <&- >&- 2>&-", 0),
+        ("$H instance show nobody --json 2>&-", 2),
+        ("$H settings show --json | true", 0),
+        ("$H --help | true", 0),
+        ("$H --version | true", 0),
+        ("$H instance show nobody --json 2>&1 | true", 2),
+        ("$H bogus 2>&1 | true", 2),
+    ],
+)
+async def test_closed_streams_and_readers_that_left_change_no_exit_code(
+    nowhere: Command, line: str, exit_code: int
+) -> None:
+    code, _, stderr = await shell(nowhere, line)
+    assert (code, "Traceback" in stderr, "Exception ignored" in stderr) == (exit_code, False, False), stderr
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "full"
@@ -112,6 +164,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.machines
 async def test_a_full_disk_is_named(full_disk: Path) -> None:
     one_line(await Command(full_disk).run("instance", "list"), 4, "disk is full")
+    one_line(await Command(full_disk).run("local", "up"), 4, "world", "make room")
 
 
 @pytest.mark.machines

@@ -79,3 +79,12 @@ def test_a_secret_is_never_in_an_error_or_a_repr(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load(tmp_path, HERMESOPS_API_KEY="sk_live_canary", HERMESOPS_CELL_SIZE="sk_live_canary")
     assert "canary" not in caught.value.message
+
+
+def test_a_user_without_a_home_is_told_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(UsageError, match="no home"):
+        Environment.load("", {})
