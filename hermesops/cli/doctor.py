@@ -1,11 +1,11 @@
 """``hermesops doctor``: what this computer and this environment lack."""
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Json, say, table
+from hermesops.cli.console import say, table
 from hermesops.errors import RefusedError
 
 
-def doctor(json: Json = False) -> int:  # noqa: ARG001 - json acts in its callback
+def doctor() -> int:
     """Check programs, rights, room, keys, registry and the vendor's API; say what mends each."""
     from hermesops.model.check import Verdict
 

@@ -5,19 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Json, Quiet, result, table
+from hermesops.cli.console import result, table
+from hermesops.cli.noun import Noun
 
 if TYPE_CHECKING:
     from hermesops.image.build import Built
 
-app = typer.Typer(help="Images that machines boot from.", no_args_is_help=True)
+app = Noun(help="Images that machines boot from.", no_args_is_help=True)
 
 
 @app.command()
 def build(
     name: Annotated[str, typer.Argument(help="Folder below images/.")] = "hermes-base",
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
 
@@ -38,7 +37,7 @@ def build(
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+def list_() -> None:
     """List images the registry knows, newest first."""
     rows = [
         {"name": image.name, "id": image.id, "digest": image.digest, "created_at": render.moment(image.created_at)}

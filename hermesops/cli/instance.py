@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, instance_settings, render
-from hermesops.cli.console import Json, Quiet, Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
+from hermesops.cli.console import Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
+from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.model.instance import InstanceStatus
     from hermesops.verify.verification import Verification
 
-app = typer.Typer(help="One user's agent.", no_args_is_help=True)
+app = Noun(help="One user's agent.", no_args_is_help=True)
 app.command("settings")(instance_settings.settings)
 
 User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
@@ -28,7 +29,6 @@ def list_(
     plan: Annotated[str, typer.Option(help="Only of this plan.")] = "",
     cell: Annotated[str, typer.Option(help="Only of this cell.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """List instances."""
     from hermesops.lifecycle.admission import parse_plan
@@ -50,7 +50,7 @@ def list_(
 
 
 @app.command()
-def show(user: User, json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+def show(user: User) -> None:
     """Show one instance: its row, and what the vendor and the machine say."""
     composed = context.compose()
 
@@ -69,7 +69,6 @@ def chat(
     message: Annotated[str, typer.Argument(help="What to say; without it, standard input.")] = "",
     reason: Reason = "",
     session_id: Annotated[str, typer.Option("--session", help="Go on with this conversation.")] = "",
-    json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Say something to a user's agent through the proxy and stream its answer."""
     composed = context.compose()
@@ -102,7 +101,6 @@ def logs(
     user: User,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="Lines from the end.")] = 80,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new lines come.")] = False,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Show the gateway's log; the instance's own keys are masked."""
     composed = context.compose()
@@ -129,7 +127,6 @@ def exec_(
     reason: Reason = "",
     as_user: Annotated[str, typer.Option("--user", help="Run as this user of the machine.")] = "root",
     timeout: Annotated[float, typer.Option(help="Seconds until it is ended.")] = 60,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> int:
     """Run a command on a user's machine; its exit code becomes ours."""
     if not 0 < timeout < math.inf:
@@ -185,7 +182,7 @@ def shell(user: User, reason: Reason = "") -> int:
 
 
 @app.command()
-def restart(user: User, json: Json = False, quiet: Quiet = False) -> None:  # noqa: ARG001 - both act in their callbacks
+def restart(user: User) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
     composed = context.compose()
     composed.registry.find_instance(user)
@@ -199,7 +196,7 @@ def restart(user: User, json: Json = False, quiet: Quiet = False) -> None:  # no
 
 
 @app.command()
-def verify(user: User, json: Json = False) -> int:  # noqa: ARG001 - json acts in its callback
+def verify(user: User) -> int:
     """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
     from hermesops.model.check import Verdict
 
@@ -237,8 +234,6 @@ def terminate(
     user: User,
     yes: Yes = False,
     reason: Reason = "",
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """End a user's agent: its machine and everything on it are destroyed."""
     composed = context.compose()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Json, Quiet, Reason, result
+from hermesops.cli.console import Reason, result
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ def settings(
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Return to the settings before the last change.")] = False,
     reason: Reason = "",
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Show a user's settings, secrets masked; or change them, and wait until the agent is healthy with them.
 

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Json, Quiet, Yes, confirm, is_json, result, say, table
+from hermesops.cli.console import Yes, confirm, is_json, result, say, table
+from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
     from hermesops.localcloud.world import World, WorldStatus
 
-app = typer.Typer(help="The local world: JustAVPS's API and real machines on this computer.", no_args_is_help=True)
-fault = typer.Typer(help="The vendor's known faults, on order.", no_args_is_help=True)
+app = Noun(help="The local world: JustAVPS's API and real machines on this computer.", no_args_is_help=True)
+fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
 app.add_typer(fault, name="fault")
 
 
 @app.command()
-def up(
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
-) -> None:
+def up() -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()
     command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
@@ -33,7 +31,6 @@ def up(
 def down(
     purge: Annotated[bool, typer.Option("--purge", help="Remove machines, images and every other trace.")] = False,
     yes: Yes = False,
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Stop the local world's server and machines."""
     environment = context.environment()
@@ -42,10 +39,11 @@ def down(
         if not confirm(question, expect=environment.name):
             raise RefusedError("not confirmed: nothing was touched", hint="--yes confirms beforehand")
     context.run(_world().down(purge=purge, tell=say))
+    result("local-down", {"purged": purge})
 
 
 @app.command()
-def status(json: Json = False) -> None:  # noqa: ARG001 - acts in its callback
+def status() -> None:
     """Show where the local world is reachable and what is in it."""
     _show(context.run(_world().status()))
 
@@ -70,7 +68,6 @@ def set_(
     path: Annotated[str, typer.Option("--path", help="Beginning of the path below /api/v1; empty: any.")] = "",
     status: Annotated[int, typer.Option("--status", help="Status of a server-error.")] = 500,
     seconds: Annotated[int, typer.Option("--seconds", min=1, help="Silence that a silence-cut cuts.")] = 100,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Make something go wrong, a number of times."""
     order = _world().set_fault(
@@ -81,14 +78,14 @@ def set_(
 
 
 @fault.command("list")
-def list_(json: Json = False) -> None:  # noqa: ARG001 - acts in its callback
+def list_() -> None:
     """List faults that have not all happened yet."""
     rows = context.run(_world().faults())
     table("local-faults", "faults", ("kind", "machine", "times", "method", "path"), rows, "no fault waits")
 
 
 @fault.command()
-def clear(json: Json = False) -> None:  # noqa: ARG001 - acts in its callback
+def clear() -> None:
     """Forget all faults."""
     count = context.run(_world().clear_faults())
     result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])

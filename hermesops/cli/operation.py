@@ -5,15 +5,15 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Json, Quiet, result, table
+from hermesops.cli.console import result, table
+from hermesops.cli.noun import Noun
 
-app = typer.Typer(help="Long work: rows with intent, lease and outcome.", no_args_is_help=True)
+app = Noun(help="Long work: rows with intent, lease and outcome.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """List operations that have not ended."""
     rows = context.compose().registry.list_operations(unfinished=not everything)
@@ -29,8 +29,6 @@ def list_(
 @app.command("continue")
 def continue_(
     operation_id: Annotated[str, typer.Argument(help="Id of the operation.")],
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Bring an operation to its end, wherever it stopped."""
     composed = context.compose()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Json, Quiet, result
+from hermesops.cli.console import result
 
 if TYPE_CHECKING:
     from hermesops.model.instance import Instance
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 def provision(
     user: Annotated[str, typer.Argument(help="User id (UUID) or alias.")],
     plan: Annotated[str, typer.Option(help="light or heavy.")],
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Give a user a living agent. The same command finishes what a killed one began."""
     from hermesops.lifecycle.admission import parse_plan

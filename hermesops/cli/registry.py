@@ -1,11 +1,10 @@
 """``hermesops registry``: the database of everything we know."""
 
-import typer
-
 from hermesops.cli import context
-from hermesops.cli.console import Json, result
+from hermesops.cli.console import result
+from hermesops.cli.noun import Noun
 
-app = typer.Typer(help="The registry's database.", no_args_is_help=True)
+app = Noun(help="The registry's database.", no_args_is_help=True)
 
 
 @app.callback()
@@ -14,7 +13,7 @@ def group() -> None:
 
 
 @app.command()
-def migrate(json: Json = False) -> None:  # noqa: ARG001 - acts in its callback
+def migrate() -> None:
     """Bring the registry's tables to this version; on SQLite every command does so by itself."""
     before, now = context.compose().migrate_registry()
     words = f"at {now} already" if before == now else f"from {before or 'nothing'} to {now}"

@@ -10,9 +10,10 @@ import typer
 from hermesops import __version__
 from hermesops.cli import context, doctor, image, instance, local, operation, provision, registry, settings, stack
 from hermesops.cli.console import drop_output, error, say
+from hermesops.cli.noun import Noun
 from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
 
-app = typer.Typer(
+app = Noun(
     name="hermesops",
     help="A personal hermes-agent for every user, on a machine of their own, kept alive.",
     no_args_is_help=True,

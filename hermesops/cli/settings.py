@@ -1,15 +1,14 @@
 """``hermesops settings``: every setting, its value and where it came from."""
 
-import typer
-
 from hermesops.cli import context
-from hermesops.cli.console import Json, say, table
+from hermesops.cli.console import say, table
+from hermesops.cli.noun import Noun
 
-app = typer.Typer(help="Settings of an environment.", no_args_is_help=True)
+app = Noun(help="Settings of an environment.", no_args_is_help=True)
 
 
 @app.command()
-def show(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+def show() -> None:
     """Show each setting with its source; secrets are masked."""
     from pydantic import SecretStr
 

@@ -5,18 +5,19 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Json, Quiet, Yes, confirm, result, table
+from hermesops.cli.console import Yes, confirm, result, table
+from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN, RefusedError
 from hermesops.model.cell import parse_cell
 from hermesops.model.stack import ChangeKind
 
-app = typer.Typer(help="Pulumi stacks of cells.", no_args_is_help=True)
+app = Noun(help="Pulumi stacks of cells.", no_args_is_help=True)
 
 Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+def list_() -> None:
     """List cells from the registry; no state is read."""
     registry = context.compose().registry
     rows = [{"cell": cell, "machines": len(registry.cell_spec(cell).machines)} for cell in registry.list_cells()]
@@ -27,8 +28,6 @@ def list_(json: Json = False) -> None:  # noqa: ARG001 - json acts in its callba
 def preview(
     cell: Cell,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 7 when something would change.")] = False,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> int:
     """Show what bringing the cell to its rows would change; nothing does."""
     seen = context.run(context.compose().cell_stacks.preview(parse_cell(cell)))
@@ -40,8 +39,6 @@ def preview(
 @app.command()
 def up(
     cell: Cell,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Bring the cell to its rows; destroys nothing that no recorded operation names."""
     done = context.run(context.compose().cell_stacks.bring(parse_cell(cell), still_wanted=_always))
@@ -53,8 +50,6 @@ def up(
 def destroy(
     cell: Cell,
     yes: Yes = False,
-    json: Json = False,  # noqa: ARG001 - acts in its callback
-    quiet: Quiet = False,  # noqa: ARG001 - acts in its callback
 ) -> None:
     """Remove a cell that holds no instance any more."""
     parse_cell(cell)
@@ -79,7 +74,7 @@ def export(cell: Cell) -> None:
 
 
 @app.command()
-def outputs(cell: Cell, json: Json = False) -> None:  # noqa: ARG001 - json acts in its callback
+def outputs(cell: Cell) -> None:
     """Print the stack's outputs."""
     values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
     result("stack-outputs", {"outputs": values}, render.fields(values))

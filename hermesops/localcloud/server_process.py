@@ -83,7 +83,13 @@ class ServerProcess:
 
     def start(self, command: Sequence[str]) -> None:
         """Start it in a session of its own, so that it outlives this process and its terminal."""
-        self._lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise RefusedError(
+                f"nothing can be kept in {self._lock.parent}: {error.strerror}",
+                hint="set HERMESOPS_HOME to a folder this user may write to",
+            ) from error
         if self._log.exists() and self._log.stat().st_size > _LOG_LIMIT:
             self._log.replace(self._log.with_name(f"{self._log.name}.1"))
         with self._log.open("ab") as log:

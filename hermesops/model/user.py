@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from hermesops.errors import UsageError
 from hermesops.model.ids import UserId, is_alias, user_id_from_alias, user_id_of
 
+_SHOWN = 80
+"""Characters of something unusable that an error repeats."""
+
 
 @dataclass(frozen=True)
 class User:
@@ -35,5 +38,6 @@ def parse_user(text: str) -> User:
     if is_alias(text):
         return User(user_id_from_alias(text), text)
     raise UsageError(
-        f"{text!r} is neither a user id (a UUID) nor an alias (a lower-case letter, then up to 30 of a-z, 0-9 and -)"
+        f"{text[:_SHOWN]!r} is neither a user id (a UUID) nor an alias "
+        "(a lower-case letter, then up to 30 of a-z, 0-9 and -)"
     )

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 
 _BUSY_MS = 20_000
+_DOCTOR = "hermesops doctor looks at it; hermesops settings show says which registry is meant"
 _RESTORE = "restore the registry from its last backup; the damaged file stays where it is"
 
 Clock = Callable[[], datetime]
@@ -92,9 +93,11 @@ class Database:
         except sa.exc.DBAPIError as error:
             raise _as_ours(self.title, error) from error
         except PermissionError as error:
-            raise RefusedError(f"the registry {self.title} may not be opened by this user") from error
+            raise RefusedError(f"the registry {self.title} may not be opened by this user", hint=_DOCTOR) from error
         except OSError as error:
-            raise UnavailableError(f"the registry {self.title} cannot be opened: {error.strerror}") from error
+            raise UnavailableError(
+                f"the registry {self.title} cannot be opened: {error.strerror}", hint=_DOCTOR
+            ) from error
 
 
 def _parsed(url: str) -> sa.URL:
@@ -150,12 +153,15 @@ def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
     if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return BrokenInvariantError(f"the registry {title} is damaged: {said}", hint=_RESTORE)
     if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-        return RefusedError(f"the registry {title} may not be written by this user")
+        return RefusedError(f"the registry {title} may not be written by this user", hint=_DOCTOR)
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return UnavailableError(f"the registry {title} is locked by another process for more than {_BUSY_MS // 1000} s")
+        return UnavailableError(
+            f"the registry {title} is locked by another process for more than {_BUSY_MS // 1000} s",
+            hint="hermesops operation list, then repeat the command",
+        )
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")) or isinstance(
         error, sa.exc.OperationalError
     ):
-        return UnavailableError(f"the registry {title} does not answer: {said}")
+        return UnavailableError(f"the registry {title} does not answer: {said}", hint=_DOCTOR)
     # A broken constraint or a missing table is our own mistake: it keeps its traceback.
     return BrokenInvariantError(f"the registry {title} refused what was written: {said}")

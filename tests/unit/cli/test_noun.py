@@ -1,0 +1,31 @@
+"""Every command says its result as JSON and keeps quiet when it is asked to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from hermesops.cli.root import app
+
+
+def commands(group: Any, words: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Click does not type it
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{words}{name} ")
+        else:
+            yield f"{words}{name}", command
+
+
+FOUND = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("words", sorted(FOUND))
+def test_a_command_takes_json_and_quiet(words: str) -> None:
+    options = {option for parameter in FOUND[words].params for option in parameter.opts}
+    assert {"--json", "--quiet", "-q"} <= options
+
+
+def test_commands_are_found_at_all() -> None:
+    assert "provision" in FOUND
+    assert "local fault set" in FOUND
