@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from hermesops import __version__
-from hermesops.cli import context, doctor, image, instance, local, operation, provision, registry, settings, stack
+from hermesops.cli import (
+    context,
+    doctor,
+    fleet,
+    image,
+    instance,
+    local,
+    operation,
+    provision,
+    registry,
+    settings,
+    stack,
+)
 from hermesops.cli.console import drop_output, error, say
 from hermesops.cli.noun import Noun
 from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
@@ -35,6 +47,7 @@ app.command()(doctor.doctor)
 app.add_typer(instance.app, name="instance")
 app.add_typer(image.app, name="image")
 app.add_typer(stack.app, name="stack")
+app.add_typer(fleet.app, name="fleet")
 app.add_typer(operation.app, name="operation")
 app.add_typer(local.app, name="local")
 app.add_typer(registry.app, name="registry")

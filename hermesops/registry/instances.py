@@ -26,11 +26,13 @@ from hermesops.registry.rows import Rows, insert_if_absent, new_id
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
 from hermesops.registry.sealing import place
 
-_ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
+ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
     hermes_instances.join(instance_details, instance_details.c.instance_id == hermes_instances.c.id).join(
         users, users.c.id == hermes_instances.c.user_id
     )
 )
+"""Selects instances with their details and their users' aliases."""
+
 _NONE = "{}"
 
 
@@ -82,10 +84,10 @@ class InstanceRows(Rows):
                 connection.execute(instance_details.insert().values(details))
                 made = {"user": user.id, "plan": plan.value, "cell": cell, "server_type": server_type}
                 self._note(connection, "instance_created", _subject(instance_id), after=made)
-            found = connection.execute(_ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
+            found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
         if found is None:
             raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
-        return _instance(found)
+        return instance_of(found)
 
     def get_instance(self, instance_id: InstanceId) -> Instance:
         """One instance, terminated or not.
@@ -94,16 +96,16 @@ class InstanceRows(Rows):
             UsageError: There is none with that id.
         """
         with self._database.reading() as connection:
-            row = connection.execute(_ALL.where(hermes_instances.c.id == instance_id)).one_or_none()
+            row = connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one_or_none()
         if row is None:
             raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
-        return _instance(row)
+        return instance_of(row)
 
     def instance_of_user(self, user_id: UserId) -> Instance | None:
         """The user's instance that is not terminated."""
         with self._database.reading() as connection:
-            row = connection.execute(_ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
-        return _instance(row) if row else None
+            row = connection.execute(ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
+        return instance_of(row) if row else None
 
     def find_instance(self, text: str) -> Instance:
         """The instance an operator means by a user's alias, a user id or an instance id.
@@ -124,11 +126,11 @@ class InstanceRows(Rows):
         )
         with self._database.reading() as connection:
             row = connection.execute(
-                _ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
+                ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
             ).one_or_none()
         if row is None:
             raise UsageError(f"{text!r} has no instance here", hint=f"hermesops provision {text} --plan light|heavy")
-        return _instance(row)
+        return instance_of(row)
 
     def list_instances(
         self,
@@ -146,7 +148,7 @@ class InstanceRows(Rows):
             cell: Only of that cell.
             terminated: Whether terminated ones are listed too; asking for that ``status`` lists them anyway.
         """
-        query = _ALL.order_by(hermes_instances.c.created_at, hermes_instances.c.id)
+        query = ALL.order_by(hermes_instances.c.created_at, hermes_instances.c.id)
         if plan:
             query = query.where(hermes_instances.c.plan == plan)
         if cell:
@@ -156,7 +158,7 @@ class InstanceRows(Rows):
         elif not terminated:
             query = query.where(LIVING)
         with self._database.reading() as connection:
-            return tuple(_instance(row) for row in connection.execute(query))
+            return tuple(instance_of(row) for row in connection.execute(query))
 
     def set_machine(
         self, instance_id: InstanceId, machine_id: MachineId | None, *, ip: str | None = None, why: str = ""
@@ -206,7 +208,7 @@ class InstanceRows(Rows):
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
                 self._note(connection, action, _subject(instance_id), before=before, after=values, why=why)
-            return _instance(connection.execute(_ALL.where(columns.id == instance_id)).one())
+            return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
 
 
 def _place(column: str, instance_id: InstanceId) -> str:
@@ -217,7 +219,8 @@ def _subject(instance_id: InstanceId) -> str:
     return f"instance/{instance_id}"
 
 
-def _instance(row: sa.Row[Any]) -> Instance:
+def instance_of(row: sa.Row[Any]) -> Instance:
+    """The instance of a row of ``ALL``."""
     return Instance(
         id=InstanceId(row.id),
         user_id=UserId(row.user_id),

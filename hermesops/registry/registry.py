@@ -11,6 +11,7 @@ from hermesops.registry.cells import CellRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.epoch import EpochRows
+from hermesops.registry.fleet import FleetRows
 from hermesops.registry.images import ImageRows
 from hermesops.registry.instances import InstanceRows
 from hermesops.registry.leases import LeaseRows
@@ -30,6 +31,7 @@ class Registry(
     InstanceRows,
     SettingsChangeRows,
     CellRows,
+    FleetRows,
     ConnectionRows,
     ImageRows,
     LeaseRows,

@@ -1,0 +1,71 @@
+"""Shapes of what ``hermesops fleet`` prints; the rules of ``render`` hold here too."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hermesops.model.fleet import CellTally
+from hermesops.model.instance import InstanceStatus
+
+SIGNS = {
+    InstanceStatus.RUNNING: ".",
+    InstanceStatus.PROVISIONING: "P",
+    InstanceStatus.SUSPENDED: "S",
+    InstanceStatus.TERMINATED: "T",
+}
+"""What stands for an instance in a grid: the eye shall stop where something is not as usual."""
+
+_WIDTH = 80
+"""Signs in a line of the grid."""
+
+
+def status(cells: Sequence[CellTally]) -> dict[str, object]:
+    """The fleet in numbers."""
+    statuses, plans = _sums(cells)
+    return {
+        "instances": statuses.total(),
+        "by_status": dict(sorted(statuses.items())),
+        "by_plan": dict(sorted(plans.items())),
+        "cells": [
+            {
+                "cell": cell.cell,
+                "region": cell.region,
+                "instances": len(cell.grid),
+                "by_status": {status.value: count for status, count in cell.by_status.items()},
+                "by_plan": {plan.value: count for plan, count in sorted(cell.by_plan.items())},
+                "grid": _signs(cell),
+            }
+            for cell in cells
+        ],
+    }
+
+
+def grid(cells: Sequence[CellTally]) -> list[str]:
+    """The fleet as people look at it: a line a cell, a sign an instance, and the sums."""
+    statuses, plans = _sums(cells)
+    if not statuses:
+        return ["no instances; hermesops provision USER --plan light makes one"]
+    width = max(len(cell.cell) for cell in cells)
+    lines = [line for cell in cells for line in _rows(cell, width)]
+    legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
+    sums = "; ".join(", ".join(f"{count} {name}" for name, count in sorted(of.items())) for of in (statuses, plans))
+    return [*lines, "", f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"]
+
+
+def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:
+    statuses: Counter[str] = Counter()
+    plans: Counter[str] = Counter()
+    for cell in cells:
+        statuses.update(status.value for status in cell.grid)
+        plans.update({plan.value: count for plan, count in cell.by_plan.items()})
+    return statuses, plans
+
+
+def _rows(cell: CellTally, width: int) -> list[str]:
+    signs = _signs(cell)
+    head = f"{cell.cell:<{width}}  {len(signs):>4}  "
+    pieces = [signs[start : start + _WIDTH] for start in range(0, len(signs), _WIDTH)] or [""]
+    return [f"{head if number == 0 else ' ' * len(head)}{piece}".rstrip() for number, piece in enumerate(pieces)]
+
+
+def _signs(cell: CellTally) -> str:
+    return "".join(SIGNS[status] for status in cell.grid)

@@ -1,0 +1,60 @@
+"""The fleet in one look: every living instance with the machine its row orders, and cells in numbers."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from hermesops.model.fleet import CellTally, Ordered
+from hermesops.model.ids import CellName, ImageId
+from hermesops.registry.instances import ALL, instance_of
+from hermesops.registry.rows import Rows
+from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
+
+if TYPE_CHECKING:
+    from hermesops.model.instance import InstanceStatus
+    from hermesops.model.plan import Plan
+
+
+class FleetRows(Rows):
+    """All instances at once."""
+
+    def list_ordered(self) -> tuple[Ordered, ...]:
+        """Every living instance with the machine its row orders, by machine name."""
+        details = instance_details.c
+        query = ALL.add_columns(details.server_type, details.region, details.image_id, details.machine_wanted)
+        with self._database.reading() as connection:
+            found = connection.execute(query.where(LIVING).order_by(details.machine_name))
+            return tuple(_ordered(row) for row in found)
+
+    def tally_cells(self) -> tuple[CellTally, ...]:
+        """Every cell in numbers, by name; terminated instances do not count."""
+        columns = hermes_instances.c
+        query = (
+            sa.select(instance_details.c.cell, columns.plan, columns.status)
+            .join_from(instance_details, hermes_instances, columns.id == instance_details.c.instance_id)
+            .where(LIVING)
+            .order_by(columns.created_at, columns.id)
+        )
+        with self._database.reading() as connection:
+            regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
+            held = connection.execute(query).all()
+        grids: dict[str, list[InstanceStatus]] = {}
+        plans: dict[str, Counter[Plan]] = {}
+        for cell, plan, status in held:
+            grids.setdefault(cell, []).append(status)
+            plans.setdefault(cell, Counter())[plan] += 1
+        return tuple(
+            CellTally(CellName(name), region, tuple(grids.get(name, ())), dict(plans.get(name, {})))
+            for name, region in regions
+        )
+
+
+def _ordered(row: sa.Row[Any]) -> Ordered:
+    return Ordered(
+        instance=instance_of(row),
+        server_type=row.server_type,
+        region=row.region,
+        image_id=ImageId(row.image_id) if row.image_id else None,
+        wanted=row.machine_wanted,
+    )
