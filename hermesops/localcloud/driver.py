@@ -50,6 +50,15 @@ class MachinePlan:
 
 
 @dataclass(frozen=True)
+class MachineSize:
+    """What a server type gives a machine."""
+
+    vcpu: int
+    memory_mib: int
+    disk_gib: int
+
+
+@dataclass(frozen=True)
 class SavedImage:
     """An image a driver has put into its store."""
 
@@ -89,6 +98,15 @@ class Driver(Protocol):
 
     async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
         """Copy a machine's disk into the image store, as of one instant."""
+
+    async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
+        """Give a machine another size; one that is on is rebooted, one that is off stays off.
+
+        The disk grows with everything on it and never shrinks.
+        """
+
+    async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
+        """Put a machine's disk back to an image of that same machine; one that is on is rebooted, one off stays off."""
 
     async def delete_image(self, image_id: ImageId) -> None:
         """Remove an image that no machine uses; refused while one does."""

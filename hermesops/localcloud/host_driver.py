@@ -28,5 +28,9 @@ class HostDriver(Driver, Protocol):
     def subnet(self) -> str:
         """Addresses of the machines' links, in CIDR notation; empty when there are none of its own."""
 
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """What of a server type this computer holds no machine to: of ``memory``, ``cpu``, ``disk``."""
+
     async def room(self) -> Room:
         """Count what is free."""

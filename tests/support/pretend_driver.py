@@ -12,7 +12,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.driver import MachinePlan, MachinePower, SavedImage
+from hermesops.localcloud.driver import MachinePlan, MachinePower, MachineSize, SavedImage
 from hermesops.model.ids import ImageId, MachineId
 
 LOOPBACK = IPv4Address("127.0.0.1")
@@ -70,6 +70,7 @@ class PretendDriver:
     images: set[str] = field(default_factory=set)
     gateway: IPv4Address = LOOPBACK
     subnet: str = ""
+    unlimited: tuple[str, ...] = ("memory", "cpu", "disk")
     image_gate: asyncio.Event | None = None
     create_gate: asyncio.Event | None = None
 
@@ -105,6 +106,22 @@ class PretendDriver:
         self.calls.append("delete")
         if machine := self.machines.pop(machine_id, None):
             await self._halt(machine)
+
+    async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
+        self.calls.append(f"resize {size.vcpu} {size.memory_mib} {size.disk_gib}")
+        await self._reboot_if_on(machine_id)
+
+    async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
+        self.calls.append("restore")
+        if image_id not in self.images:
+            raise RefusedError(f"no image {image_id}")
+        await self._reboot_if_on(machine_id)
+
+    async def _reboot_if_on(self, machine_id: MachineId) -> None:
+        machine = self.machines[machine_id]
+        if machine.daemon:
+            await self._halt(machine)
+            await self._boot(machine)
 
     async def power(self, machine_id: MachineId) -> MachinePower:
         machine = self.machines.get(machine_id)

@@ -26,6 +26,7 @@ _DEVICES = (
 )
 """What machines may open. Source: systemd-nspawn's own list (``src/nspawn/nspawn-register.c``)."""
 
+_V1_LIMIT = {"memory": "memory.limit_in_bytes", "cpu": "cpu.shares"}  # the root has no quota file, but shares
 _PERIOD_US = 100_000
 _PIDS = 4096
 _KILL_S = 10.0
@@ -41,6 +42,15 @@ def _hierarchies() -> list[Path]:
     if not found:
         raise RefusedError("this computer has no control groups below /sys/fs/cgroup", hint="mount cgroup2 there")
     return found
+
+
+def unlimited() -> tuple[str, ...]:
+    """Which of ``memory`` and ``cpu`` no hierarchy of this computer limits."""
+    if _is_v2():
+        there = set((_ROOT / "cgroup.controllers").read_text().split())
+    else:
+        there = {name for name in ("memory", "cpu") if any((_ROOT / name).glob(_V1_LIMIT[name]))}
+    return tuple(name for name in ("memory", "cpu") if name not in there)
 
 
 class World:

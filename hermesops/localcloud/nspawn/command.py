@@ -1,19 +1,22 @@
 """Runs the system's own tools (ip, nft, mount, mkfs …) and turns their refusals into ours."""
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
 
 
-def run(arguments: Sequence[str], *, given: str | None = None, cwd: Path | None = None) -> str:
+def run(
+    arguments: Sequence[str], *, given: str | None = None, cwd: Path | None = None, accept: Collection[int] = (0,)
+) -> str:
     """Run one tool to its end and return what it printed.
 
     Args:
         arguments: The command; never a shell.
         given: Text for its standard input; nothing unless given.
         cwd: Where it runs.
+        accept: Exit codes that are success.
 
     Raises:
         RefusedError: The tool is not installed.
@@ -35,7 +38,7 @@ def run(arguments: Sequence[str], *, given: str | None = None, cwd: Path | None 
             f"local machines need the command {arguments[0]}",
             hint="apt install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
         ) from error
-    if done.returncode != 0:
+    if done.returncode not in accept:
         said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         raise UnavailableError(f"{' '.join(arguments[:3])} failed with {done.returncode}: {said}")
     return done.stdout

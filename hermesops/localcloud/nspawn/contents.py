@@ -36,3 +36,13 @@ def personalise(root: Path, plan: MachinePlan, *, machine_id: str, address: IPv4
 def forget_secrets(layer: Path) -> None:
     """Take out of a copied disk what only the vendor knows of; the rest is the image builder's business."""
     guest.remove(layer, DAEMON_SETTINGS)
+
+
+def daemon_settings(root: Path) -> bytes:
+    """What the vendor's daemon on a mounted disk goes by."""
+    return guest.read(root, DAEMON_SETTINGS)
+
+
+def give_daemon_settings(root: Path, settings: bytes) -> None:
+    """Put back what ``forget_secrets`` took out."""
+    guest.write(root, DAEMON_SETTINGS, settings)

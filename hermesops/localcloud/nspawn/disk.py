@@ -2,15 +2,19 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.guest import remove_tree
 from hermesops.waiting import pause_blocking
 
 _GIB = 1024**3
 _DETACH_S = 2.0
 _TICK_S = 0.02
+_CLEAN_OR_CORRECTED = (0, 1)
+_OWN = "disk"
+_OPTIONS = "loop,discard,noatime"
 _MKFS = ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
 
 
@@ -48,8 +52,10 @@ class Disk:
     """
 
     def __init__(self, home: Path) -> None:
+        self._home = home
+        self._refill = home / "refill"
         self._image = home / "disk.img"
-        self._own = home / "disk"
+        self._own = home / _OWN
         self.root = home / "root"
         self.upper = self._own / "up"
 
@@ -59,12 +65,64 @@ class Disk:
             image.truncate(size_gib * _GIB)
         run([*_MKFS, str(self._image)])
 
+    def grow(self, size_gib: int) -> None:
+        """Make it larger, with everything on it; safe to repeat. It must not be mounted.
+
+        Raises:
+            UnavailableError: The file system is damaged, or there is no room.
+        """
+        size = size_gib * _GIB
+        if self._image.stat().st_size < size:
+            with self._image.open("r+b") as image:
+                image.truncate(size)
+        # Also when the file has the size already: a killed call may have come no further.
+        run(["e2fsck", "-fp", str(self._image)], accept=_CLEAN_OR_CORRECTED)
+        run(["resize2fs", str(self._image)])
+
+    def refill(self, upper: Path, finish: Callable[[Path], None]) -> None:
+        """Replace what is on it by a copy of ``upper``; whole or not at all. It must not be mounted.
+
+        Args:
+            upper: Folder of what differs from the layers below.
+            finish: Makes the copy this disk's own, before it takes its place.
+
+        Raises:
+            UnavailableError: No room for a copy; the disk is as it was.
+        """
+        fresh = Disk(self._refill)
+        fresh.discard()
+        try:
+            fresh.fill(upper, self._image.stat().st_size)
+            finish(fresh.upper)
+            fresh.unmount()
+            fresh.hand_over(self._image)
+        finally:
+            fresh.discard()
+
+    def fill(self, upper: Path, size_bytes: int) -> None:
+        """Make it new and mounted, holding a copy of ``upper``; what a failure leaves is for ``discard``."""
+        self._own.mkdir(parents=True)
+        with self._image.open("wb") as image:
+            image.truncate(size_bytes)
+        run([*_MKFS, str(self._image)])
+        run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self._image), str(self._own)])
+        run(["cp", "-a", "--sparse=auto", str(upper), str(self.upper)])
+
+    def hand_over(self, image: Path) -> None:
+        """Take the place of another's image in one step."""
+        self._image.replace(image)
+
+    def discard(self) -> None:
+        """Remove it with everything on it; absent is success."""
+        self.unmount()
+        remove_tree(self._home)
+
     def mount(self, layers: Sequence[Path], *, cwd: Path) -> None:
         """Mount it over ``layers``, the lowest first; safe to repeat."""
         self._own.mkdir(exist_ok=True)
         self.root.mkdir(exist_ok=True)
         if not is_mounted(self._own):
-            run(["mount", "-t", "ext4", "-o", "loop,discard,noatime", str(self._image), str(self._own)])
+            run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self._image), str(self._own)])
         if is_mounted(self.root):
             return
         self.upper.mkdir(exist_ok=True)
@@ -81,7 +139,7 @@ class Disk:
         The loop device frees itself once nobody holds a copy of the mount. A machine or a build that starts at this
         moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
         """
-        for folder in (self.root, self._own):
+        for folder in (self.root, self._own, self._refill / _OWN):  # the last after a refill that was killed
             while is_mounted(folder):
                 run(["umount", str(folder)])
         waited = 0.0

@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.driver import DAEMON_PORT, Driver, MachinePlan, MachinePower, SavedImage
-from hermesops.localcloud.nspawn import host
+from hermesops.localcloud.driver import (
+    DAEMON_PORT,
+    Driver,
+    MachinePlan,
+    MachinePower,
+    MachineSize,
+    SavedImage,
+)
+from hermesops.localcloud.nspawn import cgroup, host
 from hermesops.localcloud.nspawn.base import ensure_base, read_definition
 from hermesops.localcloud.nspawn.guest import remove_tree
 from hermesops.localcloud.nspawn.holding import Holding
@@ -94,6 +101,11 @@ class NspawnDriver(Driver):
     def subnet(self) -> str:
         """The world's addresses, in CIDR notation."""
         return str(self._open_world.held.network.subnet)
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """What of a server type this computer's control groups cannot hold machines to."""
+        return cgroup.unlimited()
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
         """Where the broker reaches the machine's daemon.
@@ -183,6 +195,14 @@ class NspawnDriver(Driver):
         """Remove a machine and everything of it. Absent is success."""
         await self._aside(self._open_world.machines.delete, machine_id)
 
+    async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
+        """Give a machine another size; one that is on is rebooted. The disk never shrinks.
+
+        Raises:
+            UnavailableError: The disk could not be grown; the machine is off, and the call may be repeated.
+        """
+        await self._aside(self._open_world.machines.resize, machine_id, size)
+
     async def power(self, machine_id: MachineId) -> MachinePower:
         """Look at one machine; ``RUNNING`` once its daemon accepts connections."""
         return await self._aside(self._open_world.machines.power, machine_id)
@@ -202,6 +222,15 @@ class NspawnDriver(Driver):
             UnavailableError: The copy failed, for instance for want of space; nothing is left of it.
         """
         return await self._aside(self._open_world.images.save, machine_id, image_id)
+
+    async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
+        """Put a machine's disk back to an image of that same machine; one that is on is rebooted.
+
+        Raises:
+            RefusedError: The image is another machine's.
+            UnavailableError: The copy failed, for instance for want of space; the disk is as it was.
+        """
+        await self._aside(self._open_world.images.restore, machine_id, image_id)
 
     async def delete_image(self, image_id: ImageId) -> None:
         """Remove an image that no machine uses; absent is success.

@@ -54,6 +54,21 @@ def write(root: Path, path: str, data: bytes, *, mode: int = 0o600) -> None:
             os.fchmod(descriptor, mode)
 
 
+def read(root: Path, path: str) -> bytes:
+    """A file below ``root``.
+
+    Raises:
+        RefusedError: It is missing, or the way to it leads through a link.
+    """
+    try:
+        with _parent(root, path, make=False) as (folder, name):
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            with os.fdopen(descriptor, "rb") as source:
+                return source.read()
+    except OSError as error:
+        raise RefusedError(f"{path} cannot be read on the machine's disk: {error.strerror}") from error
+
+
 def remove(root: Path, path: str) -> None:
     """Remove one file below ``root``; absent is success."""
     with contextlib.suppress(FileNotFoundError), _parent(root, path, make=False) as (folder, name):

@@ -75,6 +75,29 @@ class Images:
         contents.forget_secrets(target)
         run(["sync", "-f", str(target)])
 
+    def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
+        """Put a machine's disk back to an image of it; it keeps its size, address and daemon's bearer.
+
+        Raises:
+            RefusedError: The image is not here, or of a machine that stands on other layers.
+            UnavailableError: The copy failed; the disk is as it was.
+        """
+        image = self._store.image(image_id)
+        with self._held.locks[machine_id]:
+            record = self._held.record(machine_id)
+            if (image.base, image.layers[:-1]) != (record.base, record.layers):
+                raise RefusedError(f"image {image_id} is not of machine {machine_id}")
+            machine = self._held.machine(record)
+            was_on = bool(machine.group.pids())
+            machine.take_down()
+            machine.mount()
+            settings = contents.daemon_settings(machine.disk.root)
+            machine.disk.unmount()
+            upper = self._store.layers / image.layers[-1]
+            machine.disk.refill(upper, lambda fresh: contents.give_daemon_settings(fresh, settings))
+            if was_on:
+                machine.boot()
+
     def delete(self, image_id: ImageId) -> None:
         """Remove an image that no machine uses; absent is success.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.driver import DAEMON_PORT, MachinePlan, MachinePower
+from hermesops.localcloud.driver import DAEMON_PORT, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.nspawn import contents
 from hermesops.localcloud.nspawn.holding import Holding
 from hermesops.localcloud.nspawn.store import MachineRecord
@@ -129,6 +129,21 @@ class Machines:
         """Reboot hard; a stopped machine is booted."""
         with self._held.locks[machine_id]:
             self._held.machine(self._held.record(machine_id)).reboot()
+
+    def resize(self, machine_id: MachineId, size: MachineSize) -> None:
+        """Give a machine another size; safe to repeat after it was cut short, which leaves the machine off."""
+        held = self._held
+        with held.locks[machine_id]:
+            machine = held.machine(held.record(machine_id))
+            was_on = bool(machine.group.pids())
+            machine.stop()
+            disk_gib = max(machine.record.disk_gib, size.disk_gib)
+            machine.disk.grow(disk_gib)
+            record = replace(machine.record, vcpu=size.vcpu, memory_mib=size.memory_mib, disk_gib=disk_gib)
+            held.store.save_machine(record)
+            held.records[machine_id] = record
+            if was_on:
+                self._boot(held.machine(record).boot)
 
     def delete(self, machine_id: MachineId) -> None:
         """Remove a machine and everything of it; absent is success."""
