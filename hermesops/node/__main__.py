@@ -4,45 +4,51 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from hermesops.node import observe
 from hermesops.node.errors import BadRequestError, NodeError, NotReadyError
 from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine
 from hermesops.node.personalise import configure, personalise
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the process's exit code."""
-    words = _parser().parse_args(arguments)
     os.umask(0o077)
+    return run(arguments, lambda root: Machine(Layout(root)), sys.stdout, sys.stderr)
+
+
+def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], stdout: TextIO, stderr: TextIO) -> int:
+    """Run one command on a machine, which is asked for by its root; the exit code."""
+    words = _parser().parse_args(arguments)
     try:
-        answer, code = _run(words, Layout(words.root))
+        answer, code = _answer(words, machine_at(words.root))
     except NodeError as error:
         answer, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
     except OSError as error:
         answer, code = {"error": str(error), "kind": "OSError"}, NotReadyError.exit_code
     if "error" in answer:
-        sys.stderr.write(f"hermes-node: {answer['error']}\n")
-    sys.stdout.write(json.dumps(answer, sort_keys=True) + "\n")
+        stderr.write(f"hermes-node: {answer['error']}\n")
+    stdout.write(json.dumps(answer, sort_keys=True) + "\n")
     return code
 
 
-def _run(words: argparse.Namespace, layout: Layout) -> tuple[dict[str, Any], int]:
+def _answer(words: argparse.Namespace, machine: Machine) -> tuple[dict[str, Any], int]:
     match words.command:
         case "personalise":
-            outcome = personalise(layout, words.path, wait_s=words.wait, replace_instance=words.replace_instance)
+            outcome = personalise(machine, words.path, wait_s=words.wait, replace_instance=words.replace_instance)
             return asdict(outcome), 0
         case "configure":
-            return asdict(configure(layout, wait_s=words.wait)), 0
+            return asdict(configure(machine, wait_s=words.wait)), 0
         case "health":
-            health = observe.health(layout)
+            health = observe.health(machine)
             return health.to_json(), health.exit_code
         case "status":
-            return observe.status(layout), 0
+            return observe.status(machine), 0
     raise BadRequestError(f"no command {words.command}")
 
 

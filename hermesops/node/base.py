@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hermesops.node import files
 from hermesops.node.errors import NotReadyError
+from hermesops.node.machine import Files
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Base:
     user_config: Mapping[str, Any]
 
 
-def load(path: Path) -> Base:
+def load(files: Files, path: Path) -> Base:
     """Read the base configuration.
 
     Raises:

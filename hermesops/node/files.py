@@ -101,6 +101,38 @@ def exists(folder: int, name: str) -> bool:
     return True
 
 
+def link_target(path: Path) -> Path | None:
+    """What a link points at; ``None`` when there is no link."""
+    try:
+        return path.readlink()
+    except OSError:
+        return None
+
+
+def tail(folder: int, name: str, *, limit: int) -> bytes:
+    """The end of a file in a folder of an open folder; empty when there is none, or no plain file is in its place.
+
+    Args:
+        folder: Descriptor; no link below it is followed.
+        name: ``folder/file``.
+        limit: Bytes.
+    """
+    between, _, last = name.rpartition("/")
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        inner = os.open(between, flags | os.O_DIRECTORY, dir_fd=folder)
+        try:
+            descriptor = os.open(last, flags, dir_fd=inner)
+        finally:
+            os.close(inner)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode):
+                file.seek(max(0, found.st_size - limit))
+                return file.read(limit)
+    return b""
+
+
 def write(folder: int, name: str, data: bytes, access: Access) -> None:
     """Put a file into an open folder in one step that survives a crash; a link of that name is replaced.
 

@@ -5,14 +5,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, files, gateway, protocol, servers
+from hermesops.node import VERSION, gateway, protocol, servers
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
-from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine
 from hermesops.node.messengers import platforms_of
 from hermesops.node.personalise import missing_jobs, stored_payload
 from hermesops.node.protocol import Payload, identity_from_json
+from hermesops.node.system import Answer
 
 _CONNECTED = frozenset({"connected", "running", "ok"})
 
@@ -38,78 +39,77 @@ class Health:
         return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
 
 
-def status(layout: Layout) -> dict[str, Any]:
+def status(machine: Machine) -> dict[str, Any]:
     """Whose machine this is, what runs on it and since when; works on a machine without a user too."""
-    identity = files.read(layout.identity)
-    base = base_configuration.load(layout.base)
-    unit = gateway.look(base.unit)
+    identity = machine.files.read(machine.layout.identity)
+    base = base_configuration.load(machine.files, machine.layout.base)
+    unit = gateway.look(machine.system, base.unit)
     return {
         "node": {"version": VERSION, "protocol": protocol.VERSION},
         "identity": asdict(identity_from_json(identity)) if identity else None,
-        "payload": payload_digest(layout),
-        "release": release(layout),
+        "payload": payload_digest(machine),
+        "release": release(machine),
         "gateway": {
             "unit": base.unit,
             "state": unit.state,
             "result": unit.properties.get("Result", ""),
             "restarts": int(unit.properties.get("NRestarts") or 0),
             "exit_status": int(unit.properties.get("ExecMainStatus") or 0),
-            "uptime_s": unit.uptime_s,
+            "uptime_s": unit.uptime_s(machine.system.monotonic()),
             "enabled": unit.properties.get("UnitFileState", ""),
         },
-        "draining": _is_draining(layout, base),
-        "restart_needed": layout.stale.exists(),
-        "jobs_missing": jobs_missing(layout),
+        "draining": _is_draining(machine, base),
+        "restart_needed": machine.files.read(machine.layout.stale) is not None,
+        "jobs_missing": jobs_missing(machine),
     }
 
 
-def payload_digest(layout: Layout) -> str | None:
+def payload_digest(machine: Machine) -> str | None:
     """SHA-256 of the payload this machine was last given, by which hermesops tells whether there is a newer one."""
-    data = files.read(layout.payload)
+    data = machine.files.read(machine.layout.payload)
     return hashlib.sha256(data).hexdigest() if data else None
 
 
-def jobs_missing(layout: Layout) -> int:
+def jobs_missing(machine: Machine) -> int:
     """How many cron jobs of the payload the agent has not been given: a run that made them was cut short."""
-    data = files.read(layout.payload)
-    return len(missing_jobs(layout, Payload.from_json(data))) if data else 0
+    data = machine.files.read(machine.layout.payload)
+    return len(missing_jobs(machine, Payload.from_json(data))) if data else 0
 
 
-def release(layout: Layout) -> dict[str, Any]:
+def release(machine: Machine) -> dict[str, Any]:
     """The running slot: its id and what its record says."""
-    try:
-        slot = layout.current.readlink()
-    except OSError:
+    slot = machine.files.link_target(machine.layout.current)
+    if slot is None:
         return {"id": None}
-    record = files.read(layout.current.parent / slot / "release.json")
+    record = machine.files.read(machine.layout.current.parent / slot / "release.json")
     return {**(json.loads(record) if record else {}), "id": slot.name}
 
 
-def health(layout: Layout) -> Health:
+def health(machine: Machine) -> Health:
     """Judge the agent on this machine."""
     try:
-        payload = stored_payload(layout)
-        base = base_configuration.load(layout.base)
+        payload = stored_payload(machine)
+        base = base_configuration.load(machine.files, machine.layout.base)
     except NodeError as error:
         return Health((Check("instance", ok=False, detail=str(error)),), NotReadyError.exit_code)
-    unit = gateway.look(base.unit)
+    unit = gateway.look(machine.system, base.unit)
     first = [
         # systemd calls it active about a second after its API answers.
         Check(
             "unit", unit.state in {"active", "activating"}, f"{unit.state}, result {unit.properties.get('Result', '?')}"
         ),
-        Check("release", release(layout)["id"] is not None, str(layout.current)),
+        Check("release", release(machine)["id"] is not None, str(machine.layout.current)),
     ]
-    alive = gateway.ask(base.port, "/health")
+    alive = machine.system.ask(base.port, "/health")
     if alive.status != 200:  # noqa: PLR2004 - OK
         return Health((*first, Check("api", ok=False, detail=f"{alive.status}: {alive.body}")), NotReadyError.exit_code)
-    detailed = gateway.ask(base.port, "/health/detailed", key=payload.secrets.api_server_key)
-    told = (*_judge(detailed, payload), *_servers(layout, base, payload))
+    detailed = machine.system.ask(base.port, "/health/detailed", key=payload.secrets.api_server_key)
+    told = (*_judge(detailed, payload), *_servers(machine, base, payload))
     checks = (*first, Check("api", ok=True), *told, _watchdog(unit))
     return Health(checks, 0 if all(check.ok for check in checks) else UnhealthyError.exit_code)
 
 
-def _judge(answer: gateway.Answer, payload: Payload) -> tuple[Check, ...]:
+def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:
     if answer.status == 401:  # noqa: PLR2004 - unauthorised
         return (Check("key", ok=False, detail="the gateway does not accept this instance's API key: restart it"),)
     if not isinstance(answer.body, dict):
@@ -134,12 +134,13 @@ def _messengers(platforms: dict[str, Any], payload: Payload) -> tuple[Check, ...
     return tuple(checks)
 
 
-def _servers(layout: Layout, base: Base, payload: Payload) -> tuple[Check, ...]:
+def _servers(machine: Machine, base: Base, payload: Payload) -> tuple[Check, ...]:
     names = sorted(payload.settings.mcp_servers)
     if not names:
         return ()
-    with files.opened_folder(layout.home(base.home)) as home:
-        found = servers.states(servers.tail(home), names)
+    with machine.files.opened_folder(machine.layout.home(base.home)) as home:
+        log = machine.files.tail(home, servers.LOG, limit=servers.TAIL_BYTES).decode(errors="replace")
+    found = servers.states(log, names)
     words = {True: "connected", False: "not connected", None: "the log says nothing of it"}
     return tuple(Check(f"mcp:{name}", found[name] is not False, words[found[name]]) for name in names)
 
@@ -149,9 +150,9 @@ def _watchdog(unit: gateway.Unit) -> Check:
     return Check("watchdog", watched not in {"", "0", "infinity"}, watched)
 
 
-def _is_draining(layout: Layout, base: Base) -> bool:
+def _is_draining(machine: Machine, base: Base) -> bool:
     try:
-        with files.opened_folder(layout.home(base.home)) as folder:
-            return files.exists(folder, ".drain_request.json")
+        with machine.files.opened_folder(machine.layout.home(base.home)) as folder:
+            return machine.files.exists(folder, ".drain_request.json")
     except NodeError:
         return False

@@ -95,3 +95,26 @@ def test_taking_a_link_removes_the_link_and_not_its_target(tmp_path: Path) -> No
         files.take(tmp_path / "payload", limit=100)
     assert target.exists()
     assert not (tmp_path / "payload").is_symlink()
+
+
+def test_the_end_of_a_file_below_a_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/agent.log").write_text("first\nlast\n")
+    with files.opened_folder(tmp_path) as home:
+        assert files.tail(home, "logs/agent.log", limit=5) == b"last\n"
+        assert files.tail(home, "logs/other.log", limit=5) == b""
+
+
+def test_neither_a_link_nor_a_pipe_is_read_below_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "logs").mkdir()
+    with files.opened_folder(tmp_path) as home:
+        (tmp_path / "logs/agent.log").symlink_to(tmp_path / "secret")
+        assert files.tail(home, "logs/agent.log", limit=100) == b""
+        (tmp_path / "logs/agent.log").unlink()
+        os.mkfifo(tmp_path / "logs/agent.log")
+        assert files.tail(home, "logs/agent.log", limit=100) == b""
+        (tmp_path / "logs/agent.log").unlink()
+        (tmp_path / "logs").rmdir()
+        (tmp_path / "logs").symlink_to(tmp_path)
+        assert files.tail(home, "logs/agent.log", limit=100) == b""

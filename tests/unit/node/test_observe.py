@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.node import gateway, observe
-from hermesops.node.gateway import Answer, Unit
+from hermesops.node import observe, system
 from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.system import Answer
 
 _PAYLOAD = Payload(
     Identity("i-1", "u-1", "light", "c1", 3),
@@ -26,7 +27,7 @@ _WELL: dict[str, Any] = {
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
+def machine(tmp_path: Path) -> Machine:
     for folder in ("etc/hermes-node", "var/lib/hermes/logs", "opt/hermes/releases/r1"):
         (tmp_path / folder).mkdir(parents=True)
     layout = Layout(tmp_path)
@@ -35,59 +36,59 @@ def layout(tmp_path: Path) -> Layout:
     layout.payload.write_bytes(_PAYLOAD.to_json())
     layout.identity.write_text("{}")
     layout.current.symlink_to("releases/r1")
-    return layout
+    return Machine(layout)
 
 
 def judged(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, *, alive: int = 200, status: int = 200, **body: object
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, *, alive: int = 200, status: int = 200, **body: object
 ) -> tuple[int, set[str]]:
     """The exit code, and the names of the checks that failed."""
     answers = {"/health": Answer(alive, "refused"), "/health/detailed": Answer(status, {**_WELL, **body})}
-    monkeypatch.setattr(gateway, "look", lambda _: Unit({"ActiveState": "active", "WatchdogUSec": "30s"}))
-    monkeypatch.setattr(gateway, "ask", lambda _port, path, **_: answers[path])
-    health = observe.health(layout)
+    monkeypatch.setattr(system, "systemctl", lambda *_: "ActiveState=active\nWatchdogUSec=30s")
+    monkeypatch.setattr(system, "ask", lambda _port, path, **_: answers[path])
+    health = observe.health(machine)
     return health.exit_code, {check.name for check in health.checks if not check.ok}
 
 
-def test_an_agent_that_is_well(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judged(layout, monkeypatch) == (0, set())
+def test_an_agent_that_is_well(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(machine, monkeypatch) == (0, set())
 
 
-def test_no_answer_is_told_from_a_bad_one(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judged(layout, monkeypatch, alive=0) == (4, {"api"})
-    assert judged(layout, monkeypatch, status=401) == (8, {"key"})
+def test_no_answer_is_told_from_a_bad_one(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(machine, monkeypatch, alive=0) == (4, {"api"})
+    assert judged(machine, monkeypatch, status=401) == (8, {"key"})
 
 
-def test_a_degraded_part_is_named(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_degraded_part_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"checks": {"state_db": {"status": "degraded", "detail": "DatabaseError"}}}
-    monkeypatch.setattr(gateway, "look", lambda _: Unit({"ActiveState": "active", "WatchdogUSec": "30s"}))
+    monkeypatch.setattr(system, "systemctl", lambda *_: "ActiveState=active\nWatchdogUSec=30s")
     broken = Answer(200, {**_WELL, "status": "degraded", "readiness": parts})
-    monkeypatch.setattr(gateway, "ask", lambda _port, path, **_: Answer(200, {}) if path == "/health" else broken)
-    (failed,) = [check for check in observe.health(layout).checks if not check.ok]
+    monkeypatch.setattr(system, "ask", lambda _port, path, **_: Answer(200, {}) if path == "/health" else broken)
+    (failed,) = [check for check in observe.health(machine).checks if not check.ok]
     assert failed.name == "ready"
     assert "DatabaseError" in failed.detail
 
 
-def test_a_draining_gateway_is_not_well(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judged(layout, monkeypatch, gateway_state="draining") == (8, {"accepting"})
+def test_a_draining_gateway_is_not_well(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(machine, monkeypatch, gateway_state="draining") == (8, {"accepting"})
 
 
-def test_a_messenger_that_is_not_connected_is_named(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_messenger_that_is_not_connected_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     platforms = {"telegram": {"state": "retrying"}}
-    assert judged(layout, monkeypatch, platforms=platforms) == (8, {"messenger:telegram"})
+    assert judged(machine, monkeypatch, platforms=platforms) == (8, {"messenger:telegram"})
 
 
-def test_a_server_that_is_not_connected_is_named(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    (layout.root / "var/lib/hermes/logs/agent.log").write_text("Failed to connect to MCP server 'notes': x\n")
-    assert judged(layout, monkeypatch) == (8, {"mcp:notes"})
+def test_a_server_that_is_not_connected_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine.layout.root / "var/lib/hermes/logs/agent.log").write_text("Failed to connect to MCP server 'notes': x\n")
+    assert judged(machine, monkeypatch) == (8, {"mcp:notes"})
 
 
-def test_a_machine_without_a_slot_is_not_well(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout.current.unlink()
-    assert judged(layout, monkeypatch) == (8, {"release"})
+def test_a_machine_without_a_slot_is_not_well(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.layout.current.unlink()
+    assert judged(machine, monkeypatch) == (8, {"release"})
 
 
-def test_nobodys_machine_is_said_to_be_so(layout: Layout) -> None:
-    layout.identity.unlink()
-    health = observe.health(layout)
+def test_nobodys_machine_is_said_to_be_so(machine: Machine) -> None:
+    machine.layout.identity.unlink()
+    health = observe.health(machine)
     assert (health.exit_code, health.checks[0].name) == (4, "instance")

@@ -2,18 +2,22 @@
 
 import getpass
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermesops.node import gateway, personalise
+from hermesops.node import personalise
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
-from hermesops.node.gateway import Answer, Unit
+from hermesops.node.files import Access
 from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine as NodeMachine
 from hermesops.node.observe import jobs_missing
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.system import Answer
 
 _PAYLOAD = Payload(
     Identity("i-1", "u-1", "light", "c1", 3),
@@ -24,30 +28,39 @@ _PAYLOAD = Payload(
 
 
 @dataclass
-class FakeGateway:
-    """Stands for systemd and the agent's API."""
+class FakeSystem:
+    """Stands for systemd and the agent's API, on a clock of its own."""
 
     running: bool = False
     well: bool = True
-    calls: list[str] = field(default_factory=list)
+    killed_at: str = ""
+    now: float = 0.0
     jobs: list[dict[str, Any]] = field(default_factory=list)
 
-    def look(self, _unit: str) -> Unit:
-        return Unit({"ActiveState": "active" if self.running else "inactive"})
+    def account(self, _user: str) -> Access:
+        return Access(0o600, os.geteuid(), os.getegid())
 
-    def start(self, _unit: str) -> None:
-        self.calls.append("start")
-        self.running = True
+    def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
+        if words[0] == self.killed_at:
+            raise KeyboardInterrupt
+        self.running = {"start": True, "stop": False}.get(words[0], self.running)
+        return f"ActiveState={'active' if self.running else 'inactive'}\n"
 
-    def restart(self, _unit: str) -> None:
-        self.calls.append("restart")
+    def monotonic(self) -> float:
+        return self.now
 
-    def wait_until_healthy(self, _port: int, _key: str, *, timeout_s: float) -> Answer:
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def ask(
+        self, _port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+    ) -> Answer:
         assert timeout_s > 0
-        return Answer(200, {"status": "ok" if self.well else "degraded"})
-
-    def ask(self, _port: int, path: str, *, key: str, body: dict[str, Any] | None = None) -> Answer:
+        if path == "/health":
+            return Answer(200 if self.running else 0, {})
         assert key == "k" * 64
+        if path == "/health/detailed":
+            return Answer(200, {"status": "ok" if self.well else "degraded"})
         if path == "/api/jobs" and body:
             self.jobs.append({"id": str(len(self.jobs)), "enabled": True, **body})
             return Answer(200, {"job": self.jobs[-1]})
@@ -59,7 +72,11 @@ class FakeGateway:
 @dataclass
 class Machine:
     layout: Layout
-    gateway: FakeGateway
+    gateway: FakeSystem
+
+    @property
+    def node(self) -> NodeMachine:
+        return NodeMachine(self.layout, system=self.gateway)
 
     def upload(self, payload: Payload | bytes) -> Path:
         path = self.layout.root / "run/payload.json"
@@ -68,7 +85,7 @@ class Machine:
         return path
 
     def personalise(self, payload: Payload, *, replace_instance: str = "") -> personalise.Outcome:
-        return personalise.personalise(self.layout, self.upload(payload), wait_s=1, replace_instance=replace_instance)
+        return personalise.personalise(self.node, self.upload(payload), wait_s=1, replace_instance=replace_instance)
 
     @property
     def home(self) -> Path:
@@ -76,7 +93,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path) -> Machine:
     layout = Layout(tmp_path)
     for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes"):
         (tmp_path / folder).mkdir(parents=True)
@@ -92,10 +109,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         "user_config": {"_config_version": 33},
     }
     layout.base.write_text(json.dumps(base))
-    fake = FakeGateway()
-    for name in ("look", "start", "restart", "wait_until_healthy", "ask"):
-        monkeypatch.setattr(gateway, name, getattr(fake, name))
-    return Machine(layout, fake)
+    return Machine(layout, FakeSystem())
 
 
 def test_a_machine_becomes_a_users(machine: Machine) -> None:
@@ -136,19 +150,14 @@ def test_a_changed_setting_restarts_the_gateway(machine: Machine) -> None:
     ]
 
 
-def test_a_run_killed_before_the_restart_is_finished_by_the_next(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_before_the_restart_is_finished_by_the_next(machine: Machine) -> None:
     machine.personalise(_PAYLOAD)
     wanted = replace(_PAYLOAD, settings=Settings(disabled_tools=("browser",)))
 
-    def killed(_unit: str) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(gateway, "restart", killed)
-        with pytest.raises(KeyboardInterrupt):
-            machine.personalise(wanted)
+    machine.gateway.killed_at = "stop"
+    with pytest.raises(KeyboardInterrupt):
+        machine.personalise(wanted)
+    machine.gateway.killed_at = ""
     outcome = machine.personalise(wanted)
     assert outcome.changed == ["gateway"]
     assert outcome.gateway == "restarted"
@@ -156,9 +165,9 @@ def test_a_run_killed_before_the_restart_is_finished_by_the_next(
 
 def test_jobs_that_the_agent_was_not_given_are_counted(machine: Machine) -> None:
     machine.personalise(_PAYLOAD)
-    assert jobs_missing(machine.layout) == 0
+    assert jobs_missing(machine.node) == 0
     machine.layout.applied.write_text(json.dumps({"instance": "i-1"}))  # killed before the first job
-    assert jobs_missing(machine.layout) == 1
+    assert jobs_missing(machine.node) == 1
 
 
 def test_the_users_own_files_stay_theirs(machine: Machine) -> None:
@@ -230,12 +239,12 @@ def test_a_machine_without_roles_is_said_to_be_so(machine: Machine) -> None:
 
 def test_configuring_nobodys_machine_is_refused(machine: Machine) -> None:
     with pytest.raises(NotReadyError, match="nobody"):
-        personalise.configure(machine.layout, wait_s=1)
+        personalise.configure(machine.node, wait_s=1)
 
 
 def test_configuring_applies_a_new_base_configuration(machine: Machine) -> None:
     machine.personalise(_PAYLOAD)
     base = json.loads(machine.layout.base.read_text())
     machine.layout.base.write_text(json.dumps({**base, "config": {"approvals": {"mode": "manual"}}}))
-    outcome = personalise.configure(machine.layout, wait_s=1)
+    outcome = personalise.configure(machine.node, wait_s=1)
     assert outcome.changed == [str(machine.layout.managed / "config.yaml"), "gateway"]

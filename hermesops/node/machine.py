@@ -1,0 +1,98 @@
+"""The machine around hermes-node: where things are on it, and the ways to see and change it.
+
+Whatever decides gets a ``Machine`` and reaches the computer through nothing else, so that the same code also runs
+where there is no computer: simulated machines keep theirs in memory. On a real one the ways are the modules ``files``
+and ``system``.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from hermesops.node import files as real_files
+from hermesops.node import system as real_system
+from hermesops.node.files import Access
+from hermesops.node.layout import Layout
+from hermesops.node.system import Answer
+
+
+class Files(Protocol):
+    """Reading and writing as root; see ``node.files`` for what each promises."""
+
+    def opened_folder(self, path: Path, /) -> AbstractContextManager[int]:
+        """A descriptor of a folder."""
+
+    def read(self, path: Path, /) -> bytes | None:
+        """The content of a file, or ``None`` when there is none."""
+
+    def take(self, path: Path, /, *, limit: int) -> bytes:
+        """Read a file that carries secrets and remove it."""
+
+    def link_target(self, path: Path, /) -> Path | None:
+        """What a link points at; ``None`` when there is no link."""
+
+    def exists(self, folder: int, name: str, /) -> bool:
+        """Whether anything of that name is in an open folder."""
+
+    def tail(self, folder: int, name: str, /, *, limit: int) -> bytes:
+        """The end of a file in a folder of an open folder."""
+
+    def write(self, folder: int, name: str, data: bytes, access: Access, /) -> None:
+        """Put a file into an open folder in one step."""
+
+    def differs(self, path: Path, data: bytes, access: Access, /) -> bool:
+        """Whether a file holds something else, or other people may use it."""
+
+    def write_if_changed(self, path: Path, data: bytes, access: Access, /) -> bool:
+        """Make a file hold ``data``; whether that changed anything."""
+
+    def remove(self, folder: int, name: str, /) -> bool:
+        """Remove one name from an open folder; whether it was there."""
+
+    def locked(self, path: Path, /) -> AbstractContextManager[None]:
+        """Hold the machine's lock."""
+
+
+class System(Protocol):
+    """Accounts, systemd, the agent's API, time; see ``node.system``."""
+
+    def account(self, user: str, /) -> Access | None:
+        """What a private file of a user's looks like."""
+
+    def systemctl(self, *words: str, check: bool = True) -> str:
+        """What systemctl prints."""
+
+    def ask(
+        self,
+        port: int,
+        path: str,
+        /,
+        *,
+        key: str = "",
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float = 5.0,
+    ) -> Answer:
+        """One request to the agent's API."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment in the past."""
+
+    def sleep(self, seconds: float, /) -> None:
+        """Wait."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine.
+
+    Attributes:
+        layout: Where things are.
+        files: Its files.
+        system: What else there is of it.
+    """
+
+    layout: Layout
+    files: Files = real_files
+    system: System = real_system

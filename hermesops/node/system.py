@@ -1,0 +1,77 @@
+"""The operating system around hermes-node: accounts, systemd, the agent's HTTP API on loopback, time.
+
+This module is the ``System`` of ``node.machine`` on a real machine; it must not decide anything.
+"""
+
+import http.client
+import json
+import pwd
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hermesops.node.errors import NotReadyError
+from hermesops.node.files import Access
+
+monotonic = time.monotonic
+"""Seconds on the clock that systemd's monotonic times are of."""
+
+sleep = time.sleep
+"""Wait some seconds."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the agent's API said. ``status`` 0 means nobody answered, and ``body`` says why."""
+
+    status: int
+    body: Any
+
+
+def account(user: str) -> Access | None:
+    """What a private file of a user's looks like; ``None`` when there is no such user."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    return Access(0o600, entry.pw_uid, entry.pw_gid)
+
+
+def systemctl(*words: str, check: bool = True) -> str:
+    """What systemctl prints.
+
+    Raises:
+        NotReadyError: It cannot be run, or, with ``check``, it failed.
+    """
+    try:
+        done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False, timeout=150)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotReadyError(f"systemctl {words[0]}: {error}") from error
+    if check and done.returncode:
+        raise NotReadyError(f"systemctl {' '.join(words)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def ask(
+    port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+) -> Answer:
+    """One request to the agent's API; ``body`` makes it a POST."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    content = None
+    if body is not None:
+        content, headers["Content-Type"] = json.dumps(body), "application/json"
+    try:
+        connection.request("GET" if body is None else "POST", path, body=content, headers=headers)
+        response = connection.getresponse()
+        data = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        return Answer(0, str(error) or type(error).__name__)
+    finally:
+        connection.close()
+    try:
+        return Answer(response.status, json.loads(data))
+    except ValueError:
+        return Answer(response.status, data.decode(errors="replace")[:400])
