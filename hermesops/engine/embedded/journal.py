@@ -22,6 +22,7 @@ class Journal:
         left: What is left of the state before; old halves of replacements are here too.
         pending: What has begun and not ended.
         dry: A preview; nothing is ever written.
+        copied: Whether the state before this run is kept; the first write sees to it.
     """
 
     ref: StackRef
@@ -32,6 +33,7 @@ class Journal:
     left: list[Resource] = field(default_factory=list)
     pending: list[Operation] = field(default_factory=list)
     unsaved: bool = False
+    copied: bool = False
     _docs: dict[int, tuple[Resource, dict[str, Any]]] = field(default_factory=dict)
 
     def load(self, deployment: Deployment) -> None:
@@ -94,6 +96,9 @@ class Journal:
         resources = [self._doc(resource) for resource in self.resources]
         pending = [{"resource": self._doc(op.resource), "type": op.kind} for op in self.pending]
         latest = latest_doc(resources, pending, secrets_provider=self.vault.provider, at=now())
+        if not self.copied:
+            self.backend.copy_before(self.ref)
+            self.copied = True
         self.backend.write(self.ref, latest)
         self.unsaved = False
 

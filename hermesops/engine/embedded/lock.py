@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded.clock import now
+from hermesops.engine.embedded.place import Folder, Place
 from hermesops.engine.embedded.values import dumps
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import RefusedError
 
 OURS = "hermesops"
 
 
 @contextlib.contextmanager
-def held(folder: Path, *, stack: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the stack's lock.
+def held(folder: Folder, *, stack: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the stack's lock: list, write, list again, and step back when another has come.
+
+    Safe where a list shows what was written before it, as folders and S3 do; of two who come at once both may step
+    back.
 
     Args:
         folder: Where the stack's locks lie.
@@ -34,41 +38,39 @@ def held(folder: Path, *, stack: str, tell: Callable[[str], None]) -> Iterator[N
     Raises:
         RefusedError: Somebody else holds it.
     """
-    mine = folder / f"{uuid.uuid4()}.json"
+    mine = f"{folder.name}/{uuid.uuid4()}.json"
+    _refuse_others(folder, mine, stack, tell)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _refuse_others(folder, mine, stack, tell)
-        mine.write_text(dumps(_who()))
-    except OSError as error:
-        raise UnavailableError(f"{folder}: the stack cannot be locked: {error.strerror}") from error
-    try:
+        folder.place.write(mine, dumps(_who()).encode())
         _refuse_others(folder, mine, stack, tell)  # two may have written at once; then both step back
         yield
     finally:
-        mine.unlink(missing_ok=True)
+        folder.place.delete(mine)
 
 
-def _refuse_others(folder: Path, mine: Path, stack: str, tell: Callable[[str], None]) -> None:
-    others = [file for file in sorted(folder.glob("*.json")) if file != mine]
-    living = [file for file in others if not _removed(file, tell)]
+def _refuse_others(folder: Folder, mine: str, stack: str, tell: Callable[[str], None]) -> None:
+    others = [file for file in folder.files(".json") if file != mine]
+    living = [file for file in others if not _removed(folder.place, file, tell)]
     if living:
+        described = "; ".join(_describe(folder.place, file) for file in living)
         raise RefusedError(
-            f"stack {stack} is locked by {len(living)} other(s): {'; '.join(_describe(file) for file in living)}",
+            f"stack {stack} is locked by {len(living)} other(s): {described}",
             hint="wait for it to end; if that process is surely gone, remove the lock file and run the command again",
         )
 
 
-def _removed(file: Path, tell: Callable[[str], None]) -> bool:
+def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
     """Remove a lock if its process provably ended; answer whether there is no lock any more."""
-    try:
-        doc = json.loads(file.read_bytes())
-    except FileNotFoundError:
+    content = place.read(file)
+    if content is None:
         return True
-    except (OSError, ValueError):
+    try:
+        doc = json.loads(content)
+    except ValueError:
         return False
     if not isinstance(doc, dict) or not _is_dead(doc):
         return False
-    file.unlink(missing_ok=True)
+    place.delete(file)
     tell(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
     return True
 
@@ -84,12 +86,13 @@ def _is_dead(doc: dict[str, Any]) -> bool:
     return _started(int(doc.get("pid", 0))) != theirs.get("started")
 
 
-def _describe(file: Path) -> str:
+def _describe(place: Place, file: str) -> str:
+    where = place.at(file)
     try:
-        doc = json.loads(file.read_bytes())
-        return f"{file}: created by {doc['username']}@{doc['hostname']} (pid {doc['pid']}) at {doc['timestamp']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"{file}: unreadable"
+        doc = json.loads(place.read(file) or b"")
+        return f"{where}: created by {doc['username']}@{doc['hostname']} (pid {doc['pid']}) at {doc['timestamp']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{where}: unreadable"
 
 
 def _who() -> dict[str, Any]:

@@ -1,46 +1,61 @@
-"""Pulumi's file backend: a folder with a stack's state, its history and copies from before.
+"""Pulumi's file backend: a stack's state, its history and copies from before, in a folder or a bucket.
 
-It knows names, folders and how to write a file so that a crash leaves the old one or the new one; it does not
-know what a resource is. Source: recordings, semantics §4-§5.
+It knows names and what a file must look like; how a file is kept is ``Place``'s, what a resource is nobody's here.
+Source: recordings, semantics §4-§6.
 """
 
 import contextlib
 import json
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hermesops.engine.embedded.place import Folder, Place, open_place
+from hermesops.engine.embedded.soundness import forgeries
 from hermesops.engine.embedded.values import dumps
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.stack import StackRef
 
 ORGANIZATION = "organization"
+ROOT = ".pulumi"
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_COMPRESSED = (".gz", ".zst")
 
 
 class FileBackend:
-    """The folder that both engines keep their stacks in.
+    """Where both engines keep their stacks.
 
     Args:
-        folder: What the CLI would be given as ``file://folder``; made when missing.
+        where: A folder, a backend URL of Pulumi's, or the place itself.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.root = folder / ".pulumi"
+    def __init__(self, where: str | Path | Place) -> None:
+        self.place = open_place(where) if isinstance(where, str | Path) else where
+        self._has_meta = False
 
-    def state_file(self, ref: StackRef) -> Path:
-        """Where the state of a stack lies."""
-        return self.root / "stacks" / ref.project / f"{ref.stack}.json"
+    @property
+    def url(self) -> str:
+        """The backend as the CLI's ``PULUMI_BACKEND_URL`` spells it."""
+        return self.place.url
 
-    def lock_folder(self, ref: StackRef) -> Path:
+    def state_file(self, ref: StackRef) -> str:
+        """Name of the file with a stack's state."""
+        return f"{ROOT}/stacks/{ref.project}/{ref.stack}.json"
+
+    def lock_folder(self, ref: StackRef) -> Folder:
         """Where the locks of a stack lie."""
-        return self.root / "locks" / ORGANIZATION / ref.project / ref.stack
+        return Folder(self.place, f"{ROOT}/locks/{ORGANIZATION}/{ref.project}/{ref.stack}")
+
+    def backups(self, ref: StackRef) -> Folder:
+        """Where copies of a stack's state lie, ``<stack>.<nanoseconds>.json`` each."""
+        return Folder(self.place, f"{ROOT}/backups/{ref.project}/{ref.stack}")
 
     def stacks(self, project: str) -> list[StackRef]:
         """List the stacks of a project by their files; reads none of them."""
-        return [StackRef(project, file.stem) for file in sorted((self.root / "stacks" / project).glob("*.json"))]
+        files = Folder(self.place, f"{ROOT}/stacks/{project}").files(".json")
+        return [StackRef(project, file.rpartition("/")[2].removesuffix(".json")) for file in files]
 
     def existing(self, ref: StackRef) -> dict[str, Any]:
         """As ``read``, of a stack that has to be there.
@@ -50,111 +65,126 @@ class FileBackend:
         """
         latest = self.read(ref)
         if latest is None:
-            raise UsageError(
-                f"there is no stack {ref.stack} of project {ref.project} in {self.root.parent}",
-                hint="`hermesops stack list` shows those that exist",
-            )
+            raise self.missing(ref)
         return latest
+
+    def missing(self, ref: StackRef) -> UsageError:
+        """Say that there is no such stack."""
+        return UsageError(
+            f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
+            hint="`hermesops stack list` shows those that exist",
+        )
 
     def read(self, ref: StackRef) -> dict[str, Any] | None:
         """Read a stack's ``checkpoint.latest``; None when there is no such stack, {} when it never had a state.
 
         Raises:
-            RefusedError: The file is damaged, or of a format that is not version 3.
+            RefusedError: The file is damaged, is another stack's, or of a format that is not version 3.
         """
-        file = self.state_file(ref)
-        try:
-            document = json.loads(file.read_bytes())
-            version = document["version"]
-            latest = document["checkpoint"].get("latest") or {}
-        except FileNotFoundError:
+        name = self.state_file(ref)
+        content = self.place.read(name)
+        if content is None:
+            self._refuse_compressed(ref)
             return None
-        except OSError as error:
-            raise UnavailableError(f"{file}: the state cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self.damaged(ref, str(error)) from error
-        if version not in {0, 3} or not isinstance(latest, dict):
-            raise RefusedError(
-                f"{file}: the state has version {version}; this engine reads version 3",
-                hint="run a `pulumi up` of a newer CLI on it, or restore it from the backups folder",
-            )
-        return latest
+        return self.parsed(ref, name, content)
 
-    def damaged(self, ref: StackRef, why: str) -> RefusedError:
+    def parsed(self, ref: StackRef, name: str, content: bytes) -> dict[str, Any]:
+        """``checkpoint.latest`` of a file's content.
+
+        Raises:
+            RefusedError: As ``read``.
+        """
+        if content.startswith(_GZIP_MAGIC):
+            raise self.damaged(ref, "it is compressed, which only the CLI reads, by PULUMI_DIY_BACKEND_GZIP", name)
+        try:
+            document = json.loads(content)
+            version, checkpoint = document["version"], document["checkpoint"]
+            latest = checkpoint.get("latest") or {}
+            owner = checkpoint.get("stack") or ""
+            if version not in {0, 3}:
+                raise RefusedError(
+                    f"{self.place.at(name)}: the state has version {version}; this engine reads version 3",
+                    hint=f"run a `pulumi up` of a newer CLI on it, or {self._way_back(ref)}",
+                )
+            wrong = forgeries(ref, latest)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self.damaged(ref, f"no state in it: {error!r}", name) from error
+        if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
+            wrong.insert(0, f"it is of {owner}")
+        if wrong:
+            raise self.damaged(ref, "; ".join(wrong), name)
+        return dict(latest)
+
+    def damaged(self, ref: StackRef, why: str, name: str = "") -> RefusedError:
         """Say that a state file cannot be used and where the last good one is."""
-        file = self.state_file(ref)
-        copies = sorted((self.root / "backups" / ref.project / ref.stack).glob("*.json"))
-        newest = copies[-1] if copies else file.with_suffix(".json.bak")
-        return RefusedError(
-            f"{file}: the state is damaged ({why}); it was left as it is",
-            hint=f"look at {newest}, the last copy, and put it in its place",
-        )
+        where = self.place.at(name or self.state_file(ref))
+        return RefusedError(f"{where}: the state is damaged ({why}); it was left as it is", hint=self._way_back(ref))
 
     def write(self, ref: StackRef, latest: Mapping[str, Any]) -> None:
         """Replace a stack's state; what it was before stays beside it as ``.bak``.
 
-        When this returns the new content is on the disk, not only in the kernel's memory.
+        When this returns the new content cannot be lost any more.
         """
         checkpoint = {"stack": f"{ORGANIZATION}/{ref.project}/{ref.stack}", "latest": latest}
-        document = {"version": 3, "checkpoint": checkpoint}
-        file = self.state_file(ref)
+        name = self.state_file(ref)
         self._meta()
-        keep = file.with_suffix(".json.bak")
-        with _disk(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if file.exists():
-                spare = keep.with_name(keep.name + ".new")
-                spare.unlink(missing_ok=True)
-                spare.hardlink_to(file)  # the old content keeps a name at every moment
-                spare.replace(keep)
-            _replace(file, dumps(document), durable=True)
+        self.place.keep(name, f"{name}.bak")
+        self.place.write(name, dumps({"version": 3, "checkpoint": checkpoint}).encode())
+
+    def copy_before(self, ref: StackRef) -> None:
+        """Keep a copy of the state as it is, whatever it is, unless the newest copy is the same.
+
+        For before a change: a finished operation leaves a copy, an interrupted one and a hand do not.
+        """
+        content = self.place.read(self.state_file(ref))
+        if content is None or b'"latest"' not in content:
+            return
+        copies = self.backups(ref).files(".json")
+        if not copies or self.place.read(copies[-1]) != content:
+            self.place.write(self._backup(ref, time.time_ns()), content)
 
     def record(self, ref: StackRef, entry: Mapping[str, Any]) -> None:
         """Note a finished operation in the history, with the state as it is now, and keep a copy of that state."""
         stamp = time.time_ns()
-        history = self.root / "history" / ref.project / ref.stack
-        backups = self.root / "backups" / ref.project / ref.stack
-        state = self.state_file(ref).read_text()
-        for file, text in (
-            (history / f"{ref.stack}-{stamp}.history.json", json.dumps(entry, indent=4)),
-            (history / f"{ref.stack}-{stamp}.checkpoint.json", state),
-            (backups / f"{ref.stack}.{stamp}.json", state),
-        ):
-            with _disk(file):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                _replace(file, text, durable=False)
+        history = f"{self.history_folder(ref).name}/{ref.stack}-{stamp}"
+        state = self.place.read(self.state_file(ref)) or b""
+        self.place.write(f"{history}.history.json", json.dumps(entry, indent=4).encode())
+        self.place.write(f"{history}.checkpoint.json", state)
+        self.place.write(self._backup(ref, stamp), state)
+
+    def history_folder(self, ref: StackRef) -> Folder:
+        """Where finished operations are noted, ``<stack>-<nanoseconds>.history.json`` each."""
+        return Folder(self.place, f"{ROOT}/history/{ref.project}/{ref.stack}")
+
+    def history(self, ref: StackRef) -> list[dict[str, Any]]:
+        """Read the records of a stack's finished operations, newest first; damaged ones are left out."""
+        found = []
+        for file in reversed(self.history_folder(ref).files(".history.json")):
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(self.place.read(file) or b""))
+        return found
+
+    def _backup(self, ref: StackRef, stamp: int) -> str:
+        return f"{self.backups(ref).name}/{ref.stack}.{stamp}.json"
+
+    def _way_back(self, ref: StackRef) -> str:
+        where = self.place.at(self.backups(ref).name)
+        return (
+            f"`hermesops stack rollback-state {ref.stack} --list` shows the good copies in {where}, and puts one back"
+        )
+
+    def _refuse_compressed(self, ref: StackRef) -> None:
+        """A second state beside a compressed one of the CLI's would be a stack that exists twice."""
+        file = self.state_file(ref)
+        for name in (file + ending for ending in _COMPRESSED):
+            if self.place.read(name) is not None:
+                raise RefusedError(
+                    f"{self.place.at(name)}: the state is compressed, which only the CLI reads",
+                    hint="run one `pulumi up` of the CLI without PULUMI_DIY_BACKEND_GZIP, or set pulumi_engine to cli",
+                )
 
     def _meta(self) -> None:
-        meta = self.root / "meta.yaml"
-        if not meta.exists():
-            with _disk(meta):
-                self.root.mkdir(parents=True, exist_ok=True)
-                _replace(meta, "version: 1\n", durable=True)
-
-
-@contextlib.contextmanager
-def _disk(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UnavailableError(
-            f"{file}: cannot be written: {error.strerror}",
-            hint="make room or mend the folder's permissions, then run the same command again",
-        ) from error
-
-
-def _replace(file: Path, text: str, *, durable: bool) -> None:
-    spare = file.with_name(file.name + ".new")
-    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        out.write(text)
-        if durable:
-            out.flush()
-            os.fsync(descriptor)
-    spare.replace(file)
-    if durable:
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        meta = f"{ROOT}/meta.yaml"
+        if not self._has_meta and self.place.read(meta) is None:
+            self.place.write(meta, b"version: 1\n")
+        self._has_meta = True
