@@ -1,4 +1,4 @@
-"""Who changed what, and why."""
+"""Who changed what, and why; and what a look at the chain of these entries found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,9 @@ class AuditEntry:
         why: The reason a person gave, or the operation's kind and id.
         before: What was changed, as it was; empty for what is new. No secrets, no users' words.
         after: The same, as it is now.
+        epoch: The registry's epoch in which it was written.
+        previous: Hash of the entry before; empty in the first one.
+        hash: Over everything above: SHA-256 in hexadecimal.
     """
 
     id: int
@@ -27,3 +30,49 @@ class AuditEntry:
     why: str
     before: Mapping[str, object]
     after: Mapping[str, object]
+    epoch: int = 1
+    previous: str = ""
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class AuditHead:
+    """The newest entry at some moment: its hash stands for all entries up to it."""
+
+    epoch: int
+    id: int
+    hash: str
+
+
+@dataclass(frozen=True)
+class ChainFinding:
+    """Something in the audit that cannot have come about by appending.
+
+    Attributes:
+        id: The entry where it shows; 0 when it concerns the table.
+        what: What is wrong with it, in words.
+    """
+
+    id: int
+    what: str
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """What a look at every entry and every anchored head found.
+
+    Attributes:
+        entries: How many there are.
+        head: The newest one; ``None`` when there is none.
+        anchors: How many heads outside the database it was held against.
+        anchored_to: The newest entry whose hash stands outside the database; 0 when none does.
+        lost: How many anchored heads a restored registry lacks: they were written after its copy was taken.
+        findings: Empty when the audit is whole.
+    """
+
+    entries: int
+    head: AuditHead | None
+    anchors: int
+    anchored_to: int
+    lost: int
+    findings: tuple[ChainFinding, ...]

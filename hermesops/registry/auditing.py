@@ -1,12 +1,36 @@
-"""Rows of ``audit``: appended to and read; the database itself refuses anything else."""
+"""Rows of ``audit``: appended to and read; the database itself refuses anything else, and a chain of hashes tells."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.audit import AuditEntry
+from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
+from hermesops.registry.anchor import Anchor
+from hermesops.registry.chain import examine
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import audit
+
+_BATCH = 1000
+_TRIGGERS = {
+    "sqlite": (
+        """
+        SELECT count(*) FROM sqlite_master
+        WHERE type = 'trigger' AND tbl_name = 'audit' AND name IN ('audit_refuses_update', 'audit_refuses_delete')
+        """,
+        2,
+    ),
+    "postgresql": (
+        """
+        SELECT count(*) FROM pg_trigger
+        WHERE tgrelid = 'audit'::regclass AND tgname = 'audit_refuses_changes' AND tgenabled != 'D'
+        """,
+        1,
+    ),
+}
+"""How many triggers guard the table, and how many should."""
 
 
 class AuditRows(Rows):
@@ -33,13 +57,56 @@ class AuditRows(Rows):
         with self._database.writing() as connection:
             self._note(connection, action, subject, before=before, after=after, why=why)
 
-    def list_audit(self, *, subject: str = "", limit: int = 1000) -> tuple[AuditEntry, ...]:
-        """Entries, newest first."""
+    def list_audit(
+        self, *, subject: str = "", who: str = "", since: datetime | None = None, limit: int = 1000
+    ) -> tuple[AuditEntry, ...]:
+        """Entries, newest first.
+
+        Args:
+            subject: Only of that subject.
+            who: Only of that operator, pipeline or program; the part before ``@`` is enough.
+            since: Only those written at that moment or later.
+            limit: How many at most.
+        """
         query = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
         if subject:
             query = query.where(audit.c.subject == subject)
+        if who:
+            query = query.where(sa.or_(audit.c.who == who, audit.c.who.startswith(f"{who}@", autoescape=True)))
+        if since:
+            query = query.where(audit.c.at >= since)
         with self._database.reading() as connection:
-            return tuple(
-                AuditEntry(row.id, row.at, row.who, row.action, row.subject, row.why, row.before, row.after)
-                for row in connection.execute(query)
-            )
+            return tuple(_entry(row) for row in connection.execute(query))
+
+    def check_audit(self, anchor: Anchor | None = None) -> ChainReport:
+        """Hold every entry against the one before, the heads that stand outside the database, and the triggers.
+
+        Args:
+            anchor: Heads to hold them against instead of those of this environment.
+
+        Raises:
+            RefusedError: The anchor may not be read.
+        """
+        anchor = anchor or self._desk.trail.anchor
+        # First the heads: an entry that is appended meanwhile is then one more, and none that is missing.
+        heads = list(anchor.heads()) if anchor else []
+        with self._database.reading() as connection:
+            report = examine(_entries(connection), heads)
+            unguarded = _unguarded(connection)
+        return dataclasses.replace(report, findings=(*unguarded, *report.findings))
+
+
+def _entries(connection: sa.Connection) -> Iterator[AuditEntry]:
+    found = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
+    return (_entry(row) for row in found)
+
+
+def _unguarded(connection: sa.Connection) -> tuple[ChainFinding, ...]:
+    query, wanted = _TRIGGERS[connection.dialect.name]
+    if connection.execute(sa.text(query)).scalar_one() == wanted:
+        return ()
+    return (ChainFinding(0, "the triggers that refuse changes are gone from the database"),)
+
+
+def _entry(row: sa.Row[Any]) -> AuditEntry:
+    return AuditEntry(*tuple(row))  # the columns stand in the order of the fields

@@ -6,6 +6,7 @@ It knows no table of ours but ``meta``; it must not decide what to store.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +15,30 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 
 _BUSY_MS = 20_000
+_ENDING = "hermesops_ending"
 _DOCTOR = "hermesops doctor looks at it; hermesops settings show says which registry is meant"
-_RESTORE = "restore the registry from its last backup; the damaged file stays where it is"
+_RESTORE = "hermesops registry copies lists good ones, hermesops registry restore --latest puts the newest in its place"
 
 Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a transaction does at its end.
+
+    Attributes:
+        before_commit: Done in order, in the transaction.
+        after_commit: Done once it is committed; by purpose, so that the last word counts.
+    """
+
+    before_commit: list[Callable[[], None]] = field(default_factory=list)
+    after_commit: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+
+def ending_of(connection: sa.Connection) -> Ending:
+    """What a transaction of ``Database.writing`` does at its end; to be added to."""
+    ending: Ending = connection.get_execution_options()[_ENDING]
+    return ending
 
 
 class Database:
@@ -34,6 +55,8 @@ class Database:
         self._clock = clock
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self.title = self._url.database or "" if self.is_sqlite else self._url.render_as_string(hide_password=True)
+        self.before_write: Callable[[], None] | None = None
+        """Called before each transaction that writes, unless that asks for none; may refuse it."""
         self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
 
     @contextmanager
@@ -48,10 +71,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def writing(self, *, guarded: bool = True) -> Iterator[sa.Connection]:
         """One short transaction; committed when the block ends, undone when it raises.
 
         On SQLite it takes the write lock at its start, so that what is read inside stays true until the commit.
+
+        Args:
+            guarded: Whether ``before_write`` has a say; not for what repairs the registry.
 
         Raises:
             UnavailableError: As ``reading``; also when the disk is full. Nothing changed.
@@ -60,12 +86,20 @@ class Database:
         if self.is_sqlite:
             with self._translated():
                 _make_private(Path(self.title))
+        if guarded and self.before_write:
+            self.before_write()
+        ending = Ending()
+        options = {"hermesops_writes": True, _ENDING: ending}
         with (
             self._translated(),
-            self._engine.connect().execution_options(hermesops_writes=True) as connection,
+            self._engine.connect().execution_options(**options) as connection,
             connection.begin(),
         ):
             yield connection
+            for work in ending.before_commit:
+                work()
+        for work in ending.after_commit.values():
+            work()
 
     def now(self, connection: sa.Connection) -> datetime:
         """The present moment, aware and in UTC."""
@@ -124,6 +158,8 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         cursor.execute("PRAGMA journal_mode = WAL")
+        # Each commit is on the disk when it returns: a lost lease or intent would be a machine ordered twice.
+        cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
 

@@ -1,11 +1,8 @@
 """The registry's epoch: opened anew when the database is restored, so that numbers given out since are outranked."""
 
-import sqlalchemy as sa
-
+from hermesops.registry.epoch_number import EPOCH, read_epoch
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import leases, meta
-
-_NAME = "epoch"
 
 
 class EpochRows(Rows):
@@ -16,23 +13,24 @@ class EpochRows(Rows):
         with self._database.reading() as connection:
             return read_epoch(connection)
 
-    def open_epoch(self, why: str) -> int:
+    def open_epoch(self, why: str, *, above: int = 0) -> int:
         """Begin a new epoch: every lease of the epochs before has ended.
+
+        Args:
+            why: For the audit.
+            above: An epoch known from elsewhere that must be outranked too, as a copy that is restored twice does not
+                know of the epoch opened the first time; those of the audit's anchor are outranked anyway.
 
         Returns:
             The new epoch.
         """
-        with self._database.writing() as connection:
+        anchor = self._desk.trail.anchor
+        known = max(above, anchor.highest_epoch() if anchor else 0)
+        with self._database.writing(guarded=False) as connection:
             before = read_epoch(connection, lock=True)
-            connection.execute(meta.update().where(meta.c.name == _NAME).values(value=str(before + 1)))
+            opened = max(before, known) + 1
+            connection.execute(meta.update().where(meta.c.name == EPOCH).values(value=str(opened)))
             connection.execute(leases.update().values(holder=""))
-            self._note(
-                connection, "epoch_opened", "registry", before={"epoch": before}, after={"epoch": before + 1}, why=why
-            )
-            return before + 1
-
-
-def read_epoch(connection: sa.Connection, *, lock: bool = False) -> int:
-    """The present epoch, as the transaction sees it."""
-    query = sa.select(meta.c.value).where(meta.c.name == _NAME)
-    return int(connection.execute(query.with_for_update() if lock else query).scalar_one())
+            change = {"before": {"epoch": before}, "after": {"epoch": opened}}
+            self._note(connection, "epoch_opened", "registry", **change, why=why)
+            return opened

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.operation import Lease
-from hermesops.registry.epoch import read_epoch
+from hermesops.registry.epoch_number import read_epoch
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import leases
 

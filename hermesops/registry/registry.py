@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.registry import schema_version
+from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
 from hermesops.registry.cells import CellRows
 from hermesops.registry.connections import ConnectionRows
@@ -20,6 +21,7 @@ from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
 from hermesops.registry.settings_changes import SettingsChangeRows
 from hermesops.registry.tokens import TokenRows
+from hermesops.registry.trail import Trail
 from hermesops.registry.users import UserRows
 
 _PROOF = "key_proof"
@@ -55,6 +57,7 @@ def open_registry(
     environment: str,
     actor: str,
     sealer: Callable[[bool], Sealer],
+    anchor: Anchor | None = None,
     clock: Clock | None = None,
 ) -> Registry:
     """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.
@@ -67,6 +70,7 @@ def open_registry(
         actor: Who acts, for the audit.
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
+        anchor: Takes the audit's heads, outside the database; ``None`` keeps none.
         clock: For tests.
 
     Raises:
@@ -85,7 +89,7 @@ def open_registry(
     except BaseException:
         database.close()
         raise
-    return Registry(Desk(database, environment, actor, keys))
+    return Registry(Desk(database, environment, Trail(database, actor, anchor), keys))
 
 
 def migrate_registry(url: str) -> tuple[str, str]:

@@ -8,9 +8,9 @@ from uuid import uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from hermesops.registry import schema
 from hermesops.registry.database import Database
 from hermesops.registry.sealing import Sealer
+from hermesops.registry.trail import Trail
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Desk:
 
     Attributes:
         environment: Name of the environment; part of machine names.
-        actor: Who acts, for the audit.
+        trail: Takes audit entries.
         sealer: Encrypts secret columns.
     """
 
     database: Database
     environment: str
-    actor: str
+    trail: Trail
     sealer: Sealer = field(repr=False)
 
 
@@ -50,18 +50,8 @@ class Rows:
         after: Mapping[str, object] | None = None,
         why: str = "",
     ) -> None:
-        """Write an audit entry in the transaction of the change that it tells of."""
-        connection.execute(
-            schema.audit.insert().values(
-                at=self._database.now(connection),
-                who=self._desk.actor,
-                action=action,
-                subject=subject,
-                why=why,
-                before=dict(before or {}),
-                after=dict(after or {}),
-            )
-        )
+        """Append an audit entry in the transaction of the change that it tells of."""
+        self._desk.trail.note(connection, action, subject, before=before or {}, after=after or {}, why=why)
 
 
 def new_id() -> str:

@@ -169,4 +169,7 @@ audit = sa.Table(
     sa.Column("why", sa.Text, nullable=False),
     sa.Column("before", sa.JSON, nullable=False),
     sa.Column("after", sa.JSON, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("previous", sa.String(64), nullable=False, server_default=""),
+    sa.Column("hash", sa.String(64), nullable=False, server_default=""),
 )
