@@ -20,7 +20,9 @@ KINDS = {
     "replace": ChangeKind.REPLACE,
     "delete": ChangeKind.DELETE,
     "read": ChangeKind.READ,
+    "import": ChangeKind.IMPORT,
 }
+REFRESHED = {"update", "delete"}
 LOCKED = "the stack is currently locked by"
 PASSPHRASES = ("incorrect passphrase", "passphrase must be set")
 
@@ -31,14 +33,17 @@ class Told:
 
     Attributes:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
+        refreshed: What a refresh found changed or gone.
         failed: URNs of failed steps.
         errors: Error lines with the URN that they are about, if any.
     """
 
     tell: Tell | None = None
     begun: list[Change] = field(default_factory=list)
+    refreshed: list[Change] = field(default_factory=list)
     failed: set[tuple[str, str]] = field(default_factory=set)
     errors: list[tuple[str, str]] = field(default_factory=list)
+    _refreshing: set[str] = field(default_factory=set)
 
     def hear(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
         """Take one event of the Automation API."""
@@ -58,8 +63,12 @@ class Told:
             return
         if phase == "failed":
             self.failed.add((urn, op))
-        if phase == "begun" and op in KINDS:
+        if phase == "begun" and op == "refresh":
+            self._refreshing.add(urn)
+        elif phase == "begun" and op in KINDS:
             self.begun.append(_change(KINDS[op], metadata))
+        elif phase == "done" and urn in self._refreshing and op in REFRESHED:
+            self.refreshed.append(_change(KINDS[op], metadata))
         if self.tell:
             self.tell(Progress(phase, op, metadata.type, urn.rpartition("::")[2]))
 
@@ -106,7 +115,7 @@ def error_of(told: Told, what: str, ref: StackRef, output: str) -> HermesError:
     text = " ".join(about[0][1].split()) if about else _last_line(output)
     name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""
     message = f"{what} of stack {ref.stack} failed: {name}{text}"
-    if what in {"up", "destroy"}:
+    if what in {"up", "destroy", "import"}:
         if any(DIED in line for _, line in told.errors):
             return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
         done = changes_of(told)

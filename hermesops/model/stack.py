@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -15,6 +16,7 @@ class ChangeKind(StrEnum):
     DELETE = "delete"
     READ = "read"
     REFRESH = "refresh"
+    IMPORT = "import"
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,70 @@ class UpResult:
     stack: StackRef
     changes: tuple[Change, ...]
     outputs: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Import:
+    """Something that exists and that a stack shall manage from now on.
+
+    Attributes:
+        type: Pulumi type token, as ``justavps:index:Machine``.
+        name: Its logical name in the stack.
+        id: The vendor's id.
+        protect: Whether it is protected from deletion until a program says otherwise.
+    """
+
+    type: str
+    name: str
+    id: str
+    protect: bool = True
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One operation in a stack's history.
+
+    Attributes:
+        kind: ``update``, ``destroy``, ``refresh`` or ``import``.
+        failed: Whether it ended in an error; it may have changed something all the same.
+        changes: How many resources each kind of step ended well for.
+    """
+
+    kind: str
+    started: datetime
+    ended: datetime
+    failed: bool
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Something that an interrupted run had begun.
+
+    Attributes:
+        kind: ``creating``, ``updating``, ``deleting`` …, as the state has it.
+    """
+
+    kind: str
+    urn: str
+    type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class StateVersion:
+    """A copy of a stack's state that can be put back.
+
+    Attributes:
+        version: Nanoseconds since 1970, as in the copy's file name.
+        at: When the copy was made.
+        what: What had ended then, as ``update succeeded``; empty for a copy taken before something began.
+        resources: How many resources it holds; None: it is damaged.
+        current: Whether the state is the same now.
+    """
+
+    version: str
+    at: datetime
+    what: str
+    resources: int | None
+    current: bool

@@ -1,38 +1,39 @@
 """The embedded engine: opens a stack, runs, saves, reports."""
+# ruff: noqa: ARG002  until refresh, import and targets are built
 
 import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.events import Diagnostic, Event, EventLog, StepEvent
 from hermesops.engine.embedded.journal import Journal
-from hermesops.engine.embedded.lock import held
 from hermesops.engine.embedded.outcome import changes_of, error_of
 from hermesops.engine.embedded.providers import Providers
 from hermesops.engine.embedded.rpc import PluginHost
 from hermesops.engine.embedded.run import Run, refuse_unresolved
 from hermesops.engine.embedded.secrets import PassphraseVault
-from hermesops.engine.embedded.state import Deployment, deployment_from_doc
+from hermesops.engine.embedded.state import Deployment
 from hermesops.engine.embedded.store import FileBackend
-from hermesops.engine.embedded.values import has_secret, masked, revealed
+from hermesops.engine.embedded.stored import StoredStacks
+from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
+from hermesops.engine.embedded.values import has_secret, masked
 from hermesops.engine.interface import MayDestroy, Program, Progress, StackConfig, Tell
-from hermesops.errors import HermesError, UsageError
-from hermesops.model.stack import Preview, StackRef, UpResult
+from hermesops.model.stack import Import, Preview, StackRef, UpResult
 
 HostFactory = Callable[[str], PluginHost]
 """Makes what starts plugins, given the address that takes their log lines."""
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(StoredStacks):
     """Runs Pulumi programs without the pulumi CLI.
 
     Args:
-        folder: The file backend's folder, the same that the CLI would use as ``file://folder``.
+        folder: The file backend's folder, or its URL as the CLI takes it.
         passphrase: Asked for only when a secret is read or written.
         environment: The whole environment of plugin processes; its ``PATH`` is searched for plugins.
         plugin_folders: Searched before ``PATH``; None means beside this Python, where our own plugin is installed.
@@ -45,7 +46,7 @@ class EmbeddedEngine:
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | Path,
         *,
         passphrase: Callable[[], str],
         environment: Mapping[str, str],
@@ -54,18 +55,22 @@ class EmbeddedEngine:
         adopting: frozenset[str] = frozenset({"justavps"}),
         host: HostFactory | None = None,
     ) -> None:
-        self._backend = FileBackend(folder)
+        super().__init__(FileBackend(folder), passphrase)
         self._folder = folder
-        self._passphrase = passphrase
         self._environment = dict(environment)
         self._plugin_folders = (Path(sys.executable).parent,) if plugin_folders is None else tuple(plugin_folders)
         self._parallel = parallel
         self._adopting = adopting
         self._host = host
-        self._keys: dict[str, bytes] = {}
 
     async def preview(
-        self, stack: StackRef, program: Program, *, config: StackConfig | None = None, tell: Tell | None = None
+        self,
+        stack: StackRef,
+        program: Program,
+        *,
+        targets: Collection[str] = (),
+        config: StackConfig | None = None,
+        tell: Tell | None = None,
     ) -> Preview:
         """Find out what ``up`` would change; see Engine."""
         events = EventLog(_listener(tell))
@@ -73,7 +78,9 @@ class EmbeddedEngine:
         self._raise(run, "preview")
         return Preview(stack, changes_of(run))
 
-    async def preview_destroy(self, stack: StackRef, *, tell: Tell | None = None) -> Preview:
+    async def preview_destroy(
+        self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None
+    ) -> Preview:
         """Find out what ``destroy`` would delete; see Engine."""
         self._backend.existing(stack)
         run = await self._ran(stack, EventLog(_listener(tell)), program=None, config=None, dry=True)
@@ -85,6 +92,7 @@ class EmbeddedEngine:
         stack: StackRef,
         program: Program,
         *,
+        targets: Collection[str] = (),
         may_destroy: MayDestroy | None = None,
         config: StackConfig | None = None,
         tell: Tell | None = None,
@@ -104,7 +112,12 @@ class EmbeddedEngine:
             return self._closed(run, "update")
 
     async def destroy(
-        self, stack: StackRef, *, may_destroy: MayDestroy | None = None, tell: Tell | None = None
+        self,
+        stack: StackRef,
+        *,
+        targets: Collection[str] = (),
+        may_destroy: MayDestroy | None = None,
+        tell: Tell | None = None,
     ) -> UpResult:
         """Delete everything in a stack; see Engine."""
         self._backend.existing(stack)
@@ -113,43 +126,26 @@ class EmbeddedEngine:
             run = await self._ran(stack, events, program=None, config=None, dry=False, may_destroy=may_destroy)
             return self._closed(run, "destroy")
 
-    async def outputs(self, stack: StackRef, *, show_secrets: bool = False) -> Mapping[str, Any]:
-        """Read a stack's outputs; see Engine."""
-        before, vault = self._opened(stack, self._backend.existing(stack))
-        root = urns.stack_urn(stack)
-        found = next((dict(r.outputs) for r in before.resources if r.urn == root), {})
-        if show_secrets:
-            clear = await asyncio.to_thread(revealed, found, vault)
-            return dict(clear)
-        return dict(masked(found))
+    async def preview_refresh(
+        self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None
+    ) -> Preview:
+        """Find out what ``refresh`` would write; see Engine."""
+        raise UnsupportedByEmbeddedError("refresh", stack.stack)
 
-    async def export(self, stack: StackRef) -> dict[str, Any]:
-        """Read a stack's state; see Engine."""
-        return {"version": 3, "deployment": self._backend.existing(stack)}
+    async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
+        """Bring the state to what is really there; see Engine."""
+        raise UnsupportedByEmbeddedError("refresh", stack.stack)
 
-    async def stacks(self, project: str) -> list[StackRef]:
-        """List the stacks of a project; see Engine."""
-        return self._backend.stacks(project)
-
-    def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:
-        try:
-            before = deployment_from_doc(latest)
-            secrets_of = before.secrets_provider or {}
-            kind = secrets_of.get("type", "passphrase")
-            salt = (secrets_of.get("state") or {}).get("salt", "")
-        except HermesError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._backend.damaged(stack, f"no deployment in it: {error!r}") from error
-        if kind not in {"passphrase", ""}:
-            raise UsageError(
-                f"stack {stack.stack} keeps its secrets with {kind}; the embedded engine knows passphrases only",
-                hint="install the pulumi CLI and set HERMESOPS_PULUMI_ENGINE=cli",
-            )
-        return before, PassphraseVault(self._passphrase, salt=salt, keys=self._keys, stack=stack.stack)
-
-    def _locked(self, stack: StackRef, events: EventLog) -> contextlib.AbstractContextManager[None]:
-        return held(self._backend.lock_folder(stack), stack=stack.stack, tell=events.warning)
+    async def import_resources(
+        self,
+        stack: StackRef,
+        wanted: Sequence[Import],
+        *,
+        config: StackConfig | None = None,
+        tell: Tell | None = None,
+    ) -> UpResult:
+        """Take things that exist into a stack; see Engine."""
+        raise UnsupportedByEmbeddedError("import", stack.stack)
 
     async def _ran(
         self,

@@ -1,0 +1,89 @@
+"""How the pulumi CLI is given a stack: a folder for one command, its environment, the stack's salt."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.interface import Program, StackConfig
+from hermesops.model.stack import StackRef
+
+if TYPE_CHECKING:
+    from pulumi.automation import Stack
+
+PROJECT_FILE = "name: {project}\nruntime: python\n"
+
+
+class Workspace:
+    """Opens stacks for the CLI.
+
+    Args:
+        command: The CLI's executable.
+        backend: Where the stacks are.
+        passphrase: Asked for before every command, which always wants it.
+        environment: The environment of the CLI and, through it, of the plugins.
+        plugin_folders: Put before ``PATH``; None means beside this Python.
+    """
+
+    def __init__(
+        self,
+        command: Path,
+        backend: FileBackend,
+        *,
+        passphrase: Callable[[], str],
+        environment: Mapping[str, str],
+        plugin_folders: Sequence[Path] | None,
+    ) -> None:
+        self._command = command
+        self._backend = backend
+        self._passphrase = passphrase
+        self._environment = dict(environment)
+        self._plugin_folders = (Path(sys.executable).parent,) if plugin_folders is None else tuple(plugin_folders)
+
+    def open(self, work: Path, ref: StackRef, program: Program, config: StackConfig | None) -> "Stack":
+        """Make a stack ready in an empty folder; it is made when it is not there yet."""
+        from pulumi import automation  # noqa: PLC0415  loads the SDK
+
+        self._backend.place.make()
+        (work / "Pulumi.yaml").write_text(PROJECT_FILE.format(project=ref.project))
+        salt = self._salt(ref)
+        if salt:  # without it the CLI would invent a new one and encrypt everything anew
+            (work / f"Pulumi.{ref.stack}.yaml").write_text(f"encryptionsalt: {salt}\n")
+        workspace = automation.LocalWorkspace(
+            work_dir=str(work),
+            program=program,
+            pulumi_command=self._cli(work),
+            env_vars=self._variables(),
+        )
+        opened = automation.Stack.create_or_select(ref.stack, workspace)
+        for key, value in (config.values if config else {}).items():
+            secret = bool(config and key in config.secret)
+            opened.set_config(key, automation.ConfigValue(value, secret))
+        return opened
+
+    def _cli(self, work: Path) -> Any:  # noqa: ANN401  the SDK's type needs the SDK
+        from pulumi.automation import PulumiCommand  # noqa: PLC0415  loads the SDK
+
+        # The SDK only takes a root with bin/pulumi in it, and a CLI from PATH may be a lone file.
+        if self._command.parent.name == "bin":
+            return PulumiCommand(root=str(self._command.parent.parent))
+        (work / "cli" / "bin").mkdir(parents=True)
+        (work / "cli" / "bin" / "pulumi").symlink_to(self._command)
+        return PulumiCommand(root=str(work / "cli"))
+
+    def _salt(self, ref: StackRef) -> str:
+        providers = (self._backend.read(ref) or {}).get("secrets_providers") or {}
+        return str((providers.get("state") or {}).get("salt", ""))
+
+    def _variables(self) -> dict[str, str]:
+        search = [*map(str, self._plugin_folders), self._environment.get("PATH", "")]
+        return {
+            **self._environment,
+            "PATH": ":".join(part for part in search if part),
+            "PULUMI_BACKEND_URL": self._backend.url,
+            "PULUMI_CONFIG_PASSPHRASE": self._passphrase(),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
+        }

@@ -1,0 +1,134 @@
+"""What both engines read of, and put into, the stacks' files without running anything.
+
+The files are the same for both, so neither needs the other for it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hermesops.engine.embedded import urns
+from hermesops.engine.embedded.events import EventLog
+from hermesops.engine.embedded.journal import Journal
+from hermesops.engine.embedded.lock import held
+from hermesops.engine.embedded.secrets import PassphraseVault
+from hermesops.engine.embedded.soundness import flaws
+from hermesops.engine.embedded.state import Deployment, deployment_from_doc
+from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.values import has_secret, masked, revealed
+from hermesops.engine.embedded.versions import Versions
+from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.model.stack import Finished, StackRef, StateVersion, Unfinished
+
+EXPORTED = 3
+"""The version of an exported state."""
+
+
+class StoredStacks:
+    """Stacks as their files have them.
+
+    Args:
+        backend: Where the files are.
+        passphrase: Asked for only when a secret is read or written.
+    """
+
+    def __init__(self, backend: FileBackend, passphrase: Callable[[], str]) -> None:
+        self._backend = backend
+        self._passphrase = passphrase
+        self._keys: dict[str, bytes] = {}
+
+    async def stacks(self, project: str) -> list[StackRef]:
+        """List the stacks of a project; see Engine."""
+        return self._backend.stacks(project)
+
+    async def export(self, stack: StackRef) -> dict[str, Any]:
+        """Read a stack's state; see Engine."""
+        return {"version": EXPORTED, "deployment": self._backend.existing(stack)}
+
+    async def outputs(self, stack: StackRef, *, show_secrets: bool = False) -> Mapping[str, Any]:
+        """Read a stack's outputs; see Engine."""
+        before, vault = self._opened(stack, self._backend.existing(stack))
+        root = urns.stack_urn(stack)
+        found = next((dict(r.outputs) for r in before.resources if r.urn == root), {})
+        if show_secrets:
+            clear = await asyncio.to_thread(revealed, found, vault)
+            return dict(clear)
+        return dict(masked(found))
+
+    async def unfinished(self, stack: StackRef) -> Sequence[Unfinished]:
+        """List what an interrupted run had begun; see Engine."""
+        state, _ = self._opened(stack, self._backend.existing(stack))
+        return [
+            Unfinished(op.kind, op.resource.urn, op.resource.type, urns.name_of(op.resource.urn))
+            for op in state.pending
+        ]
+
+    async def history(self, stack: StackRef) -> Sequence[Finished]:
+        """List what was done to a stack; see Engine."""
+        self._backend.existing(stack)
+        return [
+            Finished(
+                kind=entry["kind"],
+                started=datetime.fromtimestamp(entry["startTime"], UTC),
+                ended=datetime.fromtimestamp(entry["endTime"], UTC),
+                failed=entry["result"] != "succeeded",
+                changes=entry.get("resourceChanges") or {},
+            )
+            for entry in self._backend.history(stack)
+        ]
+
+    async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
+        """Replace a stack's state by an exported one; see Engine."""
+        if document.get("version") != EXPORTED or not isinstance(document.get("deployment"), Mapping):
+            raise UsageError(
+                f"this is no exported state of version {EXPORTED}", hint="`hermesops stack export` makes one"
+            )
+        latest = dict(document["deployment"])
+        try:
+            given, wrong = deployment_from_doc(latest), flaws(stack, latest)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"this is no exported state: {error!r}") from error
+        if wrong:
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            raise RefusedError(
+                f"this cannot be the state of stack {stack.stack}: {wrong[0]}{more}; nothing was changed",
+                hint=f"`hermesops stack export {stack.stack}` makes one that can; take all of it",
+            )
+        with self._locked(stack, EventLog()):
+            _, vault = self._opened(stack, latest)
+            if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in given.resources):
+                await asyncio.to_thread(vault.unlock)  # what nobody could read must not take the place of what one can
+            journal = Journal(stack, self._backend, vault)
+            journal.load(given)
+            await asyncio.to_thread(journal.save)
+
+    async def state_versions(self, stack: StackRef, *, limit: int) -> Sequence[StateVersion]:
+        """List the copies of a stack's state; see Engine."""
+        return await asyncio.to_thread(Versions(self._backend, stack).newest, limit)
+
+    async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
+        """Put a copy of a stack's state in its place; see Engine."""
+        with self._locked(stack, EventLog()):
+            return await asyncio.to_thread(Versions(self._backend, stack).put_back, version)
+
+    def _locked(self, stack: StackRef, events: EventLog) -> contextlib.AbstractContextManager[None]:
+        return held(self._backend.lock_folder(stack), stack=stack.stack, tell=events.warning)
+
+    def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:
+        try:
+            before = deployment_from_doc(latest)
+            secrets_of = before.secrets_provider or {}
+            kind = secrets_of.get("type", "passphrase")
+            salt = (secrets_of.get("state") or {}).get("salt", "")
+        except HermesError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._backend.damaged(stack, f"no deployment in it: {error!r}") from error
+        if kind not in {"passphrase", ""}:
+            raise UsageError(
+                f"stack {stack.stack} keeps its secrets with {kind}; the embedded engine knows passphrases only",
+                hint="install the pulumi CLI and set HERMESOPS_PULUMI_ENGINE=cli",
+            )
+        return before, PassphraseVault(self._passphrase, salt=salt, keys=self._keys, stack=stack.stack)
