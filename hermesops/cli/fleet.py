@@ -1,8 +1,16 @@
 """``hermesops fleet``: all instances at once."""
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from hermesops.cli import context, render_fleet
 from hermesops.cli.console import result
 from hermesops.cli.noun import Noun
+from hermesops.errors import CHANGES_REMAIN
+
+if TYPE_CHECKING:
+    from hermesops.drift.finding import Finding
 
 app = Noun(help="The whole fleet.", no_args_is_help=True)
 
@@ -17,3 +25,34 @@ def status() -> None:
     """Show the fleet from the registry: a grid of instances, and how many are of which cell, plan and status."""
     cells = context.compose().registry.tally_cells()
     result("fleet-status", render_fleet.status(cells), render_fleet.grid(cells))
+
+
+Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,status=…,user=…")]
+
+
+@app.command()
+def drift(
+    where: Where = "",
+    deep: Annotated[bool, typer.Option("--deep", help="Ask the machines too: identity, roles, checks.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 7 when something differs or is unknown.")
+    ] = False,
+) -> int:
+    """Hold stacks, registry, vendor and machines against each other, and name the command that repairs each difference.
+
+    Nothing in the world is changed. What somebody works on right now is left out.
+    """
+    from hermesops.app.drift import Drift
+    from hermesops.drift.selection import FIELDS
+    from hermesops.model.selector import Selector
+
+    selector = Selector.parse(where, fields=FIELDS)
+    composed = context.compose()
+
+    async def work() -> "tuple[Finding, ...]":
+        async with composed.session() as session:
+            return await Drift(session).findings(selector, deep=deep)
+
+    findings = context.run(work())
+    result("fleet-drift", render_fleet.drift(findings), render_fleet.drift_lines(findings))
+    return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0

@@ -2,9 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hermesops.model.fleet import CellTally
 from hermesops.model.instance import InstanceStatus
+
+if TYPE_CHECKING:
+    from hermesops.drift.finding import Finding
 
 SIGNS = {
     InstanceStatus.RUNNING: ".",
@@ -49,6 +53,39 @@ def grid(cells: Sequence[CellTally]) -> list[str]:
     legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
     sums = "; ".join(", ".join(f"{count} {name}" for name, count in sorted(of.items())) for of in (statuses, plans))
     return [*lines, "", f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"]
+
+
+def drift(findings: "Sequence[Finding]") -> dict[str, object]:
+    """What differs, the worst first."""
+    return {
+        "findings": [
+            {
+                "kind": one.kind.value,
+                "severity": one.severity.value,
+                "subject": one.subject,
+                "cell": one.cell or None,
+                "machine": one.machine or None,
+                "seen": one.seen,
+                "repair": list(one.repair),
+                "otherwise": list(one.otherwise),
+            }
+            for one in findings
+        ],
+        "by_severity": dict(Counter(one.severity.value for one in findings)),
+    }
+
+
+def drift_lines(findings: "Sequence[Finding]") -> list[str]:
+    """The same for people: what differs, and below it what to type."""
+    lines = []
+    for one in findings:
+        where = f" ({one.machine})" if one.machine and one.machine != one.subject else ""
+        lines += [f"{one.severity}  {one.kind}  {one.subject}{where}", f"    {one.seen}"]
+        lines += [f"    $ {command}" for command in one.repair]
+        lines += [f"    or $ {command}" for command in one.otherwise]
+    counts = Counter(one.severity.value for one in findings)
+    sums = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+    return [*lines, f"{len(findings)} differences: {sums}"] if findings else ["nothing differs"]
 
 
 def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:

@@ -65,3 +65,9 @@ def is_machine_name(name: str, environment: str) -> bool:
     """Whether a name in the vendor's list is of our scheme and of this environment."""
     match = _MACHINE_NAME.fullmatch(name)
     return match is not None and match["environment"] == environment.replace("-", "")
+
+
+def cell_in_name(name: str) -> CellName | None:
+    """The cell that a machine's name says it was made for; ``None`` when the name is not of our scheme."""
+    match = _MACHINE_NAME.fullmatch(name)
+    return CellName(match["cell"]) if match else None

@@ -1,12 +1,13 @@
 """The fleet in one look: every living instance with the machine its row orders, and cells in numbers."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from hermesops.model.fleet import CellTally, Ordered
-from hermesops.model.ids import CellName, ImageId
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.registry.instances import ALL, instance_of
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
@@ -26,6 +27,17 @@ class FleetRows(Rows):
         with self._database.reading() as connection:
             found = connection.execute(query.where(LIVING).order_by(details.machine_name))
             return tuple(_ordered(row) for row in found)
+
+    def ended_machines(self) -> Mapping[MachineName, InstanceId]:
+        """The machines of terminated instances, by name: JustAVPS should list none of them any more."""
+        details = instance_details.c
+        query = (
+            sa.select(details.machine_name, details.instance_id)
+            .join_from(instance_details, hermes_instances, hermes_instances.c.id == details.instance_id)
+            .where(sa.not_(LIVING))
+        )
+        with self._database.reading() as connection:
+            return {MachineName(name): InstanceId(id_) for name, id_ in connection.execute(query)}
 
     def tally_cells(self) -> tuple[CellTally, ...]:
         """Every cell in numbers, by name; terminated instances do not count."""

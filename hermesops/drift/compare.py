@@ -1,0 +1,153 @@
+"""Holds the accounts against each other. Pure: the same accounts always give the same findings."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from hermesops.drift.accounts import Accounts, StackAccount
+from hermesops.drift.finding import Finding, Kind, Severity
+from hermesops.drift.on_machine import told_differences
+from hermesops.drift.repairs import Clerk
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name
+from hermesops.model.instance import InstanceStatus
+
+_ORDER = tuple(Severity)
+
+
+def compare(accounts: Accounts, clerk: Clerk) -> tuple[Finding, ...]:
+    """Everything that differs, the worst first.
+
+    An instance that somebody is working on is left out: it differs because of that, and is looked at again later.
+    """
+    comparison = _Comparison(accounts, clerk)
+    found = [*comparison.of_rows(), *comparison.of_orphans(), *comparison.of_stacks(), *comparison.of_images()]
+    return tuple(sorted(found, key=lambda f: (_ORDER.index(f.severity), f.cell, f.machine, f.kind)))
+
+
+@dataclass
+class _Comparison:
+    accounts: Accounts
+    clerk: Clerk
+
+    @cached_property
+    def known(self) -> frozenset[MachineName]:
+        """Names of the machines that living instances have or will have."""
+        return frozenset(row.instance.machine_name for row in self.accounts.rows)
+
+    def of_rows(self) -> Iterator[Finding]:
+        for row in self.accounts.rows:
+            if f"instance/{row.instance.id}" not in self.accounts.in_hand:
+                yield from self._of_row(row)
+
+    def _of_row(self, row: Ordered) -> Iterator[Finding]:
+        instance, machine = row.instance, self.accounts.machine_of(row)
+        if not row.wanted:
+            yield self._write(Kind.LEAVING, row, "it was given up, and its instance is not terminated yet")
+        elif machine is None and instance.machine_id:
+            yield self._write(Kind.MACHINE_MISSING, row, f"JustAVPS lists no machine {instance.machine_id}")
+        elif machine is None or instance.status is InstanceStatus.PROVISIONING:
+            where = f"on machine {machine.id}" if machine else "without a machine"
+            yield self._write(Kind.UNFINISHED, row, f"its provisioning stopped halfway, {where}")
+        else:
+            yield from self._of_machine(row, machine)
+
+    def _of_machine(self, row: Ordered, machine: Machine) -> Iterator[Finding]:
+        if row.instance.machine_id != machine.id:
+            seen = f"machine {machine.id} has its name, the registry knows {row.instance.machine_id or 'none'}"
+            yield self._write(Kind.MACHINE_REPLACED, row, seen)
+            return
+        yield from self._of_status(row, machine)
+        if machine.server_type and machine.server_type != row.server_type:
+            yield self._write(Kind.RESIZED, row, f"it is a {machine.server_type}, ordered as {row.server_type}")
+        if machine.image_id and machine.image_id != row.image_id:
+            yield self._write(Kind.WRONG_IMAGE, row, f"it boots from {machine.image_id}, ordered from {row.image_id}")
+        yield from self._in_stack(row, machine)
+        told = self.accounts.told.get(MachineId(machine.id))
+        if told is not None:
+            rebooted = self.accounts.rebooted.get(MachineId(machine.id))
+            for kind, seen in told_differences(row.instance, told, rebooted):
+                yield self._write(kind, row, seen)
+
+    def _of_status(self, row: Ordered, machine: Machine) -> Iterator[Finding]:
+        match machine.status:
+            case MachineStatus.STOPPED if row.instance.status is InstanceStatus.RUNNING:
+                yield self._write(Kind.STOPPED, row, "JustAVPS calls it stopped, its instance is running")
+            case MachineStatus.ERROR:
+                yield self._write(Kind.IN_ERROR, row, "JustAVPS calls it in error; some recover by themselves")
+            case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
+                yield self._write(Kind.NOT_READY, row, f"JustAVPS calls it {machine.status}")
+
+    def _in_stack(self, row: Ordered, machine: Machine) -> Iterator[Finding]:
+        stack = self.accounts.stacks.get(row.instance.cell)
+        if stack is None or stack.unseen:
+            return
+        held = stack.machines.get(row.instance.machine_name)
+        if held is None:
+            yield self._write(Kind.NOT_IN_STACK, row, f"the stack of {row.instance.cell} does not hold it")
+        elif held.id and held.id != machine.id:
+            seen = f"the stack of {row.instance.cell} holds machine {held.id} by its name, JustAVPS lists {machine.id}"
+            yield self._write(Kind.STACK_DIFFERS, row, seen)
+        elif (held.server_type, held.image_id) != (row.server_type, row.image_id or ""):
+            has, ordered = (held.server_type, held.image_id), (row.server_type, row.image_id or "")
+            what, was, wanted = next(
+                (name, old, new)
+                for name, old, new in zip(("server type", "image"), has, ordered, strict=True)
+                if old != new
+            )
+            yield self._write(Kind.STACK_BEHIND, row, f"the stack has {what} {was or 'none'}, the row {wanted}")
+
+    def of_orphans(self) -> Iterator[Finding]:
+        yield from map(self._orphan, self.accounts.orphans)
+
+    def _orphan(self, machine: Machine) -> Finding:
+        name = MachineName(machine.name)
+        told = self.accounts.told.get(MachineId(machine.id))
+        kind, seen = Kind.ORPHAN, "no instance has it"
+        if name in self.known:
+            kind, seen = Kind.DUPLICATE, "its instance is on another machine of the same name"
+        elif name in self.accounts.ended:
+            kind, seen = Kind.ORPHAN_ENDED, f"its instance {self.accounts.ended[name]} is terminated"
+        elif told is not None and not told.silence and told.instance_id is None:
+            kind, seen = Kind.ORPHAN_ENDED, "it is nobody's by its own account"
+        return self.clerk.write(
+            kind,
+            f"machine {machine.id} is rented, and {seen}",
+            cell=cell_in_name(name) or "",
+            machine=name,
+            machine_id=machine.id,
+        )
+
+    def of_stacks(self) -> Iterator[Finding]:
+        for cell, stack in self.accounts.stacks.items():
+            yield from self._of_stack(cell, stack)
+
+    def _of_stack(self, cell: CellName, stack: StackAccount) -> Iterator[Finding]:
+        if stack.unseen:
+            yield self.clerk.write(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
+        if stack.interrupted:
+            seen = f"a run ended in the middle of {', '.join(stack.interrupted)}"
+            yield self.clerk.write(Kind.STACK_INTERRUPTED, seen, cell=cell)
+        for name, held in stack.machines.items():
+            if name not in self.known and name not in self.accounts.by_name:
+                seen = f"the stack holds machine {held.id or name}, which JustAVPS does not list and no instance has"
+                yield self.clerk.write(Kind.ONLY_IN_STACK, seen, cell=cell, machine=name)
+
+    def of_images(self) -> Iterator[Finding]:
+        there = {image.id for image in self.accounts.images if image.bootable}
+        for image_id, name in self.accounts.wanted_images.items():
+            if image_id not in there:
+                seen = f"machines boot from {image_id}, which JustAVPS does not have"
+                yield self.clerk.write(Kind.IMAGE_GONE, seen, subject=name, image=name)
+
+    def _write(self, kind: Kind, row: Ordered, seen: str) -> Finding:
+        instance = row.instance
+        return self.clerk.write(
+            kind,
+            seen,
+            cell=instance.cell,
+            machine=instance.machine_name,
+            user=instance.user_alias or instance.user_id,
+            plan=instance.plan.value,
+        )

@@ -1,0 +1,73 @@
+"""A difference: what kind, how bad, what was seen instead of what, and the commands that repair it. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad; the order is that of reading."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    INFO = "info"
+
+
+class Kind(StrEnum):
+    """What differs. Names are stable: alerts and runbooks refer to them."""
+
+    MACHINE_MISSING = "machine-missing"
+    MACHINE_REPLACED = "machine-replaced"
+    UNFINISHED = "unfinished"
+    LEAVING = "leaving"
+    RESIZED = "resized"
+    WRONG_IMAGE = "wrong-image"
+    STOPPED = "stopped"
+    IN_ERROR = "in-error"
+    NOT_READY = "not-ready"
+    ORPHAN = "orphan"
+    ORPHAN_ENDED = "orphan-ended"
+    DUPLICATE = "duplicate"
+    NOT_IN_STACK = "not-in-stack"
+    STACK_DIFFERS = "stack-differs"
+    STACK_BEHIND = "stack-behind"
+    ONLY_IN_STACK = "only-in-stack"
+    STACK_INTERRUPTED = "stack-interrupted"
+    STACK_UNSEEN = "stack-unseen"
+    IMAGE_GONE = "image-gone"
+    REBOOTED = "rebooted"
+    SILENT = "silent"
+    FOREIGN_IDENTITY = "foreign-identity"
+    NOT_PERSONALISED = "not-personalised"
+    PAYLOAD_DIFFERS = "payload-differs"
+    FILES_CHANGED = "files-changed"
+    ROLES_UNSEEN = "roles-unseen"
+    CHECK_FAILED = "check-failed"
+    CHECK_UNSEEN = "check-unseen"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference.
+
+    Attributes:
+        subject: What a person calls the thing: a user, a machine's name, a cell or an image.
+        machine: Name of the machine it is about; empty when it is about none.
+        seen: What was seen and what should be, in one line without secrets.
+        repair: Commands, to be run in this order.
+        otherwise: What may be done instead; empty when there is one way only.
+    """
+
+    kind: Kind
+    severity: Severity
+    subject: str
+    cell: str
+    machine: str
+    seen: str
+    repair: tuple[str, ...]
+    otherwise: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is to be done, or to be looked at."""
+        return self.severity is not Severity.INFO

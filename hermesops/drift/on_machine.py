@@ -1,0 +1,46 @@
+"""What a machine's own account differs in from its row. Pure."""
+
+from collections.abc import Iterator
+
+from hermesops.drift.accounts import MachineAccount, Rebooted
+from hermesops.drift.finding import Kind
+from hermesops.model.check import Verdict
+from hermesops.model.instance import Instance, InstanceStatus
+
+_NAMED = 6
+"""Tasks that a finding names; there may be dozens."""
+
+
+def told_differences(instance: Instance, told: MachineAccount, rebooted: Rebooted | None) -> Iterator[tuple[Kind, str]]:
+    """Kinds and words of everything that differs.
+
+    Args:
+        instance: Whose machine it should be.
+        told: What it says of itself.
+        rebooted: That it has booted since it was last looked at.
+    """
+    if told.silence:
+        yield Kind.SILENT, f"it does not answer: {told.silence}"
+        return
+    if rebooted is not None:
+        yield Kind.REBOOTED, f"it has booted since {rebooted.since:%Y-%m-%d %H:%M} UTC, when it was last looked at"
+    yield from _identity(instance, told)
+    if told.changed:
+        more = f" and {len(told.changed) - _NAMED} more" if len(told.changed) > _NAMED else ""
+        yield Kind.FILES_CHANGED, f"the roles would change: {'; '.join(told.changed[:_NAMED])}{more}"
+    if told.roles_unseen:
+        yield Kind.ROLES_UNSEEN, told.roles_unseen
+    for check in told.checks:
+        kind = Kind.CHECK_FAILED if check.verdict is Verdict.FAILED else Kind.CHECK_UNSEEN
+        yield kind, f"{check.name}: {check.seen}"
+
+
+def _identity(instance: Instance, told: MachineAccount) -> Iterator[tuple[Kind, str]]:
+    if told.instance_id is None:
+        if instance.status is InstanceStatus.RUNNING:
+            yield Kind.NOT_PERSONALISED, "it is nobody's by its own account"
+    elif told.instance_id != instance.id:
+        seen = f"by its own account it is of instance {told.instance_id}, by the registry's of {instance.id}"
+        yield Kind.FOREIGN_IDENTITY, f"{seen}; what is on it may be another user's"
+    elif not told.is_current:
+        yield Kind.PAYLOAD_DIFFERS, "it was not handed what the registry says of its user, or only in part"

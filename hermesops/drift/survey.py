@@ -1,0 +1,165 @@
+"""Gathers the accounts. Looking changes nothing in the world; what does not answer is an account too: unseen."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from hermesops.drift.accounts import Accounts, MachineAccount, Rebooted, StackAccount, StackMachine
+from hermesops.errors import HermesError
+from hermesops.justavps.wire import Image, Machine
+from hermesops.model.cell import Cell
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
+from hermesops.model.image import Image as ImageRow
+from hermesops.model.operation import Lease
+from hermesops.model.sighting import Sighting
+
+_STATES_AT_ONCE = 8
+
+
+class Rows(Protocol):
+    """The registry."""
+
+    def list_ordered(self) -> tuple[Ordered, ...]:
+        """Every living instance with the machine its row orders."""
+
+    def ended_machines(self) -> Mapping[MachineName, InstanceId]:
+        """Machines of terminated instances."""
+
+    def list_leases(self) -> tuple[Lease, ...]:
+        """What is being worked on."""
+
+    def list_cells(self) -> tuple[Cell, ...]:
+        """Every cell."""
+
+    def list_images(self) -> tuple[ImageRow, ...]:
+        """Every image."""
+
+    def latest_image(self, name: str) -> ImageRow | None:
+        """What new machines of that name boot from."""
+
+    def note_sightings(self, seen: Iterable[Sighting]) -> Mapping[MachineId, Sighting]:
+        """Remember how all machines look; how they looked before."""
+
+
+class Vendor(Protocol):
+    """JustAVPS."""
+
+    async def list_machines(self) -> list[Machine]:
+        """All machines of the account."""
+
+    async def list_images(self) -> list[Image]:
+        """All its images."""
+
+
+class States(Protocol):
+    """The cells' stacks."""
+
+    async def state(self, cell: CellName) -> Mapping[str, Any]:
+        """A cell's state as Pulumi exports it; empty before its first run."""
+
+
+MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any]]]
+"""Finds the machines in a state."""
+
+Inspect = Callable[[Sequence[tuple[Ordered | None, Machine]]], Awaitable[Mapping[MachineId, MachineAccount]]]
+"""Asks machines; an orphan has no row."""
+
+
+class Survey:
+    """Looks at everything once.
+
+    Args:
+        environment: Name of the environment.
+        rows: The registry.
+        vendor: JustAVPS.
+        states: The cells' stacks.
+        machines_in: Finds the machines in a state.
+        is_passing: Whether a machine of that name comes and goes by itself.
+    """
+
+    def __init__(
+        self,
+        environment: str,
+        rows: Rows,
+        vendor: Vendor,
+        states: States,
+        machines_in: MachinesIn,
+        is_passing: Callable[[Machine], bool],
+    ) -> None:
+        self._environment = environment
+        self._rows = rows
+        self._vendor = vendor
+        self._states = states
+        self._machines_in = machines_in
+        self._is_passing = is_passing
+
+    async def look(self) -> Accounts:
+        """Registry, stacks and vendor; no machine is asked.
+
+        Rows are read before the vendor's list: what an operation makes in between has a row that says it is in hand.
+
+        Raises:
+            UnavailableError: The vendor or the registry does not answer.
+        """
+        leases = self._rows.list_leases()
+        rows, ended = self._rows.list_ordered(), self._rows.ended_machines()
+        cells = tuple(cell.name for cell in self._rows.list_cells())
+        machines, images, stacks = await asyncio.gather(
+            self._vendor.list_machines(), self._vendor.list_images(), self._look_at_stacks(cells)
+        )
+        return Accounts(
+            environment=self._environment,
+            rows=rows,
+            ended=ended,
+            in_hand=frozenset(lease.subject for lease in (*leases, *self._rows.list_leases())),
+            wanted_images=self._wanted_images(),
+            stacks=stacks,
+            machines=machines,
+            images=images,
+            passing=frozenset(machine.name for machine in machines if self._is_passing(machine)),
+        )
+
+    def remember(self, accounts: Accounts) -> Accounts:
+        """Note in the registry how machines look; the accounts, with those that have booted since the last time."""
+        before = self._rows.note_sightings(
+            Sighting(
+                MachineId(machine.id),
+                machine.name,
+                machine.server_type,
+                machine.status.value,
+                told.boot_id if (told := accounts.told.get(MachineId(machine.id))) else "",
+            )
+            for machine in accounts.machines
+            if is_machine_name(machine.name, self._environment)
+        )
+        rebooted = {
+            machine_id: Rebooted(old.boot_seen_at)
+            for machine_id, told in accounts.told.items()
+            if (old := before.get(machine_id)) and old.boot_seen_at and told.boot_id not in {"", old.boot_id}
+        }
+        return replace(accounts, rebooted=rebooted)
+
+    def _wanted_images(self) -> dict[ImageId, str]:
+        names = {image.name for image in self._rows.list_images()}
+        return {image.id: name for name in sorted(names) if (image := self._rows.latest_image(name))}
+
+    async def _look_at_stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackAccount]:
+        turn = asyncio.Semaphore(_STATES_AT_ONCE)
+
+        async def one(cell: CellName) -> StackAccount:
+            async with turn:
+                try:
+                    return self._read(await self._states.state(cell))
+                except HermesError as error:
+                    return StackAccount(unseen=error.message)
+
+        return dict(zip(cells, await asyncio.gather(*map(one, cells)), strict=True))
+
+    def _read(self, state: Mapping[str, Any]) -> StackAccount:
+        begun = (state.get("deployment") or {}).get("pending_operations") or []
+        return StackAccount(
+            machines={name: StackMachine.of(resource) for name, resource in self._machines_in(state).items()},
+            interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in begun),
+        )
