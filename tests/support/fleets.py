@@ -1,0 +1,92 @@
+"""Fleets in memory for tests of what differs: rows, machines and stacks that agree, until a test breaks something."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from hermesops.drift.accounts import Accounts, MachineAccount, StackAccount, StackMachine
+from hermesops.justavps.wire import Image, Machine, MachineStatus
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId, machine_name
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.plan import Plan
+
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
+IMAGE = ImageId("image-1")
+PER_CELL = 40
+
+
+def ordered(number: int, **changes: Any) -> Ordered:  # noqa: ANN401 - any field of an instance
+    """The row of instance ``number``, running on a machine of its own."""
+    instance_id = InstanceId(str(UUID(int=number << 80)))
+    cell = CellName(f"cell{number // PER_CELL + 1}")
+    instance = Instance(
+        id=instance_id,
+        user_id=UserId(str(UUID(int=number + 1))),
+        user_alias=f"user{number}",
+        plan=Plan.LIGHT,
+        status=InstanceStatus.RUNNING,
+        cell=cell,
+        machine_name=machine_name("local", cell, instance_id),
+        machine_id=MachineId(f"m-{number}"),
+        epoch=1,
+        created_at=AT,
+    )
+    return Ordered(replace(instance, **changes), "starter", "hel1", IMAGE, wanted=True)
+
+
+def machine_for(row: Ordered, **changes: Any) -> Machine:  # noqa: ANN401 - any field of a machine
+    """The machine that an instance is on, as the vendor lists it."""
+    values: dict[str, Any] = {
+        "id": row.instance.machine_id or f"id-of-{row.instance.machine_name}",
+        "name": row.instance.machine_name,
+        "status": MachineStatus.READY,
+        "server_type": row.server_type,
+        "region": row.region,
+        "image_id": row.image_id,
+        "created_at": AT,
+    }
+    return Machine(**(values | changes))
+
+
+@dataclass
+class Fleet:
+    """A fleet of which all accounts agree."""
+
+    rows: list[Ordered]
+    machines: list[Machine]
+
+    @classmethod
+    def of(cls, count: int) -> "Fleet":
+        rows = [ordered(number) for number in range(count)]
+        return cls(rows, [machine_for(row) for row in rows])
+
+    def accounts(self, **changes: Any) -> Accounts:  # noqa: ANN401 - any field of the accounts
+        """Its accounts; what a test wants otherwise, it says."""
+        values: dict[str, Any] = {
+            "environment": "local",
+            "rows": tuple(self.rows),
+            "ended": {},
+            "in_hand": frozenset(),
+            "wanted_images": {IMAGE: "hermes-base"},
+            "stacks": stacks_of(self.rows),
+            "machines": tuple(self.machines),
+            "images": (Image(id=IMAGE, name="hermes-base-1", status="ready", provider_image_id="p"),),
+        }
+        return Accounts(**(values | changes))
+
+
+def stacks_of(rows: Iterable[Ordered]) -> dict[CellName, StackAccount]:
+    """The stacks that hold just these machines."""
+    held: dict[CellName, dict[Any, StackMachine]] = {}
+    for row in rows:
+        machine = StackMachine(row.instance.machine_id or "", row.server_type, row.image_id or "")
+        held.setdefault(row.instance.cell, {})[row.instance.machine_name] = machine
+    return {cell: StackAccount(machines) for cell, machines in held.items()}
+
+
+def told(row: Ordered, **changes: Any) -> MachineAccount:  # noqa: ANN401 - any field of the account
+    """A machine that says what it should."""
+    return replace(MachineAccount(instance_id=row.instance.id, boot_id="b1", changed=()), **changes)

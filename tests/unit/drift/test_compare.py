@@ -1,0 +1,196 @@
+"""Whatever is broken in a fleet is found, named once, and comes with the commands that repair it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hermesops.drift.accounts import MachineAccount, Rebooted, StackAccount, StackMachine
+from hermesops.drift.compare import compare
+from hermesops.drift.finding import Finding, Kind, Severity
+from hermesops.drift.repairs import REMEDIES, Clerk
+from hermesops.drift.selection import FIELDS, machines_asked, narrowed
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.check import Check, Verdict
+from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.selector import Selector
+from tests.support.fleets import AT, Fleet, machine_for, ordered, stacks_of, told
+
+CELL = CellName("cell1")
+STRAY = "hermes-local-cell1-ffffffffffff"
+
+
+def found(fleet: Fleet, **changes: object) -> list[Finding]:
+    return list(compare(fleet.accounts(**changes), Clerk()))
+
+
+def only(fleet: Fleet, **changes: object) -> Finding:
+    [finding] = found(fleet, **changes)
+    return finding
+
+
+def test_accounts_that_agree_differ_in_nothing() -> None:
+    fleet = Fleet.of(90)
+    assert found(fleet, told={MachineId(m.id): told(r) for r, m in zip(fleet.rows, fleet.machines, strict=True)}) == []
+
+
+def test_a_machine_that_is_gone_is_the_loss_of_an_agent() -> None:
+    fleet = Fleet.of(3)
+    fleet.machines.pop(1)
+    finding = only(fleet)
+    assert (finding.kind, finding.severity, finding.subject) == (Kind.MACHINE_MISSING, Severity.CRITICAL, "user1")
+    assert finding.repair == ("hermesops instance terminate user1", "hermesops provision user1 --plan light")
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"status": MachineStatus.STOPPED}, Kind.STOPPED),
+        ({"status": MachineStatus.ERROR}, Kind.IN_ERROR),
+        ({"status": MachineStatus.UNKNOWN}, Kind.NOT_READY),
+        ({"server_type": "pro"}, Kind.RESIZED),
+        ({"image_id": "image-2"}, Kind.WRONG_IMAGE),
+    ],
+)
+def test_a_machine_that_is_not_as_ordered(change: dict[str, Any], kind: Kind) -> None:
+    fleet = Fleet.of(2)
+    fleet.machines[1] = machine_for(fleet.rows[1], **change)
+    assert only(fleet).kind is kind
+
+
+def test_a_suspended_instance_may_stand_still() -> None:
+    fleet = Fleet.of(1)
+    fleet.rows[0] = ordered(0, status=InstanceStatus.SUSPENDED)
+    fleet.machines[0] = machine_for(fleet.rows[0], status=MachineStatus.STOPPED)
+    assert found(fleet) == []
+
+
+def test_another_machine_of_its_name_is_not_the_one_the_registry_knows() -> None:
+    fleet = Fleet.of(1)
+    fleet.machines[0] = machine_for(fleet.rows[0], id="m-new")
+    assert only(fleet).kind is Kind.MACHINE_REPLACED
+
+
+def test_two_machines_of_one_name_are_one_too_many_and_the_extra_one_is_named_by_its_id() -> None:
+    fleet = Fleet.of(1)
+    fleet.machines.append(machine_for(fleet.rows[0], id="m-twin"))
+    finding = only(fleet)
+    assert finding.kind is Kind.DUPLICATE
+    assert finding.repair == (f"hermesops fleet remove-orphan {finding.machine} --id m-twin",)
+
+
+def test_a_provisioning_that_stopped_halfway_is_continued_unless_somebody_is_at_it() -> None:
+    fleet = Fleet.of(1)
+    fleet.rows[0] = ordered(0, status=InstanceStatus.PROVISIONING, machine_id=None)
+    without = only(replace(fleet, machines=[]))
+    assert (without.kind, without.repair) == (Kind.UNFINISHED, ("hermesops provision user0 --plan light",))
+    assert [f.kind for f in found(replace(fleet, machines=[machine_for(fleet.rows[0])]))] == [Kind.UNFINISHED]
+    assert found(replace(fleet, machines=[]), in_hand=frozenset({f"instance/{fleet.rows[0].instance.id}"})) == []
+
+
+def test_a_machine_that_was_given_up_is_terminated_to_the_end() -> None:
+    fleet = Fleet.of(1)
+    fleet.rows[0] = replace(fleet.rows[0], wanted=False)
+    assert only(fleet).repair == ("hermesops instance terminate user0",)
+
+
+def test_machines_named_by_us_that_no_instance_has_are_orphans_and_others_are_none_of_ours() -> None:
+    fleet = Fleet.of(1)
+    fleet.machines += [
+        machine_for(ordered(7), id="m-x", name=STRAY),
+        machine_for(ordered(8), id="m-y", name="hermes-staging-cell1-ffffffffffff"),
+        machine_for(ordered(9), id="m-z", name="somebodys-server"),
+    ]
+    finding = only(fleet)
+    assert (finding.kind, finding.machine, finding.cell) == (Kind.ORPHAN, STRAY, "cell1")
+    assert finding.repair == (f"hermesops fleet adopt {STRAY}", "hermesops stack up cell1")
+    assert finding.otherwise == (f"hermesops fleet remove-orphan {STRAY}",)
+    assert found(fleet, passing=frozenset({STRAY})) == []
+    ended = only(fleet, ended={STRAY: InstanceId("i")})
+    nobodys = only(fleet, told={"m-x": MachineAccount()})
+    assert {ended.kind, nobodys.kind} == {Kind.ORPHAN_ENDED}
+
+
+def test_a_stack_that_lacks_or_misremembers_a_machine() -> None:
+    fleet = Fleet.of(1)
+    name = fleet.rows[0].instance.machine_name
+    kinds = {
+        Kind.NOT_IN_STACK: StackAccount(),
+        Kind.STACK_DIFFERS: StackAccount({name: StackMachine("m-old", "starter", "image-1")}),
+        Kind.STACK_BEHIND: StackAccount({name: StackMachine("m-0", "pro", "image-1")}),
+        Kind.STACK_UNSEEN: StackAccount(unseen="the state is damaged"),
+    }
+    for kind, stack in kinds.items():
+        assert only(fleet, stacks={CELL: stack}).kind is kind
+    held = stacks_of(fleet.rows)[CELL]
+    assert only(fleet, stacks={CELL: replace(held, interrupted=(name,))}).kind is Kind.STACK_INTERRUPTED
+    more = {**held.machines, STRAY: StackMachine("m-x", "starter", "")}
+    assert only(fleet, stacks={CELL: StackAccount(more)}).kind is Kind.ONLY_IN_STACK
+
+
+def test_an_image_that_the_vendor_lost_is_built_again() -> None:
+    assert only(Fleet.of(1), images=()).repair == ("hermesops image build hermes-base",)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"silence": "no answer"}, Kind.SILENT),
+        ({"instance_id": None}, Kind.NOT_PERSONALISED),
+        ({"instance_id": InstanceId("another")}, Kind.FOREIGN_IDENTITY),
+        ({"is_current": False}, Kind.PAYLOAD_DIFFERS),
+        ({"changed": ("hermes_base : Install nftables rules",)}, Kind.FILES_CHANGED),
+        ({"roles_unseen": "unreachable"}, Kind.ROLES_UNSEEN),
+        ({"checks": (Check("disk", Verdict.FAILED, "full"),)}, Kind.CHECK_FAILED),
+        ({"checks": (Check("disk", Verdict.UNKNOWN, "no df"),)}, Kind.CHECK_UNSEEN),
+    ],
+)
+def test_what_a_machine_says_of_itself(change: dict[str, Any], kind: Kind) -> None:
+    fleet = Fleet.of(1)
+    assert only(fleet, told={MachineId("m-0"): told(fleet.rows[0], **change)}).kind is kind
+
+
+def test_a_reboot_is_told_and_is_nothing_to_repair() -> None:
+    fleet = Fleet.of(1)
+    finding = only(
+        fleet,
+        told={MachineId("m-0"): told(fleet.rows[0], boot_id="b2")},
+        rebooted={MachineId("m-0"): Rebooted(AT)},
+    )
+    assert (finding.kind, finding.is_open) == (Kind.REBOOTED, False)
+
+
+def test_the_worst_is_told_first() -> None:
+    fleet = Fleet.of(3)
+    fleet.machines[2] = machine_for(fleet.rows[2], status=MachineStatus.STOPPED)
+    fleet.machines[0] = machine_for(fleet.rows[0], server_type="pro")
+    assert [finding.severity for finding in found(fleet)] == [Severity.CRITICAL, Severity.WARNING]
+
+
+def test_commands_name_the_environment_where_it_is_not_the_default() -> None:
+    fleet = Fleet.of(1)
+    [finding] = compare(fleet.accounts(machines=()), Clerk("hermesops --env staging"))
+    assert finding.repair[0] == "hermesops --env staging instance terminate user0"
+
+
+def test_every_kind_has_a_remedy() -> None:
+    assert set(REMEDIES) == set(Kind)
+    assert all(remedy.repair for remedy in REMEDIES.values())
+
+
+def test_a_selection_narrows_findings_and_who_is_asked_but_makes_nobody_an_orphan() -> None:
+    fleet = Fleet.of(60)
+    fleet.machines[0] = machine_for(fleet.rows[0], server_type="pro")
+    fleet.machines[50] = machine_for(fleet.rows[50], server_type="pro")
+    fleet.machines.append(machine_for(ordered(99), id="m-x", name=STRAY))
+    accounts = fleet.accounts()
+    findings = compare(accounts, Clerk())
+    second = Selector.parse("cell=cell2", fields=FIELDS)
+    assert [f.subject for f in narrowed(findings, accounts.rows, second)] == ["user50"]
+    assert len(machines_asked(accounts, second)) == 20
+    first = Selector.parse("cell=cell1", fields=FIELDS)
+    assert {f.kind for f in narrowed(findings, accounts.rows, first)} == {Kind.RESIZED, Kind.ORPHAN}
+    assert [row for row, _ in machines_asked(accounts, first)].count(None) == 1
+    one = Selector.parse("user=user50,plan=light", fields=FIELDS)
+    assert [f.subject for f in narrowed(findings, accounts.rows, one)] == ["user50"]
