@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets
 from hermesops.app.narration import Tell
-from hermesops.errors import BrokenInvariantError, UsageError
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.errors import UsageError
+from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hermesops.access.visits import Visits
     from hermesops.app.app import App
     from hermesops.channel.agent import AgentApi
@@ -20,15 +18,9 @@ if TYPE_CHECKING:
     from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
-    from hermesops.lifecycle.configure import Configure
-    from hermesops.lifecycle.provision import Provision
     from hermesops.lifecycle.reach import Reach
     from hermesops.lifecycle.requests import Requests
-    from hermesops.lifecycle.restart import Restart
-    from hermesops.lifecycle.terminate import Terminate
     from hermesops.model.instance import Instance
-    from hermesops.model.operation import Operation
-    from hermesops.operation.loop import Work
     from hermesops.operation.runner import Operations
     from hermesops.verify.verification import Verification
 
@@ -73,16 +65,10 @@ class Session:
     @cached_property
     def operations(self) -> "Operations":
         """Brings operations to their end."""
-        from hermesops.model.operation import OperationKind
+        from hermesops.app.works import Works
         from hermesops.operation.runner import Operations
 
-        works: dict[OperationKind, Callable[[Operation], Work[Any, Any]]] = {
-            OperationKind.PROVISION: self._provision,
-            OperationKind.TERMINATE: self._terminate,
-            OperationKind.RESTART: self._restart,
-            OperationKind.CONFIGURE: self._configure,
-        }
-        return Operations(self.app.registry, works, self.app.tell)
+        return Operations(self.app.registry, Works(self).by_kind(), self.app.tell)
 
     @cached_property
     def image_builder(self) -> "Builder":
@@ -174,31 +160,3 @@ class Session:
         verification = await verify(self.reach.channel(machine_id), Expected(""), WITHOUT_USER)
         tell(f"made {len(verification.checks)} checks")
         return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)
-
-    def _provision(self, operation: "Operation") -> "Provision":
-        from hermesops.lifecycle.provision import Provision
-
-        return Provision(_instance_of(operation), self.app.registry, self.reach, self.app.cell_stacks)
-
-    def _terminate(self, operation: "Operation") -> "Terminate":
-        from hermesops.lifecycle.terminate import Terminate
-
-        return Terminate(
-            _instance_of(operation), self.app.registry, self.reach, self.reach.gateways, self.app.cell_stacks
-        )
-
-    def _restart(self, operation: "Operation") -> "Restart":
-        from hermesops.lifecycle.restart import Restart
-
-        return Restart(_instance_of(operation), str(operation.intent["before"]), self.reach, self.reach.gateways)
-
-    def _configure(self, operation: "Operation") -> "Configure":
-        from hermesops.lifecycle.configure import Configure
-
-        return Configure(_instance_of(operation), self.reach)
-
-
-def _instance_of(operation: "Operation") -> InstanceId:
-    if operation.instance_id is None:
-        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
-    return operation.instance_id

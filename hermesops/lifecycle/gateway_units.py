@@ -14,6 +14,7 @@ from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen
 from hermesops.model.ids import MachineId
+from hermesops.model.operation import Lease
 
 UNIT = "hermes-gateway.service"
 
@@ -33,10 +34,12 @@ class GatewayUnits:
 
     Args:
         channel_to: The way to a machine.
+        lease: Under which gateways are changed.
     """
 
-    def __init__(self, channel_to: Callable[[MachineId], Channel]) -> None:
+    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
         self._channel_to = channel_to
+        self._lease = lease
 
     async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
         """Whether the gateway is stopped and no boot starts it; ``None`` when the machine does not answer."""

@@ -3,9 +3,10 @@
 Looking never changes anything, and what does not answer is seen as silent, not as an error.
 """
 
+import copy
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, Self
 from uuid import uuid4
 
 from hermesops import waiting
@@ -25,6 +26,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
+from hermesops.model.operation import Lease
 
 NODE = "/opt/hermes/node/hermes-node"
 _INBOX = "/run/hermes-node"
@@ -97,6 +99,7 @@ class Reach:
         tell: Callable[[str], None],
     ) -> None:
         self.gateways = GatewayUnits(self.channel)
+        self.lease: Lease | None = None
         self._rows = rows
         self._vendor = vendor
         self._keys = keys
@@ -104,6 +107,13 @@ class Reach:
         self._router_url = router_url
         self._gateway_timeout_s = gateway_timeout_s
         self._tell = tell
+
+    def under(self, lease: Lease) -> Self:
+        """The same world, changed under a lease: a machine that knows of a later one refuses."""
+        bound = copy.copy(self)
+        bound.lease = lease
+        bound.gateways = GatewayUnits(bound.channel, lease)
+        return bound
 
     def channel(self, machine_id: MachineId) -> Channel:
         """A way to run commands on a machine."""
@@ -148,6 +158,11 @@ class Reach:
         except NotFoundError:
             return False
         return image.status is ImageStatus.READY and bool(image.provider_image_id)
+
+    async def sells(self, server_type: str, region: str) -> bool:
+        """Whether the vendor rents machines of that type there now; a region that it does not know sells nothing."""
+        sold = await self._vendor.list_server_types(region=region)
+        return any(kind.name == server_type and kind.available for kind in sold)
 
     async def machine(self, instance: Instance) -> Machine | None:
         """The instance's machine as the vendor lists it.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from hermesops.errors import HermesError
+from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId, OperationId
 
 
@@ -45,6 +45,35 @@ class Lease:
     epoch: int
     counter: int
     expires_at: datetime
+
+    @property
+    def token(self) -> str:
+        """The fencing token as people read it and machines are told it."""
+        return f"{self.epoch}.{self.counter}"
+
+
+class LeaseHeldError(RefusedError):
+    """Somebody else holds the lease that was asked for."""
+
+
+class LeaseLostError(RefusedError):
+    """A lease that was held is somebody else's now; its old holder must stop working at once."""
+
+
+@dataclass(frozen=True)
+class OperationStep:
+    """A row of ``operation_steps``: a step that was begun.
+
+    Attributes:
+        at: When it began.
+        holder: Who began it, as in a lease; empty where no lease was held.
+        problem: Why work stopped during it; empty when the next step or the outcome followed.
+    """
+
+    at: datetime
+    step: str
+    holder: str
+    problem: str
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ import contextlib
 import os
 import secrets
 import socket
+import time
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.operation import Lease
+from hermesops.model.operation import Lease, LeaseHeldError
 
 T = TypeVar("T")
 
@@ -24,15 +25,18 @@ LEASE_S = 15.0
 RENEW_S = 5.0
 """Seconds between renewals: two may fail before the lease is lost."""
 
+RETRY_S = 1.0
+"""Seconds until a renewal that got no answer is tried again."""
+
 
 class Leases(Protocol):
     """Where leases are kept."""
 
     def take_lease(self, subject: str, holder: str) -> Lease:
-        """Take a free or expired lease; RefusedError names who holds it."""
+        """Take a free or expired lease; LeaseHeldError names who holds it."""
 
     def renew_lease(self, lease: Lease) -> Lease:
-        """Hold it for another ``LEASE_S``; RefusedError when somebody has taken it over."""
+        """Hold it for another ``LEASE_S``; LeaseLostError when somebody has taken it over."""
 
     def release_lease(self, lease: Lease) -> None:
         """Give it back; harmless when it is lost."""
@@ -50,12 +54,14 @@ class LeaseKeeper:
         leases: Where it is kept.
         subject: What is leased.
         wait_s: Seconds to wait for whoever holds it; 0 refuses at once.
+        holder: Who we are; by default this process.
     """
 
-    def __init__(self, leases: Leases, subject: str, *, wait_s: float = 0) -> None:
+    def __init__(self, leases: Leases, subject: str, *, wait_s: float = 0, holder: str = "") -> None:
         self._leases = leases
         self._subject = subject
         self._wait_s = wait_s
+        self._holder = holder or this_process()
         self._lost = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
         self.lease: Lease
@@ -94,24 +100,36 @@ class LeaseKeeper:
                 task.cancel()
             await asyncio.gather(doing, losing, return_exceptions=True)
 
-    async def _take(self) -> Lease:
-        holder = this_process()
+    async def lost(self) -> None:
+        """Return once the lease is lost."""
+        await self._lost.wait()
 
+    async def _take(self) -> Lease:
         async def attempt() -> Lease | waiting.Pending[Lease]:
             try:
-                return self._leases.take_lease(self._subject, holder)
-            except HermesError as refused:
+                return self._leases.take_lease(self._subject, self._holder)
+            except LeaseHeldError as held:
                 if self._wait_s == 0:
                     raise
-                return waiting.Pending(refused.message)
+                return waiting.Pending(held.message)
 
         return await waiting.until(attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=0.1)
 
     async def _renew(self) -> None:
+        held_until = time.monotonic() + LEASE_S
+        pause_s = RENEW_S
         while True:
-            await waiting.pause(RENEW_S)
+            await waiting.pause(pause_s)
+            asked = time.monotonic()
             try:
                 self.lease = self._leases.renew_lease(self.lease)
+            except UnavailableError:
+                # No answer says nothing about the lease: it is ours for as long as nobody may take it over.
+                if time.monotonic() + RETRY_S >= held_until:
+                    break
+                pause_s = RETRY_S
             except HermesError:
-                self._lost.set()
-                return
+                break
+            else:
+                held_until, pause_s = asked + LEASE_S, RENEW_S
+        self._lost.set()

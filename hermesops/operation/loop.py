@@ -4,12 +4,13 @@ It may die at any moment: the next run observes anew and goes on from what is, n
 It must not know what it drives; that is the work's own module.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import Finished, Impossible, Operation, OperationStatus
+from hermesops.model.operation import Finished, Impossible, Lease, LeaseLostError, Operation, OperationStatus
 from hermesops.operation.lease import LeaseKeeper, Leases
 
 SeenT = TypeVar("SeenT")
@@ -36,53 +37,87 @@ class Work(Protocol[SeenT, StepT]):
 
 
 class OperationRows(Protocol):
-    """Where operations are recorded."""
+    """Where operations are recorded; who lost the lease records nothing more."""
 
-    def record_step(self, operation_id: OperationId, step: str) -> None:
+    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         """Note the step that begins now."""
 
-    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
-        """Close the row, or note why it stands still."""
+    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
+        """Note why work stopped; the row stays open."""
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        """Close the row."""
+
+
+class StoppedError(UnavailableError):
+    """Whoever runs the operation was told to stop, and did so between two steps."""
+
+
+def never() -> bool:
+    """Nobody tells a command's foreground to stop; it is interrupted."""
+    return False
 
 
 async def drive(
     operation: Operation,
-    work: Work[SeenT, StepT],
+    make: Callable[[Operation, Lease], Work[SeenT, StepT]],
     rows: OperationRows,
     leases: Leases,
     tell: Callable[[str], None],
+    is_stopping: Callable[[], bool] = never,
 ) -> str:
     """Bring one operation to its end, holding its subject's lease all the while.
 
     Args:
         operation: The row; its ``subject`` is leased.
-        work: What it intends.
+        make: Makes the work that it intends, from the row and the lease under which it is done.
         rows: Where steps are recorded.
         leases: Where leases are taken.
         tell: Called with a line of narration for each step.
+        is_stopping: Asked between steps whether to leave the rest to another run.
 
     Returns:
         The outcome, one line.
 
     Raises:
-        RefusedError: Somebody else holds the lease (the message names them), or the work cannot be done.
+        LeaseHeldError: Somebody else is at it; the message names them.
+        RefusedError: The work cannot be done; the row is closed with the reason.
         HermesError: A step failed; the row stays open and the same command continues it.
     """
     async with LeaseKeeper(leases, operation.subject) as keeper:
         try:
-            outcome = await keeper.guard(_steps(operation, work, rows, tell))
-        except (RefusedError, UsageError) as error:
-            rows.finish_operation(operation.id, OperationStatus.FAILED, error.message)
+            outcome = await keeper.guard(
+                _steps(operation, make(operation, keeper.lease), rows, keeper.lease, tell, is_stopping)
+            )
+        except StoppedError:
             raise
-        rows.finish_operation(operation.id, OperationStatus.DONE, outcome)
+        except LeaseLostError as lost:
+            raise UnavailableError(f"{lost.message}; stopped before touching anything further") from lost
+        except (RefusedError, UsageError) as error:
+            rows.finish_operation(operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease)
+            raise
+        except HermesError as error:
+            with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
+                rows.record_problem(operation.id, error.message, lease=keeper.lease)
+            raise
+        rows.finish_operation(operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
         return outcome
 
 
 async def _steps(
-    operation: Operation, work: Work[SeenT, StepT], rows: OperationRows, tell: Callable[[str], None]
+    operation: Operation,
+    work: Work[SeenT, StepT],
+    rows: OperationRows,
+    lease: Lease,
+    tell: Callable[[str], None],
+    is_stopping: Callable[[], bool],
 ) -> str:
     repeats, last = 0, None
     while True:
+        if is_stopping():
+            raise StoppedError(f"stopped between two steps of operation {operation.id}")
         seen = await work.observe()
         match work.decide(seen):
             case Finished(outcome=outcome):
@@ -99,5 +134,5 @@ async def _steps(
                         hint=f"hermesops operation continue {operation.id} once you know why",
                     )
                 tell(words)
-                rows.record_step(operation.id, words)
+                rows.record_step(operation.id, words, lease=lease)
                 await work.do(step, seen)

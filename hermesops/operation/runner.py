@@ -1,18 +1,28 @@
-"""Runs operations in the foreground of a command: the row says what is intended, a factory makes the work."""
+"""Runs operations: the row says what is intended, a factory makes the work."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from hermesops import waiting
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operation.lease import Leases
-from hermesops.operation.loop import OperationRows, Work, drive
+from hermesops.operation.loop import OperationRows, Work, drive, never
 
 ENDED = frozenset({OperationStatus.DONE, OperationStatus.FAILED, OperationStatus.ABANDONED})
+
+LEFT = "left to the workers"
+"""The step that says of a row that nobody's command is going to do it."""
+
+Make = Callable[[Operation, Lease], Work[Any, Any]]
+"""Makes the work of an operation, done under a lease."""
 
 
 class Rows(OperationRows, Leases, Protocol):
     """The registry, as far as running operations needs it."""
+
+    def get_operation(self, operation_id: str) -> Operation:
+        """One operation."""
 
 
 class Operations:
@@ -20,41 +30,71 @@ class Operations:
 
     Args:
         rows: The registry.
-        works: Makes the work of each kind from its row.
+        works: Makes the work of each kind.
         tell: Narration.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        works: Mapping[OperationKind, Callable[[Operation], Work[Any, Any]]],
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, rows: Rows, works: Mapping[OperationKind, Make], tell: Callable[[str], None]) -> None:
         self._rows = rows
         self._works = works
         self._tell = tell
 
-    async def run(self, operation: Operation) -> str:
+    async def run(self, operation: Operation, *, is_stopping: Callable[[], bool] = never) -> str:
         """Bring one operation to its end and return its outcome.
 
+        Args:
+            operation: Its row.
+            is_stopping: Asked between steps whether to leave the rest to another run.
+
         Raises:
-            RefusedError: Somebody else is at it, or it cannot be done.
+            LeaseHeldError: Somebody else is at it.
+            RefusedError: It cannot be done.
             HermesError: It stopped halfway; running it again continues.
         """
         make = self._works.get(operation.kind)
         if make is None:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
-        return await drive(operation, make(operation), self._rows, self._rows, self._tell)
+        return await drive(operation, make, self._rows, self._rows, self._tell, is_stopping)
 
-    async def resume(self, operation: Operation) -> str:
-        """Continue an operation that was left, by whomever.
+    def leave(self, operation: Operation) -> None:
+        """Leave an operation to the workers: from here on any of them may take it."""
+        self._rows.record_step(operation.id, LEFT)
+
+    async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
+        """Continue an operation that was left, or wait for the end of one that somebody is at.
+
+        Args:
+            operation: Its row.
+            wait_s: Seconds to wait for whoever is at it; should they stop before its end, it is continued here.
 
         Raises:
-            RefusedError: It has ended.
+            RefusedError: It has ended otherwise than well, or somebody is still at it.
         """
+
+        async def attempt() -> str | waiting.Pending[str]:
+            now = self._rows.get_operation(operation.id)
+            if now.status in ENDED:
+                return _outcome(now)
+            try:
+                return await self.run(now)
+            except LeaseHeldError as held:
+                if wait_s == 0:
+                    raise
+                return waiting.Pending(f"{held.message}; {now.step}")
+
         if operation.status in ENDED:
             raise RefusedError(
                 f"operation {operation.id} has ended ({operation.status}): {operation.outcome}",
                 hint="hermesops operation list --all",
             )
-        return await self.run(operation)
+        what = f"operation {operation.id}"
+        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self._tell)
+
+
+def _outcome(ended: Operation) -> str:
+    if ended.status is OperationStatus.DONE:
+        return ended.outcome
+    raise RefusedError(
+        f"operation {ended.id} has ended ({ended.status}): {ended.outcome}",
+        hint=f"hermesops operation show {ended.id}",
+    )

@@ -1,12 +1,11 @@
 """Rows of ``leases``: who may work on what, and the numbers that fence those before them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError
-from hermesops.model.operation import Lease
+from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
 from hermesops.registry.epoch_number import read_epoch
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import leases
@@ -28,7 +27,7 @@ class LeaseRows(Rows):
             holder: Host, process and a random part; one who holds it already is refused like anybody else.
 
         Raises:
-            RefusedError: Somebody holds it; the message says who and until when.
+            LeaseHeldError: Somebody holds it; the message says who and until when.
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
@@ -38,7 +37,7 @@ class LeaseRows(Rows):
             row = _locked(connection, subject)
             if row.holder != _NOBODY and row.expires_at > now:
                 left = (row.expires_at - now).total_seconds()
-                raise RefusedError(
+                raise LeaseHeldError(
                     f"{subject} is being worked on by {row.holder} (lease ends in {left:.0f} s unless renewed)",
                     hint="hermesops operation list",
                 )
@@ -52,7 +51,7 @@ class LeaseRows(Rows):
         """Hold a lease for another while. One that ran out but was taken by nobody is still ours.
 
         Raises:
-            RefusedError: It was given back, or somebody else took it; the holder must stop working at once.
+            LeaseLostError: It was given back, or somebody else took it; the holder must stop working at once.
         """
         with self._database.writing() as connection:
             require_lease(connection, lease)
@@ -79,17 +78,22 @@ class LeaseRows(Rows):
                 for row in connection.execute(query.order_by(leases.c.subject))
             )
 
+    def moment(self) -> datetime:
+        """The present moment by the clock that leases and rows go by."""
+        with self._database.reading() as connection:
+            return self._database.now(connection)
+
 
 def require_lease(connection: sa.Connection, lease: Lease) -> None:
     """Let a transaction go on only if ``lease`` is still the last one taken of its subject.
 
     Raises:
-        RefusedError: It is not; the message says who holds it.
+        LeaseLostError: It is not; the message says who holds it.
     """
     row = _locked(connection, lease.subject)
     if row is None or not _is_held(row, lease):
         holder = "nobody" if row is None or row.holder == _NOBODY else row.holder
-        raise RefusedError(f"the lease of {lease.subject} is lost: {holder} holds it now")
+        raise LeaseLostError(f"the lease of {lease.subject} is lost: {holder} holds it now")
 
 
 def _locked(connection: sa.Connection, subject: str) -> Any:  # noqa: ANN401 - SQLAlchemy's row, or None

@@ -7,11 +7,12 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.registry.leases import require_lease
 from hermesops.registry.rows import Rows, insert_if_absent, new_id
-from hermesops.registry.schema import UNFINISHED, operations
+from hermesops.registry.schema import UNFINISHED, operation_steps, operations
 
+_STEP_LENGTH = 255
 _OPEN = frozenset({OperationStatus.PENDING, OperationStatus.RUNNING})
 
 
@@ -41,9 +42,52 @@ class OperationRows(Rows):
         With a ``lease`` the note is refused unless that lease still holds.
 
         Raises:
-            RefusedError: The operation has ended, or the lease has been lost.
+            RefusedError: The operation has ended.
+            LeaseLostError: The lease is somebody else's by now.
         """
-        self._move(operation_id, lease, status=OperationStatus.RUNNING, step=step)
+        step = step[:_STEP_LENGTH]
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            self._move_in(connection, operation_id, status=OperationStatus.RUNNING, step=step)
+            self._begin_step(connection, operation_id, step, lease)
+
+    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
+        """Note why work on an operation stopped; the operation stays as it is.
+
+        Args:
+            operation_id: Which.
+            problem: The error, in one line and without secrets.
+            lease: As in ``record_step``.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            last = connection.execute(
+                sa.select(operation_steps)
+                .where(operation_steps.c.operation_id == operation_id)
+                .order_by(operation_steps.c.id.desc())
+                .limit(1)
+            ).one_or_none()
+            # A step that was not ours to begin keeps what its own run said of it.
+            if last is None or last.problem or (lease and last.holder != lease.holder):
+                number = self._begin_step(connection, operation_id, "looking", lease)
+            else:
+                number = last.id
+            connection.execute(operation_steps.update().where(operation_steps.c.id == number).values(problem=problem))
+
+    def operation_steps(self, operation_id: OperationId) -> tuple[OperationStep, ...]:
+        """The steps that an operation has begun, oldest first; repeated ones as often as they were."""
+        query = (
+            sa.select(operation_steps)
+            .where(operation_steps.c.operation_id == operation_id)
+            .order_by(operation_steps.c.id)
+        )
+        with self._database.reading() as connection:
+            return tuple(OperationStep(row.at, row.step, row.holder, row.problem) for row in connection.execute(query))
 
     def finish_operation(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
@@ -51,7 +95,8 @@ class OperationRows(Rows):
         """End the operation, with its outcome in one line and without secrets.
 
         Raises:
-            RefusedError: It ended otherwise before, or the lease has been lost.
+            RefusedError: It ended otherwise before.
+            LeaseLostError: The lease is somebody else's by now.
         """
         self._move(operation_id, lease, status=status, outcome=outcome)
 
@@ -116,6 +161,18 @@ class OperationRows(Rows):
             sa.select(operations).where(operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
         ).one()
         return _operation(row)
+
+    def _begin_step(self, connection: sa.Connection, operation_id: OperationId, step: str, lease: Lease | None) -> int:
+        values = {
+            "operation_id": operation_id,
+            "at": self._database.now(connection),
+            "step": step,
+            "holder": lease.holder if lease else "",
+            "problem": "",
+        }
+        adding = operation_steps.insert().values(values).returning(operation_steps.c.id)
+        number: int = connection.execute(adding).scalar_one()
+        return number
 
     def _last(self, connection: sa.Connection, kind: OperationKind, subject: str) -> Operation | None:
         """The newest operation of a kind and subject, ended or not; an unfinished one is the newest there is."""

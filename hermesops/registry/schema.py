@@ -147,6 +147,18 @@ sa.Index(
     postgresql_where=sa.text("status IN ('pending', 'running')"),
 )
 
+operation_steps = sa.Table(
+    "operation_steps",
+    metadata,
+    # SQLite numbers rows by itself only in a column declared INTEGER.
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=False, index=True),
+    sa.Column("at", UtcTimestamp, nullable=False),
+    sa.Column("step", sa.String(255), nullable=False),
+    sa.Column("holder", sa.String(255), nullable=False),
+    sa.Column("problem", sa.Text, nullable=False),
+)
+
 leases = sa.Table(
     "leases",
     metadata,

@@ -1,16 +1,26 @@
 """The loop records, holds its lease, and stops when somebody else has it."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import Finished, Impossible, Lease, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import (
+    Finished,
+    Impossible,
+    Lease,
+    LeaseHeldError,
+    LeaseLostError,
+    Operation,
+    OperationKind,
+    OperationStatus,
+)
 from hermesops.operation import lease as lease_module
 from hermesops.operation.lease import LeaseKeeper
-from hermesops.operation.loop import MOST_REPEATS, drive
+from hermesops.operation.loop import MOST_REPEATS, StoppedError, drive
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPERATION = Operation(
@@ -30,14 +40,24 @@ OPERATION = Operation(
 class Rows:
     def __init__(self) -> None:
         self.steps: list[str] = []
+        self.problem = ""
         self.end: tuple[OperationStatus, str] | None = None
 
-    def record_step(self, operation_id: OperationId, step: str) -> None:
+    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         assert operation_id == OPERATION.id
+        assert lease
         self.steps.append(step)
 
-    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
+    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
         assert operation_id == OPERATION.id
+        assert lease
+        self.problem = problem
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        assert operation_id == OPERATION.id
+        assert lease
         self.end = (status, outcome)
 
 
@@ -49,13 +69,13 @@ class Leases:
 
     def take_lease(self, subject: str, holder: str) -> Lease:
         if self.holder:
-            raise RefusedError(f"{subject} is held by {self.holder}")
+            raise LeaseHeldError(f"{subject} is held by {self.holder}")
         self.holder = holder
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
     def renew_lease(self, lease: Lease) -> Lease:
         if self.lost:
-            raise RefusedError("taken over")
+            raise LeaseLostError("taken over")
         return lease
 
     def release_lease(self, lease: Lease) -> None:
@@ -87,9 +107,13 @@ class Countdown:
         self.left -= 1
 
 
+def made(work: Countdown) -> Callable[[Operation, Lease], Countdown]:
+    return lambda _operation, _lease: work
+
+
 async def test_steps_are_recorded_before_they_are_done_and_the_outcome_after() -> None:
     rows, leases, told = Rows(), Leases(), list[str]()
-    assert await drive(OPERATION, Countdown(2), rows, leases, told.append) == "counted"
+    assert await drive(OPERATION, made(Countdown(2)), rows, leases, told.append) == "counted"
     assert rows.steps == told == ["count 2", "count 1"]
     assert rows.end == (OperationStatus.DONE, "counted")
     assert leases.released == 1
@@ -98,7 +122,7 @@ async def test_steps_are_recorded_before_they_are_done_and_the_outcome_after() -
 async def test_a_second_runner_is_refused_by_name_and_touches_nothing() -> None:
     rows = Rows()
     with pytest.raises(RefusedError, match="host:7"):
-        await drive(OPERATION, Countdown(2), rows, Leases(holder="host:7"), lambda _: None)
+        await drive(OPERATION, made(Countdown(2)), rows, Leases(holder="host:7"), lambda _: None)
     assert rows.steps == []
     assert rows.end is None
 
@@ -106,15 +130,34 @@ async def test_a_second_runner_is_refused_by_name_and_touches_nothing() -> None:
 async def test_a_step_without_an_answer_leaves_the_row_open() -> None:
     rows, leases = Rows(), Leases()
     with pytest.raises(UnavailableError):
-        await drive(OPERATION, Countdown(1, UnavailableError("no answer")), rows, leases, lambda _: None)
+        await drive(OPERATION, made(Countdown(1, UnavailableError("no answer"))), rows, leases, lambda _: None)
     assert rows.end is None
+    assert rows.problem == "no answer"
     assert leases.released == 1
+
+
+async def test_who_lost_the_lease_closes_nothing() -> None:
+    rows = Rows()
+    with pytest.raises(UnavailableError, match="somebody took it"):
+        await drive(OPERATION, made(Countdown(1, LeaseLostError("somebody took it"))), rows, Leases(), lambda _: None)
+    assert rows.end is None
+    assert rows.problem == ""
+
+
+async def test_a_runner_that_is_told_to_stop_finishes_its_step_and_no_other() -> None:
+    rows, leases, work = Rows(), Leases(), Countdown(3)
+    with pytest.raises(StoppedError):
+        await drive(OPERATION, made(work), rows, leases, lambda _: None, lambda: work.left == 2)
+    assert rows.steps == ["count 3"]
+    assert (rows.end, rows.problem, leases.released) == (None, "", 1)
 
 
 async def test_a_refusal_closes_the_row_with_its_reason() -> None:
     rows = Rows()
     with pytest.raises(RefusedError):
-        await drive(OPERATION, Countdown(1, RefusedError("would destroy a machine")), rows, Leases(), lambda _: None)
+        await drive(
+            OPERATION, made(Countdown(1, RefusedError("would destroy a machine"))), rows, Leases(), lambda _: None
+        )
     assert rows.end == (OperationStatus.FAILED, "would destroy a machine")
 
 
@@ -128,13 +171,13 @@ class Stubborn(Countdown):
 async def test_a_step_that_changes_nothing_is_not_done_for_ever() -> None:
     rows = Rows()
     with pytest.raises(UnavailableError, match="nothing has changed"):
-        await drive(OPERATION, Stubborn(1), rows, Leases(), lambda _: None)
+        await drive(OPERATION, made(Stubborn(1)), rows, Leases(), lambda _: None)
     assert rows.steps == ["count 1"] * MOST_REPEATS
     assert rows.end is None
 
 
 async def test_many_different_steps_are_fine() -> None:
-    assert await drive(OPERATION, Countdown(100), Rows(), Leases(), lambda _: None) == "counted"
+    assert await drive(OPERATION, made(Countdown(100)), Rows(), Leases(), lambda _: None) == "counted"
 
 
 async def test_a_lost_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +187,40 @@ async def test_a_lost_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(UnavailableError, match="lost the lease"):
             await keeper.guard(_forever())
     assert leases.released == 0
+
+
+class Silent(Leases):
+    """Leases that do not answer for some renewals."""
+
+    def __init__(self, silences: int) -> None:
+        super().__init__()
+        self.silences = silences
+        self.heard = asyncio.Event()
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        self.silences -= 1
+        if self.silences >= 0:
+            raise UnavailableError("the registry does not answer")
+        self.heard.set()
+        return lease
+
+
+async def test_a_registry_that_is_silent_for_less_than_a_lease_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RETRY_S", 0.01)
+    leases = Silent(3)
+    async with LeaseKeeper(leases, "instance/1") as keeper:
+        assert await keeper.guard(leases.heard.wait())
+    assert leases.released == 1
+
+
+async def test_a_registry_that_is_silent_for_a_whole_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RETRY_S", 0.01)
+    monkeypatch.setattr(lease_module, "LEASE_S", 0.05)
+    async with LeaseKeeper(Silent(10**9), "instance/1") as keeper:
+        with pytest.raises(UnavailableError, match="lost the lease"):
+            await keeper.guard(_forever())
 
 
 async def _forever() -> None:

@@ -1,0 +1,65 @@
+"""What does each kind of operation, given its row and the lease under which it is done."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.model.ids import InstanceId
+from hermesops.model.operation import Lease, Operation, OperationKind
+
+if TYPE_CHECKING:
+    from hermesops.app.session import Session
+    from hermesops.lifecycle.configure import Configure
+    from hermesops.lifecycle.provision import Provision
+    from hermesops.lifecycle.restart import Restart
+    from hermesops.lifecycle.terminate import Terminate
+    from hermesops.operation.runner import Make
+
+
+class Works:
+    """Makes works in one session.
+
+    Args:
+        session: What they are made of.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+
+    def by_kind(self) -> "dict[OperationKind, Make]":
+        """Every kind of operation that can be run, with what makes its work."""
+        return {
+            OperationKind.PROVISION: self._provision,
+            OperationKind.TERMINATE: self._terminate,
+            OperationKind.RESTART: self._restart,
+            OperationKind.CONFIGURE: self._configure,
+        }
+
+    def _provision(self, operation: Operation, lease: Lease) -> "Provision":
+        from hermesops.lifecycle.provision import Provision
+
+        reach = self._session.reach.under(lease)
+        return Provision(_instance_of(operation), self._app.registry, reach, self._app.cell_stacks)
+
+    def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
+        from hermesops.lifecycle.terminate import Terminate
+
+        reach = self._session.reach.under(lease)
+        return Terminate(_instance_of(operation), self._app.registry, reach, reach.gateways, self._app.cell_stacks)
+
+    def _restart(self, operation: Operation, lease: Lease) -> "Restart":
+        from hermesops.lifecycle.restart import Restart
+
+        reach = self._session.reach.under(lease)
+        return Restart(_instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
+
+    def _configure(self, operation: Operation, lease: Lease) -> "Configure":
+        from hermesops.lifecycle.configure import Configure
+
+        return Configure(_instance_of(operation), self._session.reach.under(lease))
+
+
+def _instance_of(operation: Operation) -> InstanceId:
+    if operation.instance_id is None:
+        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
+    return operation.instance_id
