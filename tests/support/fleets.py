@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from hermesops.drift.accounts import Accounts, MachineAccount, StackAccount, StackMachine
-from hermesops.justavps.wire import Image, Machine, MachineStatus
+from hermesops.justavps.wire import Image, ImageStatus, Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId, machine_name
 from hermesops.model.instance import Instance, InstanceStatus
@@ -73,7 +73,7 @@ class Fleet:
             "wanted_images": {IMAGE: "hermes-base"},
             "stacks": stacks_of(self.rows),
             "machines": tuple(self.machines),
-            "images": (Image(id=IMAGE, name="hermes-base-1", status="ready", provider_image_id="p"),),
+            "images": (Image(id=IMAGE, name="hermes-base-1", status=ImageStatus.READY, provider_image_id="p"),),
         }
         return Accounts(**(values | changes))
 

@@ -12,7 +12,7 @@ from hermesops.drift.repairs import REMEDIES, Clerk
 from hermesops.drift.selection import FIELDS, machines_asked, narrowed
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
-from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
 from tests.support.fleets import AT, Fleet, machine_for, ordered, stacks_of, told
@@ -125,7 +125,7 @@ def test_a_stack_that_lacks_or_misremembers_a_machine() -> None:
         assert only(fleet, stacks={CELL: stack}).kind is kind
     held = stacks_of(fleet.rows)[CELL]
     assert only(fleet, stacks={CELL: replace(held, interrupted=(name,))}).kind is Kind.STACK_INTERRUPTED
-    more = {**held.machines, STRAY: StackMachine("m-x", "starter", "")}
+    more = dict(held.machines) | {MachineName(STRAY): StackMachine("m-x", "starter", "")}
     assert only(fleet, stacks={CELL: StackAccount(more)}).kind is Kind.ONLY_IN_STACK
 
 
