@@ -16,7 +16,7 @@ def make_engine(
     kind: str,
     *,
     production: bool,
-    backend: Path,
+    backend: str | Path,
     passphrase_file: Path,
     plugin_environment: Mapping[str, str],
     plugin_folders: Sequence[Path] | None = None,
@@ -28,7 +28,7 @@ def make_engine(
         kind: ``cli``, ``embedded``, or ``auto``: the CLI where it is installed, else the embedded one, which
             production never takes by itself.
         production: Whether what is run belongs to users.
-        backend: Folder of Pulumi's file backend; both engines keep the same files there.
+        backend: Folder or URL of Pulumi's file backend; both engines keep the same files there.
         passphrase_file: Read only when a secret of the state is read or written.
         plugin_environment: The whole environment of the engine's and the plugins' processes.
         plugin_folders: Where plugins are looked for before ``PATH``; None means beside this Python.

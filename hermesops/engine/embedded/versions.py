@@ -1,0 +1,138 @@
+"""The copies of a stack's state: which there are, and putting one back.
+
+Nothing here looks at machines: after a state was put back, a refresh or a preview says where the world has moved on.
+"""
+
+import json
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hermesops.engine.embedded.soundness import flaws
+from hermesops.engine.embedded.store import FileBackend
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.stack import StackRef, StateVersion
+
+_STAMP = re.compile(r"[.-](\d+)\.(?:history\.)?json$")
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The copies of one stack's state. Whoever puts one back holds the stack's lock."""
+
+    backend: FileBackend
+    ref: StackRef
+
+    def newest(self, limit: int) -> list[StateVersion]:
+        """The newest copies, newest first.
+
+        Args:
+            limit: How many; each is read.
+        """
+        present = self._present()
+        copies = self._copies()
+        ended = self._ended(copies)
+        return [self._seen(name, present, ended.get(name, "")) for name in copies[:limit]]
+
+    def put_back(self, version: str) -> StateVersion:
+        """Replace the state by a copy of it; the state as it is, damaged or not, becomes a copy itself.
+
+        Args:
+            version: Which; empty takes the newest sound one that differs from the state.
+
+        Raises:
+            UsageError: There is no such copy.
+            RefusedError: That copy is damaged, or there is no sound one.
+        """
+        name = self._named(version) if version else self._newest_other()
+        latest = self._sound(name)
+        put = self._seen(name, self._present(), "")
+        self.backend.copy_before(self.ref)
+        self.backend.write(self.ref, latest)
+        now = int(time.time())
+        self.backend.record(
+            self.ref,
+            {
+                "kind": "import",  # the CLI's word for a state that came from elsewhere
+                "startTime": now,
+                "message": f"put back {put.version}",
+                "environment": {},
+                "config": {},
+                "version": 0,
+                "result": "succeeded",
+                "endTime": now,
+                "resourceChanges": {},
+            },
+        )
+        return put
+
+    def _copies(self) -> list[str]:
+        return [name for name in self.backend.backups(self.ref).files(".json")[::-1] if _stamp(name)]
+
+    def _present(self) -> bytes | None:
+        return self.backend.place.read(self.backend.state_file(self.ref))
+
+    def _named(self, version: str) -> str:
+        for name in self._copies():
+            if _stamp(name) == version:
+                return name
+        raise UsageError(
+            f"stack {self.ref.stack} has no copy {version!r}",
+            hint=f"`hermesops stack rollback-state {self.ref.stack} --list` shows those that exist",
+        )
+
+    def _newest_other(self) -> str:
+        present = self._present()
+        for name in self._copies():
+            if self.backend.place.read(name) == present:
+                continue
+            with suppress(RefusedError):
+                self._sound(name)
+                return name
+        raise RefusedError(
+            f"stack {self.ref.stack} has no sound copy of its state that differs from it",
+            hint=f"look into {self.backend.place.at(self.backend.backups(self.ref).name)}",
+        )
+
+    def _sound(self, name: str) -> dict[str, Any]:
+        latest = self.backend.parsed(self.ref, name, self.backend.place.read(name) or b"")
+        if wrong := flaws(self.ref, latest):
+            raise self.backend.damaged(self.ref, "; ".join(wrong), name)
+        return latest
+
+    def _seen(self, name: str, present: bytes | None, ended: str) -> StateVersion:
+        content = self.backend.place.read(name) or b""
+        stamp = _stamp(name)
+        try:
+            resources = len(self.backend.parsed(self.ref, name, content).get("resources") or ())
+        except RefusedError:
+            resources = None
+        at = datetime.fromtimestamp(int(stamp) / _NS, UTC)
+        return StateVersion(stamp, at, self._what(ended), resources, content == present)
+
+    def _ended(self, copies: list[str]) -> dict[str, str]:
+        """By copy, the note of the operation that left it: the newest one since the copy before."""
+        notes = {int(_stamp(file)): file for file in self.backend.history_folder(self.ref).files(".history.json")}
+        found: dict[str, str] = {}
+        for name in reversed(copies):
+            since = [stamp for stamp in notes if stamp <= int(_stamp(name))]
+            if since:
+                found[name] = notes[max(since)]
+            for stamp in since:
+                del notes[stamp]
+        return found
+
+    def _what(self, note: str) -> str:
+        with suppress(ValueError, KeyError):
+            entry = json.loads(self.backend.place.read(note) or b"") if note else {}
+            return f"{entry['kind']} {entry['result']}"
+        return ""
+
+
+def _stamp(name: str) -> str:
+    found = _STAMP.search(name)
+    return found.group(1) if found else ""
