@@ -19,6 +19,7 @@ from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
 
 PREFIX = "HERMESOPS_"
+_PLAN_TABLES = {"server_types", "plan_regions"}
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
 
@@ -37,11 +38,17 @@ class Settings(BaseModel):
     registry_key_file: Path | None = Field(
         None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
     )
+    registry_copies: int = Field(14, ge=1, description="Copies of an SQLite registry to keep, daily and others")
+    audit_anchor: Path | None = Field(
+        None, description="File outside the database that takes the audit's heads; empty: audit.anchor"
+    )
 
     pulumi_engine: Literal["auto", "cli", "embedded"] = Field(
         "auto", description="What runs Pulumi programs; production never picks embedded by itself"
     )
-    pulumi_backend: Path | None = Field(None, description="Folder of Pulumi's state; empty: pulumi/")
+    pulumi_backend: str = Field(
+        "", description="Folder or s3:// URL of Pulumi's state, as PULUMI_BACKEND_URL spells it; empty: pulumi/"
+    )
     pulumi_passphrase_file: Path | None = Field(
         None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
     )
@@ -51,10 +58,15 @@ class Settings(BaseModel):
     )
     daemon_port: int = Field(7070, gt=0, lt=65536, description="Port of JustAVPS's daemon on machines")
     region: str = Field("hel1", description="Where new machines are rented")
+    plan_regions: Mapping[Plan, str] = Field(
+        default={}, description="Where machines of single plans are rented; a plan without one goes to region"
+    )
     server_types: Mapping[Plan, str] = Field(
         default={Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, description="Server type of each plan"
     )
     cell_size: int = Field(40, ge=1, le=500, description="Machines in a cell at most")
+    plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")
+    parallel_cells: int = Field(4, ge=1, le=64, description="Cells whose stacks one command runs at the same time")
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
 
@@ -173,13 +185,14 @@ def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:
             continue
         key = variable.removeprefix(PREFIX).lower()
         _known(key, f"(variable {variable})")
-        values[key] = _plan_table(text) if key == "server_types" else text
+        values[key] = _plan_table(text) if key in _PLAN_TABLES else text
     return values
 
 
 def _plan_table(text: str) -> dict[str, str]:
     """``light=starter,heavy=basic`` as a table; what is malformed is left for validation to name."""
-    return {key.strip(): value.strip() for key, _, value in (part.partition("=") for part in text.split(","))}
+    parts = [part for part in text.split(",") if part.strip()]
+    return {key.strip(): value.strip() for key, _, value in (part.partition("=") for part in parts)}
 
 
 def _known(key: str, where: str) -> None:

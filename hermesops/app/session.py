@@ -40,7 +40,14 @@ class Session:
         from hermesops.placement.cells import choose_cell
 
         settings = self.app.env.settings
-        policy = Policy(settings.image, settings.region, settings.server_types, settings.cell_size)
+        policy = Policy(
+            settings.image,
+            settings.region,
+            settings.server_types,
+            settings.cell_size,
+            settings.plan_regions,
+            settings.plans_apart,
+        )
         return Admission(self.app.registry, self.reach, choose_cell, policy)
 
     @cached_property

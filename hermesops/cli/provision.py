@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 def provision(
     user: Annotated[str, typer.Argument(help="User id (UUID) or alias.")],
     plan: Annotated[str, typer.Option(help="light or heavy.")],
+    region: Annotated[
+        str, typer.Option(help="Where its machine is rented; as the settings say by default.", show_default=False)
+    ] = "",
 ) -> None:
     """Give a user a living agent. The same command finishes what a killed one began."""
     from hermesops.lifecycle.admission import parse_plan
@@ -25,7 +28,7 @@ def provision(
 
     async def work() -> "Instance":
         async with app.session() as session:
-            instance, operation = await session.admission.admit(user, bought)
+            instance, operation = await session.admission.admit(user, bought, region=region)
             await session.operations.run(operation)
         return app.registry.get_instance(instance.id)
 

@@ -3,12 +3,14 @@
 Nothing is half-made by a bad wish: the first row is written after the last question was answered.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.ids import CellName, ImageId, InstanceId, UserId
+from hermesops.model.cell import Cell, Placement
+from hermesops.model.ids import ImageId, InstanceId, UserId
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
@@ -28,23 +30,16 @@ class Rows(Protocol):
     def latest_image(self, name: str) -> Image | None:
         """The image of that name that was asked for last."""
 
-    def cell_population(self, region: str) -> Mapping[CellName, int]:
-        """Machines of each cell of a region."""
-
-    def ensure_cell(self, name: CellName, *, region: str) -> None:
-        """Make a cell's row."""
-
-    def create_provisioning(
+    def place_instance(
         self,
         user: User,
         *,
         plan: Plan,
-        cell: CellName,
         server_type: str,
-        region: str,
-        image_id: ImageId | None = None,
+        image_id: ImageId | None,
+        choose: Callable[[Sequence[Cell]], Placement],
     ) -> Instance:
-        """Write the instance's row, or find the one that lives."""
+        """Write the instance's row into the cell chosen, or find the one that lives."""
 
     def open_operation(
         self,
@@ -63,11 +58,14 @@ class Vendor(Protocol):
     async def is_bootable(self, image_id: ImageId) -> bool:
         """Whether the image still exists and machines can boot from it."""
 
+    async def sells(self, server_type: str, region: str) -> bool:
+        """Whether machines of that type can be rented there now."""
 
-class Cells(Protocol):
+
+class ChooseCell(Protocol):
     """Where a new machine goes."""
 
-    def __call__(self, population: Mapping[CellName, int], *, size: int) -> CellName:
+    def __call__(self, cells: Sequence[Cell], *, plan: Plan, region: str, size: int, plans_apart: bool) -> Placement:
         """Choose a cell."""
 
 
@@ -77,14 +75,23 @@ class Policy:
 
     Attributes:
         image: Name of the image.
+        region: Where machines are rented.
+        plan_regions: The same for single plans, where they differ.
         server_types: Of each plan.
         cell_size: Machines a cell holds at most.
+        plans_apart: Whether a new cell takes one plan only.
     """
 
     image: str
     region: str
     server_types: Mapping[Plan, str]
     cell_size: int
+    plan_regions: Mapping[Plan, str] = field(default_factory=dict)
+    plans_apart: bool = False
+
+    def region_of(self, plan: Plan) -> str:
+        """Where a machine of that plan is rented unless somebody says otherwise."""
+        return self.plan_regions.get(plan, self.region)
 
 
 def parse_plan(text: str) -> Plan:
@@ -114,30 +121,34 @@ class Admission:
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, vendor: Vendor, choose_cell: Cells, policy: Policy) -> None:
+    def __init__(self, rows: Rows, vendor: Vendor, choose_cell: ChooseCell, policy: Policy) -> None:
         self._rows = rows
         self._vendor = vendor
         self._choose_cell = choose_cell
         self._policy = policy
 
-    async def admit(self, user_text: str, plan: Plan) -> tuple[Instance, Operation]:
+    async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
         """Write the rows of a wished-for agent, or find those of an earlier wish.
 
         Args:
             user_text: Alias or id as typed.
             plan: What the user bought.
+            region: Where its machine is rented; empty: where the settings say. An earlier wish keeps its own.
 
         Raises:
             UsageError: ``user_text`` can be neither.
-            RefusedError: The user has an agent of the other plan, or there is no image to boot from.
+            RefusedError: The user has an agent of the other plan, there is no image to boot from, or JustAVPS does not
+                sell the plan's machine there.
             UnavailableError: JustAVPS does not answer.
         """
         parse_user(user_text)  # nonsense is refused before anything is asked
         known = self._known(user_text)
         if known is None:
+            where = region or self._policy.region_of(plan)
+            await self._refuse_unsold(plan, where)
             image_id = await self._image()
             user = self._rows.resolve_user(user_text, create=True)
-            known = self._create(user, plan, image_id)
+            known = self._create(user, plan, image_id, where)
         if known.plan is not plan:
             raise RefusedError(
                 f"{user_text} already has an agent of plan {known.plan}",
@@ -158,6 +169,14 @@ class Admission:
             return None  # a new one
         return self._rows.instance_of_user(user.id)
 
+    async def _refuse_unsold(self, plan: Plan, region: str) -> None:
+        server_type = self._policy.server_types[plan]
+        if not await self._vendor.sells(server_type, region):
+            raise RefusedError(
+                f"JustAVPS sells no {server_type} in {region} now, which plan {plan} is",
+                hint="hermesops settings show lists region, plan_regions and server_types; --region names another",
+            )
+
     async def _image(self) -> ImageId:
         name = self._policy.image
         image = self._rows.latest_image(name)
@@ -169,15 +188,18 @@ class Admission:
             )
         return image.id
 
-    def _create(self, user: User, plan: Plan, image_id: ImageId) -> Instance:
+    def _create(self, user: User, plan: Plan, image_id: ImageId, region: str) -> Instance:
         policy = self._policy
-        cell = self._choose_cell(self._rows.cell_population(policy.region), size=policy.cell_size)
-        self._rows.ensure_cell(cell, region=policy.region)
-        return self._rows.create_provisioning(
+        return self._rows.place_instance(
             user,
             plan=plan,
-            cell=cell,
             server_type=policy.server_types[plan],
-            region=policy.region,
             image_id=image_id,
+            choose=partial(
+                self._choose_cell,
+                plan=plan,
+                region=region,
+                size=policy.cell_size,
+                plans_apart=policy.plans_apart,
+            ),
         )

@@ -2,9 +2,11 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
 from hermesops.errors import UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.plan import Plan
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -33,6 +35,33 @@ class CellSpec:
     machines: tuple[CellMachine, ...]
 
 
+@dataclass(frozen=True)
+class Cell:
+    """A cell's row, and how full it is.
+
+    Attributes:
+        only_plan: The one plan it takes; ``None`` takes every plan.
+        machines: How many it holds, those on their way out included: their names are still in its stack.
+        brought_at: When its stack was last brought to its rows; ``None`` before the first time.
+    """
+
+    name: CellName
+    region: str
+    only_plan: Plan | None
+    machines: int
+    created_at: datetime
+    brought_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a new machine goes; the cell is opened with these values when there is none of that name."""
+
+    cell: CellName
+    region: str
+    only_plan: Plan | None
+
+
 def parse_cell(text: str) -> CellName:
     """The cell meant by what an operator typed; whether there is one is another question.
 
@@ -42,5 +71,5 @@ def parse_cell(text: str) -> CellName:
     if _NAME.fullmatch(text):
         return CellName(text)
     raise UsageError(
-        f"{text!r} is no name of a cell: lower-case letters, digits and - only", hint="hermesops stack list"
+        f"{text!r} is no name of a cell: lower-case letters, digits and - only", hint="hermesops cell list"
     )

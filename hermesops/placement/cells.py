@@ -1,23 +1,37 @@
-"""Chooses the cell for a new instance. Pure."""
+"""Chooses the cell for a new machine. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
+from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
+from hermesops.model.plan import Plan
 
 
-def choose_cell(population: Mapping[CellName, int], *, size: int) -> CellName:
-    """The fullest cell that has room, else the name of a new one.
+def choose_cell(cells: Sequence[Cell], *, plan: Plan, region: str, size: int, plans_apart: bool) -> Placement:
+    """The fullest cell that takes the plan in that region and has room, else a new one.
 
     Filling cells one after the other keeps their number, and so the number of Pulumi runs over a fleet, small.
 
     Args:
-        population: Machines of each cell of the wanted region.
+        cells: Every cell there is, of other regions too: names are unique among all.
+        plan: What the user bought.
+        region: Where the machine shall be.
         size: Machines a cell holds at most.
+        plans_apart: Whether a new cell takes this plan only. What an existing one takes, its row says.
     """
-    roomy = {name: count for name, count in population.items() if count < size}
+    roomy = [cell for cell in cells if _takes(cell, plan, region) and cell.machines < size]
     if roomy:
-        return max(roomy, key=lambda name: (roomy[name], name))
-    taken = set(population)
+        chosen = max(roomy, key=lambda cell: (cell.machines, cell.name))
+        return Placement(chosen.name, chosen.region, chosen.only_plan)
+    return Placement(_free_name(cells), region, plan if plans_apart else None)
+
+
+def _takes(cell: Cell, plan: Plan, region: str) -> bool:
+    return cell.region == region and cell.only_plan in {None, plan}
+
+
+def _free_name(cells: Sequence[Cell]) -> CellName:
+    taken = {cell.name for cell in cells}
     number = 1
     while CellName(f"cell{number}") in taken:
         number += 1

@@ -1,12 +1,13 @@
 """Rows of ``cells``, and what machines each cell should have."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.plan import Plan
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
 
@@ -16,32 +17,33 @@ _WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id =
 class CellRows(Rows):
     """Cells and their desired machines."""
 
-    def ensure_cell(self, name: CellName, *, region: str) -> None:
+    def ensure_cell(self, name: CellName, *, region: str, only_plan: Plan | None = None) -> None:
         """Make the cell's row unless it is there; safe to call twice."""
         with self._database.writing() as connection:
-            values = {"name": name, "region": region, "created_at": self._database.now(connection)}
-            if insert_if_absent(connection, cells, values):
-                self._note(connection, "cell_opened", f"cell/{name}", after={"region": region})
+            self._open_cell(connection, Placement(name, region, only_plan))
 
-    def list_cells(self) -> tuple[CellName, ...]:
+    def list_cells(self) -> tuple[Cell, ...]:
         """Every cell, by name."""
         with self._database.reading() as connection:
-            return tuple(CellName(name) for name in connection.scalars(sa.select(cells.c.name).order_by(cells.c.name)))
+            return self._cells(connection)
 
-    def cell_population(self, region: str) -> Mapping[CellName, int]:
-        """How many machines each cell of a region holds, those on their way out included."""
-        query = (
-            sa.select(cells.c.name, sa.func.count(hermes_instances.c.id))
-            .select_from(
-                cells.outerjoin(instance_details, instance_details.c.cell == cells.c.name).outerjoin(
-                    hermes_instances, (hermes_instances.c.id == instance_details.c.instance_id) & LIVING
-                )
-            )
-            .where(cells.c.region == region)
-            .group_by(cells.c.name)
-        )
+    def get_cell(self, name: CellName) -> Cell:
+        """One cell.
+
+        Raises:
+            UsageError: No such cell was ever opened.
+        """
         with self._database.reading() as connection:
-            return {CellName(name): count for name, count in connection.execute(query)}
+            found = self._cells(connection, cells.c.name == name)
+        if not found:
+            raise no_cell(name)
+        return found[0]
+
+    def record_brought(self, name: CellName) -> None:
+        """Note that the cell's stack is now what its rows said when its run began; not audited, its operation is."""
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            connection.execute(cells.update().where(cells.c.name == name).values(brought_at=now))
 
     def cell_spec(self, cell: CellName) -> CellSpec:
         """The machines of all instances of the cell that are not on their way out, by name.
@@ -57,7 +59,7 @@ class CellRows(Rows):
         )
         with self._database.reading() as connection:
             if connection.scalar(sa.select(cells.c.name).where(cells.c.name == cell)) is None:
-                raise UsageError(f"there is no cell {cell}", hint="hermesops stack list")
+                raise no_cell(cell)
             found = connection.execute(query).all()
         return CellSpec(
             cell,
@@ -82,3 +84,42 @@ class CellRows(Rows):
         )
         with self._database.reading() as connection:
             return frozenset(MachineName(name) for name in connection.scalars(query))
+
+    def _cells(self, connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
+        held = (
+            sa.select(instance_details.c.cell, sa.func.count().label("machines"))
+            .select_from(_WITH_INSTANCE)
+            .where(LIVING)
+            .group_by(instance_details.c.cell)
+            .subquery()
+        )
+        query = (
+            sa.select(cells, sa.func.coalesce(held.c.machines, 0).label("machines"))
+            .select_from(cells.outerjoin(held, held.c.cell == cells.c.name))
+            .where(*which)
+            .order_by(cells.c.name)
+        )
+        return tuple(_cell(row) for row in connection.execute(query))
+
+    def _open_cell(self, connection: sa.Connection, place: Placement) -> None:
+        """Make the row unless it is there; whoever makes the same one waits for us."""
+        takes = {"region": place.region, "only_plan": place.only_plan}
+        values = {"name": place.cell, "created_at": self._database.now(connection), **takes}
+        if insert_if_absent(connection, cells, values):
+            self._note(connection, "cell_opened", f"cell/{place.cell}", after=takes)
+
+
+def no_cell(name: CellName) -> UsageError:
+    """What is said to whoever asks for a cell that is not there."""
+    return UsageError(f"there is no cell {name}", hint="hermesops cell list")
+
+
+def _cell(row: sa.Row[Any]) -> Cell:
+    return Cell(
+        name=CellName(row.name),
+        region=row.region,
+        only_plan=Plan(row.only_plan) if row.only_plan else None,
+        machines=row.machines,
+        created_at=row.created_at,
+        brought_at=row.brought_at,
+    )

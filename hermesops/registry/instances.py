@@ -56,38 +56,10 @@ class InstanceRows(Rows):
         (``resolve_user(…, create=True)``, ``ensure_cell``); ``image_id`` is what the machine boots from, ``None`` the
         vendor's base.
         """
-        instance_id = InstanceId(new_id())
         with self._database.writing() as connection:
-            row = {
-                "id": instance_id,
-                "user_id": user.id,
-                "plan": plan,
-                "status": InstanceStatus.PROVISIONING,
-                "created_at": self._database.now(connection),
-            }
-            if insert_if_absent(connection, hermes_instances, row):
-                details = {
-                    "instance_id": instance_id,
-                    "cell": cell,
-                    "machine_name": machine_name(self._desk.environment, cell, instance_id),
-                    "machine_wanted": True,
-                    "server_type": server_type,
-                    "region": region,
-                    "image_id": image_id,
-                    "epoch": 1,
-                    "settings": self._desk.sealer.seal(_NONE, place=_place("settings", instance_id)),
-                    "api_server_key": self._desk.sealer.seal(
-                        secrets.token_urlsafe(32), place=_place("api_server_key", instance_id)
-                    ),
-                    "model_token_generation": 1,
-                }
-                connection.execute(instance_details.insert().values(details))
-                made = {"user": user.id, "plan": plan.value, "cell": cell, "server_type": server_type}
-                self._note(connection, "instance_created", _subject(instance_id), after=made)
-            found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
-        if found is None:
-            raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
-        return instance_of(found)
+            return self._write_provisioning(
+                connection, user, plan=plan, cell=cell, server_type=server_type, region=region, image_id=image_id
+            )
 
     def get_instance(self, instance_id: InstanceId) -> Instance:
         """One instance, terminated or not.
@@ -193,6 +165,49 @@ class InstanceRows(Rows):
             ).rowcount
             if changed:
                 self._note(connection, "machine_given_up", _subject(instance_id), why=why)
+
+    def _write_provisioning(
+        self,
+        connection: sa.Connection,
+        user: User,
+        *,
+        plan: Plan,
+        cell: CellName,
+        server_type: str,
+        region: str,
+        image_id: ImageId | None,
+    ) -> Instance:
+        instance_id = InstanceId(new_id())
+        row = {
+            "id": instance_id,
+            "user_id": user.id,
+            "plan": plan,
+            "status": InstanceStatus.PROVISIONING,
+            "created_at": self._database.now(connection),
+        }
+        if insert_if_absent(connection, hermes_instances, row):
+            details = {
+                "instance_id": instance_id,
+                "cell": cell,
+                "machine_name": machine_name(self._desk.environment, cell, instance_id),
+                "machine_wanted": True,
+                "server_type": server_type,
+                "region": region,
+                "image_id": image_id,
+                "epoch": 1,
+                "settings": self._desk.sealer.seal(_NONE, place=_place("settings", instance_id)),
+                "api_server_key": self._desk.sealer.seal(
+                    secrets.token_urlsafe(32), place=_place("api_server_key", instance_id)
+                ),
+                "model_token_generation": 1,
+            }
+            connection.execute(instance_details.insert().values(details))
+            made = {"user": user.id, "plan": plan.value, "cell": cell, "server_type": server_type}
+            self._note(connection, "instance_created", _subject(instance_id), after=made)
+        found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
+        if found is None:
+            raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
+        return instance_of(found)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
         columns = hermes_instances.c

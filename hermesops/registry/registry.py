@@ -8,14 +8,13 @@ from hermesops.errors import RefusedError
 from hermesops.registry import schema_version
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
-from hermesops.registry.cells import CellRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.epoch import EpochRows
 from hermesops.registry.fleet import FleetRows
 from hermesops.registry.images import ImageRows
-from hermesops.registry.instances import InstanceRows
 from hermesops.registry.leases import LeaseRows
+from hermesops.registry.placing import PlacingRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
@@ -30,9 +29,8 @@ _PROVEN = "this key opens this registry"
 
 class Registry(
     UserRows,
-    InstanceRows,
+    PlacingRows,
     SettingsChangeRows,
-    CellRows,
     FleetRows,
     ConnectionRows,
     ImageRows,

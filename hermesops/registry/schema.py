@@ -43,6 +43,9 @@ cells = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("region", sa.String(64), nullable=False),
     sa.Column("created_at", UtcTimestamp, nullable=False),
+    # Text and not an enumeration of the database: NULL takes every plan, also those of later versions.
+    sa.Column("only_plan", sa.String(16), nullable=True),
+    sa.Column("brought_at", UtcTimestamp, nullable=True),
 )
 
 hermes_instances = sa.Table(

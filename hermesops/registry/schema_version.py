@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.registry.database import Database
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every revision this code knows, oldest first; the last one is what it works with."""
 
 _LOCK = 0x6865726D6573

@@ -479,15 +479,17 @@ def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> N
     spec = registry.cell_spec(CELL)
     assert [(machine.name, machine.owner) for machine in spec.machines] == [(ada.machine_name, ada.id)]
     assert registry.doomed_machines(CELL) == {bob.machine_name}
-    assert registry.cell_population("hel1") == {CELL: 2}
-    assert registry.cell_population("nbg1") == {}
+    assert registry.get_cell(CELL).machines == 2
 
 
 def test_a_cell_is_made_once(registry: Registry) -> None:
     for _ in range(2):
         registry.ensure_cell(CELL, region="hel1")
-    assert registry.list_cells() == (CELL,)
-    assert registry.cell_population("hel1") == {CELL: 0}
+    (made,) = registry.list_cells()
+    assert (made.name, made.region, made.only_plan, made.machines, made.brought_at) == (CELL, "hel1", None, 0, None)
+    assert registry.get_cell(CELL) == made
+    with pytest.raises(UsageError, match="there is no cell cell9"):
+        registry.get_cell(CellName("cell9"))
 
 
 def test_the_newest_image_of_a_name_is_found(registry: Registry, clock: TurnedClock) -> None:

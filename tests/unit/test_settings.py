@@ -42,6 +42,11 @@ def test_the_command_line_beats_the_variable_that_selects(tmp_path: Path) -> Non
     assert load(tmp_path, "production", HERMESOPS_ENV="staging").name == "production"
 
 
+def test_regions_of_plans_may_be_some_or_none(tmp_path: Path) -> None:
+    for text, regions in (("heavy=nbg1", {Plan.HEAVY: "nbg1"}), ("", {})):
+        assert load(tmp_path, HERMESOPS_PLAN_REGIONS=text).settings.plan_regions == regions
+
+
 def test_server_types_can_be_given_in_one_variable(tmp_path: Path) -> None:
     env = load(tmp_path, HERMESOPS_SERVER_TYPES="light=basic, heavy=pro")
     assert env.settings.server_types == {Plan.LIGHT: "basic", Plan.HEAVY: "pro"}

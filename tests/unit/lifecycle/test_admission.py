@@ -16,14 +16,19 @@ POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basi
 
 
 class Vendor:
-    def __init__(self, *, bootable: bool | None = True) -> None:
+    def __init__(self, *, bootable: bool | None = True, sold_in: str = "hel1 nbg1 fsn1") -> None:
         self.bootable = bootable
+        self.sold_in = sold_in.split()
 
     async def is_bootable(self, image_id: ImageId) -> bool:
         assert image_id == "image"
         if self.bootable is None:
             raise UnavailableError("no answer")
         return self.bootable
+
+    async def sells(self, server_type: str, region: str) -> bool:
+        assert server_type in {"starter", "basic"}
+        return region in self.sold_in
 
 
 @pytest.fixture
@@ -51,8 +56,9 @@ def record_image(registry: Registry) -> None:
         ("ada", Vendor(), False, RefusedError),
         ("ada", Vendor(bootable=False), True, RefusedError),
         ("ada", Vendor(bootable=None), True, UnavailableError),
+        ("ada", Vendor(sold_in="nbg1"), True, RefusedError),
     ],
-    ids=["bad user", "no image", "image gone", "no answer"],
+    ids=["bad user", "no image", "image gone", "no answer", "not sold there"],
 )
 async def test_a_bad_wish_writes_nothing(
     registry: Registry, user: str, vendor: Vendor, error: type[Exception], *, image: bool
@@ -73,7 +79,7 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
     assert first == again
     instance, operation = first
     assert operation.intent["machine_name"] == instance.machine_name
-    assert registry.cell_population("hel1") == {CellName("cell1"): 1}
+    assert [(cell.name, cell.region, cell.machines) for cell in registry.list_cells()] == [("cell1", "hel1", 1)]
     with pytest.raises(RefusedError, match="plan light"):
         await admission(registry, Vendor()).admit("ada", Plan.HEAVY)
 
@@ -84,6 +90,21 @@ async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
     assert {machine.server_type for machine in registry.cell_spec(CellName("cell1")).machines} == {"basic"}
+
+
+async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Registry) -> None:
+    record_image(registry)
+    regions = {Plan.HEAVY: "nbg1"}
+    policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
+    placing = Admission(registry, Vendor(), choose_cell, policy)
+    await placing.admit("ada", Plan.LIGHT)
+    await placing.admit("bob", Plan.HEAVY)
+    await placing.admit("eve", Plan.HEAVY, region="fsn1")
+    assert [(cell.name, cell.region, cell.only_plan) for cell in registry.list_cells()] == [
+        ("cell1", "hel1", Plan.LIGHT),
+        ("cell2", "nbg1", Plan.HEAVY),
+        ("cell3", "fsn1", Plan.HEAVY),
+    ]
 
 
 def test_plans_are_named_when_one_is_unknown() -> None:
