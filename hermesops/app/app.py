@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hermesops.model.check import Check
     from hermesops.operation.lease import LeaseKeeper
     from hermesops.placement.cell_stacks import CellStacks
+    from hermesops.placement.cell_states import CellStates
     from hermesops.registry import Registry
 
 _TURN_S = 900.0
@@ -95,7 +96,7 @@ class App:
         return make_engine(
             settings.pulumi_engine,
             production=self.env.is_production,
-            backend=settings.pulumi_backend or self.env.folder / "pulumi",
+            backend=settings.pulumi_backend or str(self.env.folder / "pulumi"),
             passphrase_file=passphrase_file,
             plugin_environment={**self.env.inherited, "HERMESOPS_ENV": self.env.name},
         )
@@ -113,6 +114,14 @@ class App:
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             partial(_tell_progress, self.tell),
         )
+
+    @cached_property
+    def cell_states(self) -> "CellStates":
+        """The states of cells' stacks, mended by hand."""
+        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.placement.cell_states import CellStates
+
+        return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""

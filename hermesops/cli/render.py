@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hermesops.model.instance import Instance, InstanceSettings
 from hermesops.model.masking import masked
 from hermesops.model.operation import Operation
-from hermesops.model.stack import Change
+from hermesops.model.stack import Change, StateVersion
 
 if TYPE_CHECKING:
     from hermesops.lifecycle.sight import Sight
@@ -90,6 +90,19 @@ def change(one: Change) -> dict[str, object]:
         "id": one.id or None,
         "urn": one.urn,
         "properties": list(one.properties),
+    }
+
+
+def state_version(copy: StateVersion) -> dict[str, object]:
+    """A copy of a stack's state."""
+    return {
+        "version": copy.version,
+        "at": moment(copy.at),
+        "what": copy.what or None,
+        "resources": copy.resources,
+        "damaged": copy.resources is None,
+        "current": copy.current,
+        "note": "damaged" if copy.resources is None else "as now" if copy.current else None,
     }
 
 

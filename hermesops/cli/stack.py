@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hermesops.cli import context, render
+from hermesops.cli import context, render, stack_state
 from hermesops.cli.console import Yes, confirm, result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN, RefusedError
@@ -12,6 +12,8 @@ from hermesops.model.cell import parse_cell
 from hermesops.model.stack import ChangeKind
 
 app = Noun(help="Pulumi stacks of cells.", no_args_is_help=True)
+app.command("rollback-state")(stack_state.rollback_state)
+app.command("import")(stack_state.import_)
 
 Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
 

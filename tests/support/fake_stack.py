@@ -51,10 +51,12 @@ class FakeStack:
     def state_file(self) -> Path:
         return self.backend / ".pulumi" / "stacks" / "rec" / "dev.json"
 
-    def engine(self, *, passphrase: Callable[[], str] = lambda: "a passphrase", parallel: int = 4) -> EmbeddedEngine:
+    def engine(
+        self, *, passphrase: Callable[[], str] = lambda: "a passphrase", parallel: int = 4, where: str = ""
+    ) -> EmbeddedEngine:
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
         return EmbeddedEngine(
-            self.backend,
+            where or self.backend,
             passphrase=passphrase,
             environment=environment,
             plugin_folders=[self.plugins],

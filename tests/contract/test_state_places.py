@@ -1,0 +1,175 @@
+"""Places of state, a folder and a bucket: the same promises, the same names, the same stacks."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.engine.embedded.lock import held
+from hermesops.engine.embedded.place import Place, open_place
+from hermesops.engine.embedded.store import FileBackend
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.model.stack import StackRef
+from tests.support.bucket import new_bucket, s3_server, use_credentials
+from tests.support.fake_stack import STACK, FakeStack, machines
+
+REF = StackRef("fleet", "cell1")
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture(params=["folder", "bucket", "folder of a bucket"])
+def where(request: pytest.FixtureRequest, tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    use_credentials(monkeypatch)
+    match request.param:
+        case "folder":
+            return f"file://{tmp_path}/state"
+        case "bucket":
+            return new_bucket(endpoint)
+        case _:
+            return new_bucket(endpoint, "some/folder")
+
+
+@pytest.fixture
+def place(where: str) -> Place:
+    return open_place(where)
+
+
+def test_what_is_written_is_read_replaced_and_gone(place: Place) -> None:
+    assert place.read("a/b.json") is None
+    place.write("a/b.json", b"one")
+    place.write("a/b.json", b"two")
+    assert place.read("a/b.json") == b"two"
+    place.delete("a/b.json")
+    place.delete("a/b.json")
+    assert place.read("a/b.json") is None
+
+
+def test_only_the_files_of_that_very_folder_are_listed(place: Place) -> None:
+    for name in ("f/2.json", "f/1.json", "f/deeper/3.json", "fa/4.json", "5.json"):
+        place.write(name, b"")
+    assert place.list("f") == ["f/1.json", "f/2.json"]
+    assert place.list("nowhere") == []
+
+
+def test_what_is_kept_outlives_what_is_written_next(place: Place) -> None:
+    place.keep("s.json", "s.json.bak")
+    assert place.read("s.json.bak") is None
+    for content in (b"one", b"two", b"three"):
+        place.keep("s.json", "s.json.bak")
+        place.write("s.json", content)
+    assert place.read("s.json.bak") == b"two"
+    assert place.read("s.json") == b"three"
+
+
+def test_another_opening_sees_the_same(place: Place, where: str) -> None:
+    place.write(".pulumi/x.json", b"here")
+    assert open_place(where).read(".pulumi/x.json") == b"here"
+    assert place.url == where
+
+
+def test_a_second_writer_is_refused_and_named(where: str) -> None:
+    one, two = FileBackend(where), FileBackend(where)
+    with held(one.lock_folder(REF), stack="cell1", tell=pytest.fail):
+        with (
+            pytest.raises(RefusedError, match=rf"locked by 1 other.*pid {os.getpid()}"),
+            held(two.lock_folder(REF), stack="cell1", tell=pytest.fail),
+        ):
+            pytest.fail("two hold it")
+        with held(two.lock_folder(StackRef("fleet", "cell2")), stack="cell2", tell=pytest.fail):
+            pass
+    assert one.lock_folder(REF).files("") == []
+
+
+def test_two_who_come_at_once_do_not_both_get_in(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one's lock appears between our first look and our write."""
+    backend = FileBackend(where)
+    folder = backend.lock_folder(REF)
+    theirs = {"pid": 1, "username": "u", "hostname": "elsewhere", "timestamp": "2026-01-01T00:00:00Z"}
+    write = backend.place.write
+
+    def late(name: str, content: bytes) -> None:
+        write(f"{folder.name}/other.json", json.dumps(theirs).encode())
+        write(name, content)
+
+    monkeypatch.setattr(backend.place, "write", late)
+    with (
+        pytest.raises(RefusedError, match="created by u@elsewhere"),
+        held(folder, stack="cell1", tell=pytest.fail),
+    ):
+        pytest.fail("both got in")
+    assert folder.files("") == [f"{folder.name}/other.json"]
+
+
+def test_the_lock_of_a_dead_process_of_this_computer_is_removed(where: str) -> None:
+    backend, told = FileBackend(where), list[str]()
+    folder = backend.lock_folder(REF)
+    with held(folder, stack="cell1", tell=pytest.fail):
+        (lock,) = folder.files(".json")
+        mine = json.loads(backend.place.read(lock) or b"")
+    mine["pid"], mine["hermesops"]["started"] = 2**22 - 7, "1"
+    backend.place.write(f"{folder.name}/dead.json", json.dumps(mine).encode())
+    with held(folder, stack="cell1", tell=told.append):
+        assert len(folder.files(".json")) == 1
+    assert "which has ended" in told[0]
+
+
+async def test_a_stack_lives_there(where: str, tmp_path: Path) -> None:
+    stack = FakeStack(tmp_path).install()
+    engine = stack.engine(where=where)
+    await engine.up(STACK, machines(["a", "b"]))
+    assert (await stack.engine(where=where).up(STACK, machines(["a", "b"]))).changes == ()
+    assert await engine.stacks("rec") == [STACK]
+    place = open_place(where)
+    assert place.read(".pulumi/meta.yaml") == b"version: 1\n"
+    assert place.list(".pulumi/stacks/rec") == [".pulumi/stacks/rec/dev.json", ".pulumi/stacks/rec/dev.json.bak"]
+    assert len(place.list(".pulumi/history/rec/dev")) == 4
+    assert len(place.list(".pulumi/backups/rec/dev")) == 2
+    assert place.list(".pulumi/locks/organization/rec/dev") == []
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Place]:
+    use_credentials(monkeypatch)
+    good = new_bucket(endpoint)
+
+    def changed(change: str) -> Place:
+        old, _, new = change.partition("=>")
+        return open_place(good.replace(old, new))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "said"),
+    [
+        ("s3://state-=>s3://no-such-", UsageError, "NoSuchBucket"),
+        ("http://127.0.0.1=>http://127.0.0.2", UnavailableError, "Could not connect"),
+        ("endpoint=http://=>endpoint=ht tp://", UsageError, "endpoint"),
+    ],
+)
+def test_a_bucket_that_cannot_be_had_is_one_line(
+    bucket: Callable[[str], Place], change: str, kind: type[HermesError], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermesops.engine.embedded.bucket_place._TRIES", 1)
+    with pytest.raises(kind, match=said):
+        bucket(change).read("x")
+
+
+def test_nobody_to_ask_as_is_said(bucket: Callable[[str], Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(UsageError, match="nobody to ask as") as caught:
+        bucket("=>").read("x")
+    assert "AWS_ACCESS_KEY_ID" in caught.value.hint
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="cannot be written: Not a directory"):
+        open_place(tmp_path / "file").write("a/b.json", b"")
