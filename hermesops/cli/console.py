@@ -4,14 +4,14 @@ A result is a table for people or JSON for programs, made from the same data. Ri
 """
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
+from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError
 
 SHAPE_VERSION = 1
@@ -52,11 +52,6 @@ def say(line: str) -> None:
     """One line of narration on stderr."""
     if not _mode.quiet:
         _to_stderr(line)
-
-
-def drop_output() -> None:
-    """Forget what is still to be written to stdout, whose reader has gone, so that ending the process is silent."""
-    _send_nowhere(sys.stdout)
 
 
 def write(text: str) -> None:
@@ -136,13 +131,7 @@ def _to_stderr(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
     except BrokenPipeError:
-        _send_nowhere(sys.stderr)
-
-
-def _send_nowhere(stream: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+        send_nowhere(sys.stderr)
 
 
 def _text(value: object) -> str:

@@ -21,7 +21,7 @@ from hermesops.cli import (
     settings,
     stack,
 )
-from hermesops.cli.console import drop_output, error, say
+from hermesops.cli.console import error, say
 from hermesops.cli.noun import Noun
 from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
 
@@ -85,7 +85,6 @@ def run() -> int:
         return INTERRUPTED
     except SystemExit:
         # Typer's answer to a reader of stdout that has gone (| head): the work was done, and they saw enough.
-        drop_output()
         return 0
     return code if isinstance(code, int) else 0
 

@@ -1,13 +1,14 @@
 """Playbooks by ansible-runner over the connection plugin, against a hand-made toolbox on this computer."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermesops import assets
-from hermesops.converge import Access, Converger, Host
+from hermesops.converge import Access, Converged, Converger, Host
 from hermesops.errors import BrokenInvariantError, PartlyDoneError, UnknownOutcomeError, UsageError
 from hermesops.waiting import Pending, until
 from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
@@ -21,12 +22,27 @@ def server() -> Iterator[tuple[ToolboxServer, str]]:
         yield made, url
 
 
+class Direct(Converger):
+    """Runs every command in one request: away from its request it would need systemd, which tests need not have."""
+
+    async def run(
+        self,
+        playbook: str,
+        hosts: Sequence[Host],
+        *,
+        variables: Mapping[str, object] | None = None,
+        **options: Any,  # noqa: ANN401 - the base's own
+    ) -> Converged:
+        limited = {"ansible_toolbox_command_timeout": 60, **(variables or {})}
+        return await super().run(playbook, hosts, variables=limited, **options)
+
+
 @pytest.fixture
 def converger(server: tuple[ToolboxServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Converger:
     key = tmp_path / "api.key"
     key.write_text(API_KEY)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return Converger(assets.folder("ansible"), Access(server[1], key))
+    return Direct(assets.folder("ansible"), Access(server[1], key))
 
 
 def _playbook(folder: Path, *tasks: str) -> str:
