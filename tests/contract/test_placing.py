@@ -1,0 +1,145 @@
+"""Computers that place instances at the same time overfill no cell, on SQLite and on PostgreSQL."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from hermesops.errors import UnavailableError
+from hermesops.model.cell import Cell, Placement
+from hermesops.model.ids import CellName
+from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
+from hermesops.placement.cells import choose_cell
+from hermesops.registry import Registry
+from tests.support import postgresql
+from tests.support.prerequisites import require
+from tests.support.registries import registry_at
+
+REGIONS = ("hel1", "nbg1")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgresql.PostgreSql]:
+    require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
+    with postgresql.running() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/state/registry.db"
+    new_database: str = request.getfixturevalue("server").new_database()
+    return new_database
+
+
+def place(
+    registry: Registry, alias: str, plan: Plan = Plan.LIGHT, region: str = "hel1", *, size: int, apart: bool = False
+) -> Instance:
+    return registry.place_instance(
+        registry.resolve_user(alias, create=True),
+        plan=plan,
+        server_type="starter",
+        image_id=None,
+        choose=partial(choose_cell, plan=plan, region=region, size=size, plans_apart=apart),
+    )
+
+
+def test_an_instance_is_placed_once(url: str) -> None:
+    registry = registry_at(url)
+    first = place(registry, "ada", size=1)
+    assert place(registry, "ada", Plan.HEAVY, "nbg1", size=1) == first
+    assert [(cell.name, cell.machines) for cell in registry.list_cells() if cell.machines] == [("cell1", 1)]
+    assert [entry.action for entry in registry.list_audit(subject="cell/cell1")] == ["cell_opened"]
+    registry.close()
+
+
+def test_what_leaves_still_takes_its_place_until_it_is_gone(url: str) -> None:
+    registry = registry_at(url)
+    ada = place(registry, "ada", size=1)
+    registry.give_up_machine(ada.id, why="terminate")
+    assert place(registry, "bob", size=1).cell == "cell2"
+    registry.mark_terminated(ada.id)
+    assert place(registry, "eve", size=1).cell == "cell1"
+    registry.close()
+
+
+@pytest.mark.parametrize(("seed", "size"), [(1, 1), (2, 3), (3, 5)])
+def test_computers_that_place_at_once_overfill_no_cell(url: str, seed: int, size: int) -> None:
+    """Each computer has its own registry; some users come twice, and some leave in between."""
+    dice = random.Random(seed)  # noqa: S311 - a test's, and repeatable
+    wishes = [(f"u{dice.randrange(26)}", dice.choice(list(Plan)), dice.choice(REGIONS)) for _ in range(32)]
+    computers = [registry_at(url) for _ in range(4)]
+    start = Barrier(4)
+
+    def work(number: int) -> None:
+        start.wait()
+        for alias, plan, region in wishes[number::4]:
+            made = place(computers[number], alias, plan, region, size=size, apart=seed % 2 == 0)
+            if int(alias[1:]) % 5 == 0:
+                computers[number].mark_terminated(made.id)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    living = computers[0].list_instances()
+    held = Counter(instance.cell for instance in living)
+    cells = {cell.name: cell for cell in computers[0].list_cells()}
+    assert {name: cell.machines for name, cell in cells.items() if cell.machines} == held
+    assert max(held.values()) <= size
+    assert len({instance.user_id for instance in living}) == len(living)
+    assert all(cells[instance.cell].only_plan in {None, instance.plan} for instance in living)
+    for computer in computers:
+        computer.close()
+
+
+def test_many_at_once_fill_one_cell_after_the_other(url: str) -> None:
+    computers = [registry_at(url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: place(computers[n % 4], f"u{n}", size=10), range(25)))
+    assert [cell.machines for cell in computers[0].list_cells()] == [10, 10, 5]
+    for computer in computers:
+        computer.close()
+
+
+def test_a_cell_that_another_filled_after_the_choice_is_not_taken(url: str) -> None:
+    """The choice is made on what was seen; what is then under the lock decides."""
+    registry, other = registry_at(url), registry_at(url)
+    place(other, "ada", size=2)
+    seen: list[tuple[int, ...]] = []
+
+    def choose(cells: Sequence[Cell]) -> Placement:
+        seen.append(tuple(cell.machines for cell in cells))
+        chosen = choose_cell(cells, plan=Plan.LIGHT, region="hel1", size=2, plans_apart=False)
+        if len(seen) == 1:
+            place(other, "bob", size=2)
+        return chosen
+
+    user = registry.resolve_user("eve", create=True)
+    made = registry.place_instance(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=choose)
+    assert made.cell == "cell2"
+    assert seen == [(1,), (2,), (2,), (0,)]
+    registry.close()
+    other.close()
+
+
+def test_a_choice_that_never_holds_ends_with_nothing_written(url: str) -> None:
+    registry = registry_at(url)
+    place(registry, "ada", size=1)
+
+    asked: list[int] = []
+
+    def never(cells: Sequence[Cell]) -> Placement:
+        asked.append(len(cells))
+        return Placement(CellName("cell1"), "hel1", Plan.LIGHT if len(asked) % 2 else None)
+
+    user = registry.resolve_user("eve", create=True)
+    with pytest.raises(UnavailableError, match="others took it"):
+        registry.place_instance(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=never)
+    assert registry.instance_of_user(user.id) is None
+    registry.close()
