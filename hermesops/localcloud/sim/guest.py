@@ -1,0 +1,176 @@
+"""One simulated machine while a request is served: its disk, its gateway, its clock, and hermes-node on it.
+
+A machine's clock runs ahead of the computer's while something on it sleeps; whoever serves the request waits for the
+difference before the answer goes out, so that nothing blocks and time is still what it takes.
+"""
+
+import io
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from hermesops.localcloud.sim.disk import Disk
+from hermesops.localcloud.sim.files import SimFiles
+from hermesops.localcloud.sim.gateway import Gateway
+from hermesops.localcloud.sim.software import ACCOUNTS, UNIT
+from hermesops.localcloud.sim.store import Record, Store
+from hermesops.node import __main__ as node
+from hermesops.node.errors import NotReadyError
+from hermesops.node.files import Access
+from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine
+from hermesops.node.system import Answer
+
+
+class Guest:
+    """Implements hermes-node's ``System``; made for one request.
+
+    Args:
+        store: The world's memory.
+        record: The machine; it is on.
+        gateway_start_s: Seconds from a start of the gateway until it answers.
+
+    Attributes:
+        slept_s: Seconds that were slept on the machine.
+        power: What was asked of the machine's power from inside: ``reboot``, ``poweroff``, or nothing.
+    """
+
+    def __init__(self, store: Store, record: Record, *, gateway_start_s: float = 0.0) -> None:
+        self.store = store
+        self.record = record
+        self.disk = Disk(store, record.id)
+        self.gateway = Gateway(store, record, self.disk, self.monotonic, start_s=gateway_start_s)
+        self.slept_s = 0.0
+        self.power = ""
+
+    @property
+    def boot_id(self) -> str:
+        """The kernel's id of this boot."""
+        return str(uuid5(NAMESPACE_OID, f"{self.record.id} boot {self.record.boots}"))
+
+    @property
+    def machine_id(self) -> str:
+        """Content of ``/etc/machine-id``."""
+        return uuid5(NAMESPACE_OID, f"{self.record.id} machine").hex
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the boot."""
+        return max(0.0, self.monotonic() - self.record.booted_at)
+
+    def boot(self) -> None:
+        """What happens once at each boot."""
+        self.disk.forget_memory()
+        if self.gateway.is_enabled:
+            self.gateway.start()
+
+    def node(self, arguments: Sequence[str]) -> tuple[int, str, str]:
+        """Run hermes-node: exit code and both outputs."""
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with redirect_stderr(err):  # argparse writes there by itself
+                code = node.run(arguments, lambda root: Machine(Layout(root), SimFiles(self.disk), self), out, err)
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+        return code, out.getvalue(), err.getvalue()
+
+    # hermes-node's System
+
+    def account(self, user: str) -> Access | None:
+        """See ``node.system.account``."""
+        uid = ACCOUNTS.get(user)
+        return None if uid is None else Access(0o600, uid, uid)
+
+    def systemctl(self, *words: str, check: bool = True) -> str:
+        """See ``node.system.systemctl``."""
+        code, out, err = self.units(words)
+        if check and code:
+            raise NotReadyError(f"systemctl {' '.join(words)}: {err.strip() or code}")
+        return out
+
+    def ask(
+        self, port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+    ) -> Answer:
+        """See ``node.system.ask``."""
+        del timeout_s
+        if not self.gateway.listens(port):
+            return Answer(0, "[Errno 111] Connection refused")
+        return Answer(*self.gateway.answer("GET" if body is None else "POST", path, key, body or {}))
+
+    def monotonic(self) -> float:
+        """See ``node.system.monotonic``; of all simulated machines it is the time since 1970."""
+        return time.time() + self.slept_s
+
+    def sleep(self, seconds: float) -> None:
+        """See ``node.system.sleep``."""
+        self.slept_s += seconds
+
+    # systemd
+
+    def units(self, words: Sequence[str]) -> tuple[int, str, str]:
+        """What systemctl does with these words: exit code and both outputs."""
+        options = {word for word in words if word.startswith("-")}
+        verb, *names = [word for word in words if not word.startswith("-")] or ["list-units"]
+        match verb:
+            case "is-system-running":
+                return 0, "running\n", ""
+            case "reboot" | "poweroff" | "halt":
+                self.power = "reboot" if verb == "reboot" else "poweroff"
+                return 0, "", ""
+            case "show":
+                return 0, self._show(words), ""
+            case "daemon-reload" | "list-units" | "reset-failed":
+                return 0, "", ""
+        if names != [UNIT]:
+            return 5, "", f"Failed to {verb} {' '.join(names)}: Unit not found.\n"
+        return self._unit(verb, options)
+
+    def _unit(self, verb: str, options: set[str]) -> tuple[int, str, str]:
+        gateway = self.gateway
+        match verb:
+            case "is-active":
+                state = gateway.show()["ActiveState"]
+                return (0 if state == "active" else 3), f"{state}\n", ""
+            case "is-enabled":
+                return (0 if gateway.is_enabled else 1), "enabled\n" if gateway.is_enabled else "disabled\n", ""
+            case "start":
+                gateway.start()
+            case "stop":
+                gateway.stop()
+            case "restart":
+                gateway.stop()
+                gateway.start()
+            case "kill":
+                gateway.stop()
+            case "enable" | "disable":
+                gateway.enable(enabled=verb == "enable")
+                if "--now" in options:
+                    (gateway.start if verb == "enable" else gateway.stop)()
+            case _:
+                return 1, "", f"Unknown command verb {verb}.\n"
+        return 0, "", ""
+
+    def _show(self, words: Sequence[str]) -> str:
+        wanted: list[str] = []
+        names: list[str] = []
+        rest = iter(words[1:])
+        for word in rest:
+            if word in {"-p", "--property"}:
+                wanted += next(rest, "").split(",")
+            elif word.startswith("--property="):
+                wanted += word.partition("=")[2].split(",")
+            elif word.startswith("-p"):
+                wanted += word[2:].split(",")
+            elif not word.startswith("-"):
+                names.append(word)
+        blocks = []
+        for name in names:
+            shown = (
+                self.gateway.show()
+                if name == UNIT
+                else {"Id": name, "LoadState": "not-found", "ActiveState": "inactive"}
+            )
+            blocks.append("".join(f"{key}={value}\n" for key, value in shown.items() if not wanted or key in wanted))
+        return "\n".join(blocks)

@@ -1,0 +1,222 @@
+"""The memory of a simulated world: one SQLite file with its machines, their files, and images.
+
+It must not know what a machine does. What is committed outlives a killed server; whoever answers a request commits
+first.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field, fields
+from pathlib import Path
+
+from hermesops.errors import BrokenInvariantError, UnavailableError
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS machines (
+    id TEXT PRIMARY KEY, number INTEGER UNIQUE, hostname TEXT, token TEXT, image_id TEXT, vcpu INTEGER,
+    memory_mib INTEGER, disk_gib INTEGER, is_on INTEGER, boots INTEGER, booted_at REAL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    owner TEXT, path TEXT, mode INTEGER, uid INTEGER, gid INTEGER, data BLOB, PRIMARY KEY (owner, path)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS units (owner TEXT PRIMARY KEY, state TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS images (id TEXT PRIMARY KEY, machine TEXT) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One machine.
+
+    Attributes:
+        token: Bearer of its daemon.
+        is_on: Whether it is booting or running.
+        boots: How often it was booted; a boot is known by this number.
+        booted_at: When it was booted last, in seconds since 1970.
+    """
+
+    id: str
+    number: int
+    hostname: str
+    token: str = field(repr=False)
+    image_id: str | None
+    vcpu: int
+    memory_mib: int
+    disk_gib: int
+    is_on: bool = False
+    boots: int = 0
+    booted_at: float = 0.0
+
+
+_FIELDS = tuple(each.name for each in fields(Record))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name on a disk.
+
+    Attributes:
+        mode: With the kind, as ``stat`` has it; 0 where a name of the base was removed.
+        data: Content of a file, target of a link.
+    """
+
+    mode: int
+    uid: int
+    gid: int
+    data: bytes = field(repr=False)
+
+
+class Store:
+    """Opens the file, making it when there is none. Machines are held in memory besides, files are not.
+
+    Raises:
+        BrokenInvariantError: The file is damaged.
+        UnavailableError: It cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            # WAL with NORMAL loses nothing when the process dies, only when the computer does.
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            path.chmod(0o600)
+            self._db.executescript(_TABLES)
+            rows = self._db.execute(f"SELECT {', '.join(_FIELDS)} FROM machines ORDER BY number")  # noqa: S608 - our names
+            records = (dict(zip(_FIELDS, row, strict=True)) for row in rows)
+            self.machines = {each["id"]: Record(**{**each, "is_on": bool(each["is_on"])}) for each in records}
+        except sqlite3.OperationalError as error:
+            raise UnavailableError(
+                f"{path} cannot be used: {error}", hint="make room and repeat the command"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise BrokenInvariantError(
+                f"{path} is damaged ({error})",
+                hint="hermesops local down --purge, then local up, starts an empty world",
+            ) from error
+        self._changed: dict[str, Record | None] | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Make what is done inside one step that a crash cannot cut; within another one it is part of that."""
+        if self._changed is not None:
+            yield
+            return
+        self._changed = {}
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            self._changed = None
+            raise
+        self._db.execute("COMMIT")
+        changed, self._changed = self._changed, None
+        for machine_id, record in changed.items():
+            if record is None:
+                self.machines.pop(machine_id, None)
+            else:
+                self.machines[machine_id] = record
+
+    # Machines
+
+    def machine(self, machine_id: str) -> Record | None:
+        """One machine."""
+        if self._changed and machine_id in self._changed:
+            return self._changed[machine_id]
+        return self.machines.get(machine_id)
+
+    def put(self, record: Record) -> None:
+        """Write a machine, new or changed."""
+        with self.change():
+            marks = ",".join("?" * len(_FIELDS))
+            self._db.execute(f"INSERT OR REPLACE INTO machines VALUES ({marks})", astuple(record))  # noqa: S608 - marks only
+            self._changed = {**(self._changed or {}), record.id: record}
+
+    def remove(self, machine_id: str) -> None:
+        """Remove a machine and everything of it; absent is success."""
+        with self.change():
+            self._db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
+            self._forget(machine_id)
+            self._changed = {**(self._changed or {}), machine_id: None}
+
+    def _forget(self, owner: str) -> None:
+        self._db.execute("DELETE FROM files WHERE owner = ?", (owner,))
+        self._db.execute("DELETE FROM units WHERE owner = ?", (owner,))
+
+    # Files and units, of machines and of images
+
+    def entry(self, owner: str, path: str) -> Entry | None:
+        """What is written down about a name."""
+        found = self._db.execute(
+            "SELECT mode, uid, gid, data FROM files WHERE owner = ? AND path = ?", (owner, path)
+        ).fetchone()
+        return Entry(*found) if found else None
+
+    def below(self, owner: str, folder: str) -> dict[str, Entry]:
+        """What is written down about names below a folder, at any depth; ``/0`` is what follows ``/``."""
+        found = self._db.execute(
+            "SELECT path, mode, uid, gid, data FROM files WHERE owner = ? AND path > ? AND path < ? ORDER BY path",
+            (owner, f"{folder.rstrip('/')}/", f"{folder.rstrip('/')}0"),
+        )
+        return {row[0]: Entry(*row[1:]) for row in found}
+
+    def put_entry(self, owner: str, path: str, entry: Entry) -> None:
+        """Write a name down."""
+        values = (owner, path, entry.mode, entry.uid, entry.gid, entry.data)
+        with self.change():
+            self._db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def drop_entry(self, owner: str, path: str) -> None:
+        """Forget a name."""
+        with self.change():
+            self._db.execute("DELETE FROM files WHERE owner = ? AND path = ?", (owner, path))
+
+    def unit(self, owner: str) -> str:
+        """The state of the gateway's unit, as its user wrote it; empty when never written."""
+        found = self._db.execute("SELECT state FROM units WHERE owner = ?", (owner,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def put_unit(self, owner: str, state: str) -> None:
+        """Write the state of the gateway's unit."""
+        with self.change():
+            self._db.execute("INSERT OR REPLACE INTO units VALUES (?, ?)", (owner, state))
+
+    # Images
+
+    def image_machine(self, image_id: str) -> str | None:
+        """The machine an image was taken of; ``None`` when there is no such image."""
+        found = self._db.execute("SELECT machine FROM images WHERE id = ?", (image_id,)).fetchone()
+        return str(found[0]) if found else None
+
+    def copy(self, source: str, target: str) -> None:
+        """Make one owner's files another's, in place of what that had."""
+        with self.change():
+            self._forget(target)
+            self._db.execute(
+                "INSERT INTO files SELECT ?, path, mode, uid, gid, data FROM files WHERE owner = ?", (target, source)
+            )
+            self._db.execute("INSERT INTO units SELECT ?, state FROM units WHERE owner = ?", (target, source))
+
+    def put_image(self, image_id: str, machine_id: str) -> None:
+        """Write down that there is an image; its files are those of an owner of its id."""
+        with self.change():
+            self._db.execute("INSERT OR REPLACE INTO images VALUES (?, ?)", (image_id, machine_id))
+
+    def remove_image(self, image_id: str) -> None:
+        """Remove an image and its files; absent is success."""
+        with self.change():
+            self._db.execute("DELETE FROM images WHERE id = ?", (image_id,))
+            self._forget(image_id)
+
+    def bytes_of(self, owner: str) -> int:
+        """Bytes of content that an owner's own files hold."""
+        (total,) = self._db.execute(
+            "SELECT coalesce(sum(length(data)), 0) FROM files WHERE owner = ?", (owner,)
+        ).fetchone()
+        return int(total)
