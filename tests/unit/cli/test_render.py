@@ -13,7 +13,7 @@ from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, Op
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.stack import Change, ChangeKind
+from hermesops.model.stack import Change, ChangeKind, StateVersion
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 INSTANCE = Instance(
@@ -127,3 +127,17 @@ def test_a_check_hints_only_where_something_is_to_be_done() -> None:
         "hint": None,
     }
     assert render.check(Check("disk", Verdict.FAILED, "full", "buy more"))["hint"] == "buy more"
+
+
+def test_a_copy_of_a_state() -> None:
+    assert render.state_version(StateVersion("17", AT, "update succeeded", 3, current=True)) == {
+        "version": "17",
+        "at": "2026-01-02T03:04:05+00:00",
+        "what": "update succeeded",
+        "resources": 3,
+        "damaged": False,
+        "current": True,
+        "note": "as now",
+    }
+    damaged = render.state_version(StateVersion("17", AT, "", None, current=False))
+    assert (damaged["note"], damaged["damaged"], damaged["what"]) == ("damaged", True, None)
