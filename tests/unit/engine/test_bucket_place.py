@@ -21,7 +21,7 @@ from hermesops.errors import UsageError
     ],
 )
 def test_a_url_is_read_as_pulumi_reads_it(
-    url: str, name: str, prefix: str, endpoint: str | None, in_path: bool
+    url: str, name: str, prefix: str, endpoint: str | None, *, in_path: bool
 ) -> None:
     bucket = parse_bucket(url)
     assert (bucket.name, bucket.prefix, bucket.endpoint, bucket.in_path) == (name, prefix, endpoint, in_path)
