@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from hermesops.app import App
+    from hermesops.app.narration import Tell
     from hermesops.settings import Environment
 
 T = TypeVar("T")
@@ -29,13 +30,18 @@ def environment() -> "Environment":
     return Environment.load(_selected)
 
 
-def compose() -> "App":
-    """The objects of the selected environment."""
+def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
+    """The objects of the selected environment.
+
+    Args:
+        tell: Takes narration; by default it is told on stderr.
+        logs_all: Log what happens in its ordinary course as well.
+    """
     from hermesops.app import App
     from hermesops.cli.console import say
 
-    _configure_log()
-    return App(environment(), say)
+    _configure_log(logging.DEBUG if _verbose else logging.INFO if logs_all else logging.WARNING)
+    return App(environment(), tell or say)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -43,8 +49,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def _configure_log() -> None:
-    """Send the log to stderr: warnings, or with ``--verbose`` everything; as JSON where no terminal reads it."""
+def _configure_log(level: int) -> None:
+    """Send the log from a level on to stderr; as JSON where no terminal reads it."""
     import structlog
 
     shown = [structlog.dev.ConsoleRenderer()] if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]
@@ -55,6 +61,6 @@ def _configure_log() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *shown,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if _verbose else logging.WARNING),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

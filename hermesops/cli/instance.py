@@ -9,6 +9,7 @@ import typer
 
 from hermesops.cli import context, instance_settings, render
 from hermesops.cli.console import Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
+from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
 
@@ -182,14 +183,15 @@ def shell(user: User, reason: Reason = "") -> int:
 
 
 @app.command()
-def restart(user: User) -> None:
+def restart(user: User, no_wait: NoWait = False) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
     composed = context.compose()
     composed.registry.find_instance(user)
 
     async def work() -> str:
         async with composed.session() as session:
-            return await session.operations.run(await session.requests.restart(user))
+            operation = await session.requests.restart(user)
+            return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())
     result("restart", {"user": user, "outcome": outcome}, [outcome])
@@ -234,6 +236,7 @@ def terminate(
     user: User,
     yes: Yes = False,
     reason: Reason = "",
+    no_wait: NoWait = False,
 ) -> None:
     """End a user's agent: its machine and everything on it are destroyed."""
     composed = context.compose()
@@ -246,7 +249,8 @@ def terminate(
 
     async def work() -> str:
         async with composed.session() as session:
-            return await session.operations.run(session.requests.terminate(user, reason=reason))
+            operation = session.requests.terminate(user, reason=reason)
+            return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())
     result("terminate", {"user": user, "outcome": outcome}, [outcome])

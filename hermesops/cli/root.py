@@ -20,6 +20,7 @@ from hermesops.cli import (
     registry,
     settings,
     stack,
+    worker,
 )
 from hermesops.cli.console import error, say
 from hermesops.cli.noun import Noun
@@ -44,6 +45,7 @@ def _version(value: bool) -> None:
 
 app.command()(provision.provision)
 app.command()(doctor.doctor)
+app.command()(worker.worker)
 app.add_typer(instance.app, name="instance")
 app.add_typer(image.app, name="image")
 app.add_typer(stack.app, name="stack")

@@ -1,0 +1,95 @@
+"""Giving an operation up: nobody will continue it, and what it leaves behind is said."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
+from hermesops.operation.lease import LeaseKeeper, Leases
+from hermesops.operation.runner import ENDED
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What an operation leaves behind that nobody continues.
+
+    Attributes:
+        what: In words.
+        next: The command that cleans it up or begins anew.
+    """
+
+    what: str
+    next: str
+
+
+class Rows(Leases, Protocol):
+    """The registry, as far as abandoning writes it."""
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        """Close the row."""
+
+
+async def abandon(operation: Operation, rows: Rows, *, reason: str) -> Remains:
+    """Close an operation's row, so that nobody continues it; nothing else is touched.
+
+    Args:
+        operation: Its row.
+        rows: The registry.
+        reason: Why; goes into the outcome and the audit.
+
+    Returns:
+        What stays behind.
+
+    Raises:
+        UsageError: No reason was given.
+        RefusedError: It has ended, or somebody is at it right now.
+    """
+    if not reason.strip():
+        raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')
+    if operation.status in ENDED:
+        raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
+    async with LeaseKeeper(rows, operation.subject) as keeper:
+        outcome = f"abandoned: {reason.strip()}"
+        rows.finish_operation(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
+    return remains_of(operation)
+
+
+def remains_of(operation: Operation) -> Remains:
+    """What a row of that kind leaves behind when it is not continued. Pure."""
+    user = operation.intent.get("user", "USER")
+    cell = operation.intent.get("cell", "CELL")
+    match operation.kind:
+        case OperationKind.PROVISION:
+            return Remains(
+                f"the instance of {user} stays provisioning; its machine may exist, and is paid for then",
+                f"hermesops provision {user} --plan {operation.intent.get('plan', 'light')} goes on with it, "
+                f"hermesops instance terminate {user} removes it",
+            )
+        case OperationKind.TERMINATE:
+            return Remains(
+                f"the machine of {user} stays given up: the next up of its cell destroys it; "
+                "its gateway may be stopped already",
+                f"hermesops instance terminate {user} goes on with it",
+            )
+        case OperationKind.RESTART:
+            return Remains(
+                f"the gateway of {user} runs as it was, or anew", f"hermesops instance show {user} says which"
+            )
+        case OperationKind.CONFIGURE:
+            return Remains(
+                f"the registry has the new settings of {user}, its machine may have the old ones",
+                f'hermesops instance settings {user} --back --reason "…" goes back to those before',
+            )
+        case OperationKind.STACK_UP:
+            return Remains(
+                f"{cell} is partly what its rows say; an engine that was killed may have left its lock",
+                f"hermesops stack preview {cell} shows what is missing",
+            )
+        case _:  # kinds come with time, and a row may be of one that is newer than this list
+            return Remains(
+                f"what its last step did: {operation.step or 'nothing was begun'}",
+                f"hermesops operation show {operation.id}",
+            )

@@ -1,0 +1,223 @@
+"""The queue of turns at operations, kept by DBOS: the only module that knows it.
+
+Nothing that counts is in it. Its tables may be lost at any moment: they are made again and filled from the rows.
+
+Source: dbos 3.4.0. What DBOS leaves to its users, and what is done about it: work of a dead process stays its own (the
+reaper gives it away); two processes of one executor id run the same work (ids are a worker's own, with a random part);
+work is pinned to an application version (ours is a number, raised when a task's argument changes its meaning); nothing
+is ever removed (``prune``).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from secrets import token_hex
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+from dbos import DBOS, DBOSConfig, EnqueueOptions
+
+from hermesops.errors import UnavailableError
+from hermesops.model.ids import OperationId
+from hermesops.operation.reaper import Task, TaskState
+
+_VERSION = "1"
+_TASK = "turn"
+_POLL_S = 0.2
+_KEPT = timedelta(hours=1)
+"""How long tasks that have ended are kept; long enough to look at what happened."""
+
+_FIRST_DELAY_S = 2.0
+_LONGEST_DELAY_S = 300.0
+
+_STATES = {
+    "ENQUEUED": TaskState.WAITING,
+    "DELAYED": TaskState.WAITING,
+    "PENDING": TaskState.RUNNING,
+}
+_OVER = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+
+_log = structlog.get_logger(__name__)
+
+Turn = Callable[[OperationId], Awaitable[bool]]
+"""Works on an operation; whether another turn is to follow after a while."""
+
+
+def delay_s(turns: int) -> float:
+    """Seconds from the end of the so many-th turn that failed to the next one."""
+    return float(min(_FIRST_DELAY_S * 2 ** min(turns - 1, 20), _LONGEST_DELAY_S))
+
+
+class DbosQueue:
+    """One worker's side of the queue. A process has at most one.
+
+    Args:
+        url: Database that DBOS keeps its tables in.
+        environment: Name of the environment; its queue is its own.
+        worker: Our id; no other process has ever had it.
+        concurrency: Turns at once on each worker; the last worker that was started says it for all.
+        turn: Works on an operation.
+    """
+
+    def __init__(self, url: str, *, environment: str, worker: str, concurrency: int, turn: Turn) -> None:
+        self._name = f"hermesops-{environment}"
+        self._url = url
+        self._concurrency = concurrency
+        self._turn = turn
+        self._config: DBOSConfig = {
+            "name": self._name,
+            "system_database_url": url,
+            "executor_id": worker,
+            "application_version": _VERSION,
+            "enable_otlp": False,
+            "log_level": "WARNING",
+        }
+
+    async def open(self) -> None:
+        """Make DBOS's tables unless they are there, and begin to take turns, on the loop that runs now.
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        _redirect_log()
+        try:
+            _prepare(self._url)
+            DBOS(config=self._config)
+            DBOS.workflow(name=_TASK)(self._task())
+            DBOS.listen_queues([self._name])
+            DBOS.launch()
+            await self._register()
+        except sa.exc.SQLAlchemyError as error:
+            raise UnavailableError(f"the workers' queue does not open: {_first_line(error)}") from error
+
+    async def close(self) -> None:
+        """Take no more turns and let go of the database; turns under way have ended before."""
+        await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+
+    async def tasks(self) -> list[Task]:
+        """The tasks that have not ended; an empty list right after the tables were lost.
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        found = await self._asked(
+            lambda: DBOS.list_workflows_async(
+                status=list(_STATES), queue_name=self._name, load_input=False, load_output=False
+            )
+        )
+        return [
+            Task(one.workflow_id, _operation_of(one.workflow_id), _STATES[one.status], one.executor_id or "")
+            for one in found or ()
+        ]
+
+    async def enqueue(self, operation_id: OperationId) -> None:
+        """Put a turn at an operation into the queue, unless one is in it already."""
+        options: EnqueueOptions = {
+            "workflow_name": _TASK,
+            "queue_name": self._name,
+            "workflow_id": f"{operation_id}:{token_hex(4)}:1",
+            "app_version": _VERSION,
+            "deduplication_id": operation_id,
+            "duplication_policy": "return-existing",
+        }
+        await self._asked(lambda: DBOS.enqueue_workflow_with_options_async(options))
+
+    async def revive(self, task_ids: Sequence[str]) -> None:
+        """Put tasks of dead workers back into the queue; what such a worker still does with them is not recorded."""
+        await self._asked(lambda: DBOS.resume_workflows_async(list(task_ids), queue_name=self._name))
+
+    async def prune(self) -> None:
+        """Remove tasks that ended a while ago."""
+        before = (datetime.now(UTC) - _KEPT).isoformat()
+        ended = await self._asked(
+            lambda: DBOS.list_workflows_async(
+                status=_OVER, name=_TASK, end_time=before, limit=1000, load_input=False, load_output=False
+            )
+        )
+        if ended:
+            await self._asked(lambda: DBOS.delete_workflows_async([one.workflow_id for one in ended]))
+
+    def _task(self) -> Callable[[], Coroutine[Any, Any, None]]:
+        """What DBOS runs: without steps, since a turn looks at what is and needs nothing remembered."""
+
+        async def turn() -> None:
+            task_id = DBOS.workflow_id or ""
+            if not await self._turn(_operation_of(task_id)):
+                return
+            stem, _, number = task_id.rpartition(":")
+            options: EnqueueOptions = {
+                "workflow_name": _TASK,
+                "queue_name": self._name,
+                "workflow_id": f"{stem}:{int(number) + 1}",
+                "app_version": _VERSION,
+                "delay_seconds": delay_s(int(number)),
+            }
+            await DBOS.enqueue_workflow_with_options_async(options)
+
+        return turn
+
+    async def _asked(self, ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - whatever DBOS answers
+        try:
+            return await ask()
+        except (sa.exc.ProgrammingError, sa.exc.OperationalError) as error:
+            if not _is_table_missing(error):
+                raise UnavailableError(f"the workers' queue does not answer: {_first_line(error)}") from error
+            _log.warning("queue_tables_lost", queue=self._name)
+            await self._make_again()
+            return None
+
+    async def _make_again(self) -> None:
+        try:
+            await asyncio.to_thread(DBOS.migrate, self._url)
+            await self._register()
+        except sa.exc.SQLAlchemyError as error:
+            raise UnavailableError(f"the workers' queue cannot be made again: {_first_line(error)}") from error
+
+    async def _register(self) -> None:
+        await DBOS.register_queue_async(
+            self._name,
+            worker_concurrency=self._concurrency,
+            polling_interval_sec=_POLL_S,
+            on_conflict="always_update",
+        )
+
+
+def _operation_of(task_id: str) -> OperationId:
+    return OperationId(task_id.partition(":")[0])
+
+
+def _prepare(url: str) -> None:
+    """Let SQLite write ahead, which is twice as fast; the file keeps that."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return
+    engine = sa.create_engine(parsed)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    finally:
+        engine.dispose()
+
+
+def _is_table_missing(error: sa.exc.DBAPIError) -> bool:
+    said = str(error.orig).lower()
+    return "no such table" in said or ("does not exist" in said and ("relation" in said or "schema" in said))
+
+
+def _first_line(error: sa.exc.SQLAlchemyError) -> str:
+    return (str(getattr(error, "orig", None) or error).strip().splitlines() or ["it said nothing"])[0]
+
+
+class _ToStructlog(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        _log.warning("dbos_said", words=record.getMessage(), level_of_dbos=record.levelname)
+
+
+def _redirect_log() -> None:
+    """Let DBOS's own log go where ours goes; it adds a handler of its own only where there is none."""
+    logger = logging.getLogger("dbos")
+    logger.handlers[:] = [_ToStructlog()]
+    logger.propagate = False
+    logger.setLevel(logging.WARNING)

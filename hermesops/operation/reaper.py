@@ -1,0 +1,93 @@
+"""What is to be done about operations that nobody is at: rows fill the queue, never the queue the rows. Pure.
+
+The queue may forget everything, and a worker may die with a task in its hands: both look alike here, as a row that has
+not ended, whose lease nobody holds, and for which no living worker has a task.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import Operation, OperationStatus
+
+FRESH = timedelta(seconds=5)
+"""How long a row that nobody has begun is left to the command that wrote it."""
+
+
+class TaskState(StrEnum):
+    """Where a task of the queue stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One turn at an operation, as the queue has it.
+
+    Attributes:
+        id: The queue's.
+        worker: Who runs it, or ran it last; empty when nobody has.
+    """
+
+    id: str
+    operation_id: OperationId
+    state: TaskState
+    worker: str = ""
+
+
+@dataclass(frozen=True)
+class Enqueue:
+    """Put a turn at an operation into the queue."""
+
+    operation_id: OperationId
+
+
+@dataclass(frozen=True)
+class Revive:
+    """Give the task of a dead worker to whoever is alive."""
+
+    task_id: str
+
+
+def decide(
+    rows: Iterable[Operation],
+    tasks: Iterable[Task],
+    *,
+    leased: frozenset[str],
+    alive: frozenset[str],
+    now: datetime,
+) -> list[Enqueue | Revive]:
+    """What brings every operation that nobody is at into the hands of a worker.
+
+    Args:
+        rows: Operations that have not ended.
+        tasks: Those in the queue that have not ended.
+        leased: Subjects whose lease somebody holds.
+        alive: Workers that are alive.
+        now: The present moment, by the clock of the rows.
+    """
+    of_operation: dict[OperationId, list[Task]] = {}
+    for task in tasks:
+        of_operation.setdefault(task.operation_id, []).append(task)
+    steps = (_step(row, of_operation, leased, alive, now) for row in rows)
+    return [step for step in steps if step]
+
+
+def _step(
+    row: Operation,
+    of_operation: Mapping[OperationId, list[Task]],
+    leased: frozenset[str],
+    alive: frozenset[str],
+    now: datetime,
+) -> Enqueue | Revive | None:
+    tasks = of_operation.get(row.id, [])
+    if any(task.state is TaskState.WAITING or task.worker in alive for task in tasks) or row.subject in leased:
+        return None
+    if tasks:
+        return Revive(tasks[0].id)
+    if row.status is OperationStatus.PENDING and now - row.created_at < FRESH:
+        return None
+    return Enqueue(row.id)

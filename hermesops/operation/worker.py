@@ -1,0 +1,249 @@
+"""A worker: takes turns at operations from a queue, and keeps the queue filled with what the rows say is to be done.
+
+It is alive for as long as it holds the lease of its own name. Whatever it dies of, its peers find its tasks by that.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from hermesops import waiting
+from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError, Operation
+from hermesops.operation import reaper
+from hermesops.operation.lease import LeaseKeeper, Leases
+from hermesops.operation.loop import StoppedError
+from hermesops.operation.reaper import Enqueue, Revive, Task
+from hermesops.operation.runner import ENDED, Operations
+
+WORKER = "worker/"
+"""What the subjects of workers' own leases begin with."""
+
+_TICK_S = 0.5
+_PRUNE_EVERY = 120
+"""Ticks from one removal of old tasks to the next."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Rows(Leases, Protocol):
+    """The registry, as far as workers read it."""
+
+    def get_operation(self, operation_id: str) -> Operation:
+        """One operation."""
+
+    def list_operations(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Operation, ...]:
+        """Operations, newest first."""
+
+    def list_leases(self) -> tuple[Lease, ...]:
+        """The leases that are held."""
+
+    def moment(self) -> datetime:
+        """The present moment by the registry's clock."""
+
+
+class Queue(Protocol):
+    """Where turns at operations wait; see ``dbos_queue``."""
+
+    async def open(self) -> None:
+        """Begin to take turns."""
+
+    async def close(self) -> None:
+        """Take no more."""
+
+    async def tasks(self) -> Sequence[Task]:
+        """The tasks that have not ended."""
+
+    async def enqueue(self, operation_id: OperationId) -> None:
+        """Put a turn at an operation into it."""
+
+    async def revive(self, task_ids: Sequence[str]) -> None:
+        """Give tasks of dead workers to the living."""
+
+    async def prune(self) -> None:
+        """Remove tasks that ended a while ago."""
+
+
+@dataclass
+class Tally:
+    """What a worker has seen to.
+
+    Attributes:
+        done: Operations that it brought to a good end.
+        failed: Operations that turned out to be impossible; their rows say why.
+        left: Operations that had to be left, by what stopped them; an end by anybody takes them out again.
+    """
+
+    done: int = 0
+    failed: int = 0
+    left: dict[OperationId, str] = field(default_factory=dict)
+
+
+class Worker:
+    """Works until it is told to stop.
+
+    Args:
+        name: Unlike that of any other process, ever.
+        rows: The registry.
+        operations: Brings operations to their end.
+        make_queue: Makes the queue, given who takes turns.
+        grace_s: Seconds that steps under way have to end after it was told to stop; then they are cut short.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: Rows,
+        operations: Operations,
+        make_queue: Callable[[Callable[[OperationId], Awaitable[bool]]], Queue],
+        *,
+        grace_s: float,
+    ) -> None:
+        self.name = name
+        self.tally = Tally()
+        self._rows = rows
+        self._operations = operations
+        self._queue = make_queue(self._turn)
+        self._grace_s = grace_s
+        self._stopping = asyncio.Event()
+        self._is_draining = False
+        self._turns: set[asyncio.Task[str]] = set()
+
+    def stop(self) -> None:
+        """End the step under way, begin no other, and return from ``run``; called again, cut the step short."""
+        if self._stopping.is_set():
+            for turn in self._turns:
+                turn.cancel()
+        self._stopping.set()
+
+    async def run(self, *, once: bool = False) -> Tally:
+        """Take turns until told to stop.
+
+        Args:
+            once: Stop by itself when every operation has ended or been tried.
+
+        Raises:
+            UnavailableError: The database does not answer at the start; later it is waited for.
+        """
+        self._is_draining = once
+        await self._queue.open()
+        _log.info("worker_started", worker=self.name)
+        alive = asyncio.create_task(self._stay_alive())
+        try:
+            await self._loop()
+            await self._end_turns()
+        finally:
+            alive.cancel()
+            await asyncio.gather(alive, return_exceptions=True)
+            await self._queue.close()
+            _log.info("worker_stopped", worker=self.name, done=self.tally.done, failed=self.tally.failed)
+        return self.tally
+
+    async def _loop(self) -> None:
+        ticks = 0
+        while not self._stopping.is_set():
+            try:
+                if ticks % _PRUNE_EVERY == 0:
+                    await self._queue.prune()
+                is_idle = await self._tick()
+            except HermesError as error:
+                _log.warning("worker_waits", worker=self.name, problem=error.message)
+            else:
+                if is_idle and self._is_draining:
+                    return
+            ticks += 1
+            await self._pause()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), _TICK_S)
+
+    async def _tick(self) -> bool:
+        """Fill the queue once; whether there is nothing to do, as far as this run goes."""
+        tasks = await self._queue.tasks()
+        # After the tasks: a turn that ends in between is seen as ended, and its row with it.
+        rows = [row for row in self._rows.list_operations(unfinished=True) if self._is_ours(row)]
+        leases = self._rows.list_leases()
+        steps = reaper.decide(
+            rows,
+            tasks,
+            leased=frozenset(lease.subject for lease in leases),
+            alive=frozenset(lease.subject.removeprefix(WORKER) for lease in leases if lease.subject.startswith(WORKER)),
+            now=self._rows.moment(),
+        )
+        for step in steps:
+            match step:
+                case Enqueue(operation_id=operation_id):
+                    await self._queue.enqueue(operation_id)
+                case Revive(task_id=task_id):
+                    _log.warning("task_taken_over", worker=self.name, task=task_id)
+                    await self._queue.revive([task_id])
+        return not rows and not self._turns
+
+    def _is_ours(self, row: Operation) -> bool:
+        return not (self._is_draining and row.id in self.tally.left)
+
+    async def _turn(self, operation_id: OperationId) -> bool:
+        """Work on an operation until it ends or cannot go on; whether to come back to it after a while."""
+        turn = asyncio.ensure_future(self._drive(operation_id))
+        self._turns.add(turn)
+        try:
+            outcome = await turn
+        except asyncio.CancelledError:
+            _log.warning("turn_cut_short", operation=operation_id)
+            return False
+        except StoppedError as stopped:
+            _log.info("turn_stopped", operation=operation_id, why=stopped.message)
+            return False
+        except (LeaseHeldError, LeaseLostError) as held:
+            self.tally.left[operation_id] = held.message
+            _log.info("operation_is_taken", operation=operation_id, why=held.message)
+            return False
+        except (RefusedError, UsageError) as refused:
+            self.tally.failed += 1
+            _log.warning("operation_failed", operation=operation_id, problem=refused.message)
+            return False
+        except HermesError as error:
+            self.tally.left[operation_id] = error.message
+            _log.warning("turn_failed", operation=operation_id, problem=error.message, kind=type(error).__name__)
+            return not self._is_draining
+        finally:
+            self._turns.discard(turn)
+        self.tally.left.pop(operation_id, None)
+        if outcome:
+            self.tally.done += 1
+            _log.info("operation_done", operation=operation_id, outcome=outcome)
+        return False
+
+    async def _drive(self, operation_id: OperationId) -> str:
+        if self._stopping.is_set():
+            raise StoppedError("the worker is stopping")
+        operation = self._rows.get_operation(operation_id)
+        if operation.status in ENDED:
+            return ""
+        with structlog.contextvars.bound_contextvars(operation=operation_id):
+            return await self._operations.run(operation, is_stopping=self._stopping.is_set)
+
+    async def _end_turns(self) -> None:
+        if not self._turns:
+            return
+        _, late = await asyncio.wait(set(self._turns), timeout=self._grace_s)
+        for turn in late:
+            turn.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _stay_alive(self) -> None:
+        """Hold the lease of our own name; a lost one is taken again, since nobody else wants it."""
+        while True:
+            try:
+                async with LeaseKeeper(self._rows, WORKER + self.name, holder=self.name) as keeper:
+                    await keeper.lost()
+            except HermesError as error:
+                _log.warning("worker_not_seen_alive", worker=self.name, problem=error.message)
+            await waiting.pause(_TICK_S)
