@@ -60,28 +60,53 @@ def serve() -> None:
 
 
 @fault.command("set")
-def set_(
-    kind: Annotated[str, typer.Argument(help="Which; an unknown one lists them all.")],
+def set_(  # noqa: PLR0913, PLR0917 - one per option
+    kind: Annotated[str, typer.Argument(help="Which; see: hermesops local fault kinds.")],
     machine: Annotated[str, typer.Option("--machine", help="Name, slug or id; empty: any.")] = "",
-    times: Annotated[int, typer.Option("--times", min=1, help="How often it happens.")] = 1,
+    times: Annotated[
+        int | None, typer.Option("--times", help="How often it happens; once unless bounded else.")
+    ] = None,
     method: Annotated[str, typer.Option("--method", help="HTTP method it is for; empty: any.")] = "",
-    path: Annotated[str, typer.Option("--path", help="Beginning of the path below /api/v1; empty: any.")] = "",
-    status: Annotated[int, typer.Option("--status", help="Status of a server-error.")] = 500,
-    seconds: Annotated[int, typer.Option("--seconds", min=1, help="Silence that a silence-cut cuts.")] = 100,
+    path: Annotated[
+        str, typer.Option("--path", help="Beginning of the path below /api/v1, * for one part; empty: any.")
+    ] = "",
+    status: Annotated[
+        int | None, typer.Option("--status", help="Status it answers, where its kind has several.")
+    ] = None,
+    seconds: Annotated[int | None, typer.Option("--seconds", help="What its kind counts in seconds.")] = None,
+    probability: Annotated[float, typer.Option("--probability", help="That it strikes where it could.")] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed strikes the same way again.")] = 0,
+    for_s: Annotated[int | None, typer.Option("--for", help="Seconds after which it ends by itself.")] = None,
 ) -> None:
-    """Make something go wrong, a number of times."""
-    order = _world().set_fault(
-        kind, machine=machine, times=times, method=method, path=path, status=status, seconds=seconds
-    )
-    made = context.run(order)
-    result("local-fault", {"fault": made}, [f"{made['kind']}: waits to happen {made['times']} times"])
+    """Make something go wrong: a number of times, for a while, or now and then."""
+    from hermesops.localcloud.faults import FaultOrder
+
+    order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
+    made = context.run(_world().set_fault(order))
+    often = f"{made['times']} times" if made["times"] else "as often as it comes"
+    result("local-fault", {"fault": made}, [f"{made['kind']}: waits to happen {often}"])
+
+
+@fault.command()
+def kinds() -> None:
+    """List what can go wrong."""
+    from hermesops.localcloud.fault_kinds import FaultKind
+
+    rows = [{"kind": str(kind), "meaning": kind.meaning} for kind in FaultKind]
+    table("local-fault-kinds", "kinds", ("kind", "meaning"), rows, "nothing")
 
 
 @fault.command("list")
 def list_() -> None:
     """List faults that have not all happened yet."""
     rows = context.run(_world().faults())
-    table("local-faults", "faults", ("kind", "machine", "times", "method", "path"), rows, "no fault waits")
+    table(
+        "local-faults",
+        "faults",
+        ("kind", "machine", "times", "probability", "until", "method", "path"),
+        rows,
+        "no fault waits",
+    )
 
 
 @fault.command()
@@ -115,8 +140,15 @@ def _show(status: "WorldStatus") -> None:
         f"models  {status.model_base_url}",
         f"base    {status.base}",
         f"room    for {status.room} more machines: {status.figures}",
+        f"limits  {_limits(status)}",
         f"images  {len(status.images)}",
         "",
     ]
     result("local-status", {}, lines)
     table("local-status", "machines", ("name", "status", "slug", "ip", "message"), status.machines, "no machines")
+
+
+def _limits(status: "WorldStatus") -> str:
+    if not status.unlimited:
+        return "machines have the memory, CPU and disk of their server type, and no more"
+    return f"of their server type, machines are not held to: {', '.join(status.unlimited)}"

@@ -4,19 +4,21 @@ Same key as the API. It must not show secrets.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermesops.errors import UsageError
-from hermesops.localcloud.faults import EDGE_S, Faults
+from hermesops.localcloud.faults import FaultOrder, Faults
 from hermesops.localcloud.fleet import Fleet
 from hermesops.localcloud.model_log import ModelLog
 from hermesops.localcloud.orders import object_of, text
-from hermesops.localcloud.problem import Problem
-from hermesops.localcloud.rows import FaultRow, ImageRow, MachineRow, Wanted
+from hermesops.localcloud.problem import Problem, not_found
+from hermesops.localcloud.rows import FaultRow, ImageRow, MachineRow, Wanted, WebhookRow
 from hermesops.localcloud.store import Store
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.wire import shown_status
 
 PREFIX = "/local"
@@ -30,16 +32,24 @@ class Control:
         fleet: What runs.
         faults: What goes wrong on order.
         model_log: Who asked for which model.
+        webhooks: Delivers events.
         facts: Where the world is reachable, as in ``world.json``.
     """
 
     def __init__(
-        self, store: Store, fleet: Fleet, faults: Faults, model_log: ModelLog, facts: Callable[[], Mapping[str, object]]
+        self,
+        store: Store,
+        fleet: Fleet,
+        faults: Faults,
+        model_log: ModelLog,
+        webhooks: Webhooks,
+        facts: Callable[[], Mapping[str, object]],
     ) -> None:
         self._store = store
         self._fleet = fleet
         self._faults = faults
         self._model_log = model_log
+        self._webhooks = webhooks
         self._facts = facts
 
     def routes(self) -> list[Route]:
@@ -49,6 +59,7 @@ class Control:
             Route("/faults", self._list_faults, methods=["GET"]),
             Route("/faults", self._set_fault, methods=["POST"]),
             Route("/faults", self._clear_faults, methods=["DELETE"]),
+            Route("/webhook-tests", self._test_webhook, methods=["POST"]),
             Route("/model-requests", self._model_requests, methods=["GET"]),
             Route("/model-tokens", self._revoke, methods=["POST"]),
         ]
@@ -67,6 +78,7 @@ class Control:
                 ],
                 "room": room,
                 "figures": figures,
+                "unlimited": list(self._fleet.unlimited),
             }
         )
 
@@ -88,21 +100,20 @@ class Control:
     async def _set_fault(self, request: Request) -> Response:
         body = object_of(await request.body())
         try:
-            row = self._faults.add(
-                text(body, "kind"),
-                machine=text(body, "machine", ""),
-                times=_number(body, "times", 1),
-                method=text(body, "method", ""),
-                path=text(body, "path", ""),
-                status=_number(body, "status", 500),
-                seconds=_number(body, "seconds", EDGE_S),
-            )
+            row = self._faults.add(_fault_order(body))
         except UsageError as error:
             raise Problem(400, error.message) from error
         return JSONResponse(fault_to_wire(row), status_code=201)
 
     async def _clear_faults(self, _: Request) -> Response:
         return JSONResponse({"cleared": self._faults.clear()})
+
+    async def _test_webhook(self, request: Request) -> Response:
+        webhook = self._store.get(WebhookRow, text(object_of(await request.body()), "webhook_id"))
+        if webhook is None:
+            raise not_found("Webhook")
+        self._webhooks.test(webhook)
+        return Response(status_code=204)
 
     async def _model_requests(self, request: Request) -> Response:
         return JSONResponse({"requests": self._model_log.requests(request.query_params.get("instance", ""))})
@@ -115,19 +126,28 @@ class Control:
 
 def fault_to_wire(row: FaultRow) -> dict[str, object]:
     """One waiting fault."""
-    return {
-        "id": row.id,
-        "kind": row.kind,
-        "machine": row.machine,
-        "times": row.times,
-        "method": row.method,
-        "path": row.path,
-        "status": row.status,
-        "seconds": row.seconds,
+    return {**asdict(row), "probability": row.probability or 1.0}
+
+
+def _fault_order(body: Mapping[str, object]) -> FaultOrder:
+    probability = body.get("probability", 1.0)
+    if not isinstance(probability, int | float) or isinstance(probability, bool):
+        raise Problem(400, "probability: a number is expected")
+    numbers = {
+        name: _number(body, name) for name in ("times", "status", "seconds", "for_s") if body.get(name) is not None
     }
+    return FaultOrder(
+        kind=text(body, "kind"),
+        machine=text(body, "machine", ""),
+        method=text(body, "method", ""),
+        path=text(body, "path", ""),
+        probability=float(probability),
+        seed=_number(body, "seed", 0),
+        **numbers,
+    )
 
 
-def _number(body: Mapping[str, object], name: str, default: int) -> int:
+def _number(body: Mapping[str, object], name: str, default: int | None = None) -> int:
     value = body.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise Problem(400, f"{name}: a number is expected")

@@ -8,11 +8,12 @@ import contextlib
 import re
 from typing import Any
 
-from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hermesops.localcloud.faults import FaultKind, Faults
+from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.listener import hang_up
+from hermesops.localcloud.misbehaviour import edge_page
 from hermesops.localcloud.proxy import target_of
 
 _TOOLBOX = re.compile(r"/api/v1(?P<path>/machines/[^/]+/(toolbox/.*|exec))")
@@ -58,8 +59,7 @@ class Edge:
         if exchange.is_answered:
             await hang_up(scope)
         else:
-            page = HTMLResponse("<html><title>524: A timeout occurred</title></html>", _TIMED_OUT)
-            await page(scope, receive, send)
+            await edge_page(_TIMED_OUT)(scope, receive, send)
 
 
 class _Exchange:

@@ -5,18 +5,20 @@ It must not answer requests; handlers write what is wanted and ``poke``.
 """
 
 import asyncio
-import json
+from collections.abc import Awaitable
+from dataclasses import replace
 from ipaddress import IPv4Address
+from typing import Protocol
 
 import structlog
 
-from hermesops.errors import HermesError
+from hermesops.errors import HermesError, RefusedError
 from hermesops.localcloud.broker import Broker, MachineDownError
-from hermesops.localcloud.catalog import SERVER_TYPES
-from hermesops.localcloud.driver import MachinePlan, MachinePower
+from hermesops.localcloud.driver import MachinePower
 from hermesops.localcloud.host_driver import HostDriver
 from hermesops.localcloud.moment import now
-from hermesops.localcloud.rows import MachineRow, MachineStatus, Wanted
+from hermesops.localcloud.plans import plan_of, size_of
+from hermesops.localcloud.rows import BackupRow, MachineRow, MachineStatus, Wanted
 from hermesops.localcloud.steps import Step, next_step
 from hermesops.localcloud.store import Store
 from hermesops.model.ids import ImageId, MachineId
@@ -27,8 +29,27 @@ _LOOK_AGAIN_S = 1.0
 _BOOT_PATIENCE_LOOKS = 1200
 _RETRY_S = 2.0
 _WATCH_EVERY_S = 1.0
+_LAST_STAGES = ("cloud_init_done", "services_starting", "services_ready")
 
 log = structlog.get_logger()
+
+
+def address_of(driver: HostDriver, row: MachineRow) -> IPv4Address | None:
+    """A machine's own address, once it is made."""
+    try:
+        return driver.daemon_address(MachineId(row.id))[0] if row.made else None
+    except HermesError:
+        return None
+
+
+class Audience(Protocol):
+    """Is told what becomes of machines."""
+
+    def machine_changed(self, before: MachineRow | None, after: MachineRow) -> None:
+        """A machine's row was made or changed."""
+
+    def machine_gone(self, row: MachineRow) -> None:
+        """Nothing is left of a machine."""
 
 
 class Fleet:
@@ -37,11 +58,13 @@ class Fleet:
     Args:
         store: What is wanted.
         driver: Runs the machines.
+        audience: Is told of every change.
     """
 
-    def __init__(self, store: Store, driver: HostDriver) -> None:
+    def __init__(self, store: Store, driver: HostDriver, audience: Audience) -> None:
         self._store = store
         self._driver = driver
+        self._audience = audience
         self._broker = Broker(self)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -89,12 +112,14 @@ class Fleet:
             raise MachineDownError(error.message) from error
         return address, port, self._bearers[machine_id]
 
+    def names_of(self, machine_id: str) -> tuple[str, ...]:
+        """Id, name and slug of a machine; only what was given when there is none."""
+        row = self._store.get(MachineRow, machine_id) if machine_id else None
+        return row.names if row else (machine_id,) if machine_id else ()
+
     def address(self, row: MachineRow) -> IPv4Address | None:
         """A machine's own address, once it is made."""
-        try:
-            return self._driver.daemon_address(MachineId(row.id))[0] if row.made else None
-        except HermesError:
-            return None
+        return address_of(self._driver, row)
 
     async def room(self) -> tuple[int, str]:
         """How many more machines can be ordered now, those ordered but not yet made counted; and the figures."""
@@ -102,10 +127,20 @@ class Fleet:
         coming = sum(not row.made for row in self._store.machines())
         return max(0, room.machines - coming), str(room)
 
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """What of a server type machines are not held to here."""
+        return self._driver.unlimited
+
     def unsettled(self) -> list[str]:
         """Names of machines that are still being brought to what is wanted, but for those that are in trouble."""
         rows = self._store.machines()
         return [row.name for row in rows if row.id in self._tasks and row.status != MachineStatus.ERROR]
+
+    def ordered(self, row: MachineRow) -> None:
+        """A machine has just been ordered: tell it, and have it made."""
+        self._audience.machine_changed(None, row)
+        self.poke(row.id)
 
     def poke(self, machine_id: str) -> None:
         """What is wanted of a machine has changed: have it looked at."""
@@ -176,11 +211,14 @@ class Fleet:
             case Step.REMOVE:
                 await self._driver.delete(machine_id)
                 await self._broker.cut(row.id)
+                await self._forget_backups(row)
                 self._store.remove(MachineRow, row.id)
                 self._bearers.pop(row.id, None)
+                self._audience.machine_gone(row)
             case Step.CREATE:
-                await self._driver.create(_plan_of(row))
-                self._write(row, made=True, message="", **_stage("cloud_init_running"))
+                await self._driver.create(plan_of(row))
+                self._write(row, made=True, message="", **_stage("server_created"))
+                self._write(row, **_stage("cloud_init_running"))
             case Step.START:
                 self._write(row, status=MachineStatus.STOPPED)
                 await self._driver.start(machine_id)
@@ -192,6 +230,10 @@ class Fleet:
                 self._write(row, reboot=False)
                 await self._driver.reboot(machine_id)
                 await self._broker.cut(row.id)
+            case Step.RESIZE:
+                await self._remake(row, self._driver.resize(machine_id, size_of(row.resize)), server_type=row.resize)
+            case Step.RESTORE:
+                await self._remake(row, self._driver.restore(machine_id, ImageId(row.restore)))
             case Step.CALL_OFF:
                 if row.id not in self._again:  # else its owner has just asked for something, which goes first
                     self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
@@ -199,12 +241,31 @@ class Fleet:
             case _:
                 self._call(step, row)
 
+    async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
+        """Do what turns a machine off and on again; what is refused is given up, what fails is tried again."""
+        try:
+            await work
+        except RefusedError as refusal:
+            done = {"message": refusal.message}
+        if row.wanted == Wanted.RUNNING and await self._driver.power(MachineId(row.id)) is MachinePower.STOPPED:
+            # Cut short between off and on: it did not power itself off, and is started again.
+            done["status"] = MachineStatus.STOPPED
+        self._write(row, resize="", restore="", **done)
+        await self._broker.cut(row.id)
+
+    async def _forget_backups(self, row: MachineRow) -> None:
+        """The vendor's backups do not outlive their machine."""
+        for backup in self._store.find(BackupRow, machine_id=row.id):
+            await self._driver.delete_image(ImageId(backup.id))
+            self._store.remove(BackupRow, backup.id)
+
     def _call(self, step: Step, row: MachineRow) -> None:
         """Write down what was seen, where there is nothing else to do."""
         match step:
             case Step.CALL_READY:
-                self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="",
-                            **_stage("services_ready"))  # fmt: skip
+                for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
+                    self._write(row, **_stage(stage))
+                self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="")
             case Step.CALL_STOPPED:
                 self._write(row, status=MachineStatus.STOPPED)
             case Step.CALL_LOST:
@@ -221,35 +282,14 @@ class Fleet:
         self._write(row, status=MachineStatus.ERROR, message=why)
 
     def _write(self, row: MachineRow, **changes: str | int | None) -> None:
+        before = self._store.get(MachineRow, row.id)
+        if before is None:
+            return
+        if changes.get("status", before.status) != before.status:
+            changes["status_before"] = before.status
         self._store.update(MachineRow, row.id, **changes)
+        self._audience.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
 
 
 def _stage(stage: str) -> dict[str, str]:
     return {"stage": stage, "stage_at": now()}
-
-
-def _plan_of(row: MachineRow) -> MachinePlan:
-    """The same plan each time it is asked for: a create that was cut short is repeated with it."""
-    kind = SERVER_TYPES[row.server_type]
-    env = "".join(f"{name}={_quoted(value)}\n" for name, value in json.loads(row.env).items())
-    config = {"slug": row.slug, "machine_token": row.machine_token, "callback_url": ""}
-    return MachinePlan(
-        id=MachineId(row.id),
-        number=row.number,
-        hostname=row.slug,
-        daemon_token=row.daemon_token,
-        image_id=ImageId(row.image_id) if row.image_id else None,
-        vcpu=kind.vcpu,
-        memory_mib=kind.ram_gb * 1024,
-        disk_gib=kind.disk_gb,
-        files={
-            "/etc/justavps/env": env.encode(),
-            "/etc/justavps/config.json": json.dumps(config).encode(),
-            "/root/.ssh/authorized_keys": f"{row.public_key}\n".encode(),
-        },
-        init_script=row.init_script,
-    )
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "'\\''") + "'"

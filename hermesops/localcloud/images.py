@@ -11,10 +11,13 @@ import structlog
 from hermesops.errors import HermesError
 from hermesops.localcloud.catalog import SERVER_TYPES
 from hermesops.localcloud.driver import Driver
+from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.moment import now
 from hermesops.localcloud.rows import ImageRow, ImageStatus, MachineRow
 from hermesops.localcloud.store import Store
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.waiting import pause
 
 log = structlog.get_logger()
 
@@ -25,17 +28,21 @@ class Images:
     Args:
         store: What there is.
         driver: Copies the disks.
+        faults: What goes wrong on order.
     """
 
-    def __init__(self, store: Store, driver: Driver) -> None:
+    def __init__(self, store: Store, driver: Driver, faults: Faults) -> None:
         self._store = store
         self._driver = driver
+        self._faults = faults
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
         """Go on with images whose taking was cut short; to be called when the driver is open."""
-        for row in self._store.find(ImageRow, status=ImageStatus.CREATING):
-            self._begin(row)
+        for row in self._store.find(ImageRow):
+            # Without the provider's id it is not finished, whatever a fault has it called.
+            if row.status in {ImageStatus.CREATING, ImageStatus.READY} and not row.provider_image_id:
+                self._begin(row)
 
     async def close(self) -> None:
         """Stop; an image half taken is taken again by the next server."""
@@ -67,6 +74,10 @@ class Images:
         task.add_done_callback(self._tasks.discard)
 
     async def _take(self, row: ImageRow) -> None:
+        concerned = self._names_of(row)
+        if self._faults.take(FaultKind.IMAGE_FAILS, concerned):
+            self._write(row, status=ImageStatus.FAILED, description="image creation failed at the provider")
+            return
         try:
             saved = await self._driver.save_image(MachineId(row.source_machine_id), ImageId(row.id))
         except HermesError as failure:
@@ -77,7 +88,14 @@ class Images:
             self._write(row, status=ImageStatus.FAILED, description=f"a bug: {type(failure).__name__}")
         else:
             log.info("image_taken", image=row.id, bytes=saved.bytes_used)
+            if early := self._faults.take(FaultKind.IMAGE_EARLY, concerned):
+                self._write(row, status=ImageStatus.READY)
+                await pause(early.seconds)
             self._write(row, status=ImageStatus.READY, provider_image_id=row.id, bytes_used=saved.bytes_used)
+
+    def _names_of(self, row: ImageRow) -> tuple[str, ...]:
+        machine = self._store.get(MachineRow, row.source_machine_id)
+        return machine.names if machine else (row.source_machine_id,)
 
     def _write(self, row: ImageRow, **changes: str | int | None) -> None:
         self._store.update(ImageRow, row.id, updated_at=now(), **changes)

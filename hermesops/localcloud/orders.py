@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from hermesops.localcloud.catalog import PROVIDER, REGIONS, SERVER_TYPES, ServerType
-from hermesops.localcloud.problem import Problem
+from hermesops.localcloud.problem import Problem, location_disabled
 
 _NAME_LIMIT = 128
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -28,6 +28,7 @@ class MachineOrder:
     env: Mapping[str, str] = field(repr=False)
     init_script: str = field(repr=False)
     backups: bool
+    ssh_key_ids: tuple[str, ...] = ()
 
 
 def object_of(body: bytes) -> Mapping[str, object]:
@@ -53,7 +54,7 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
     """
     server_type, region = text(body, "server_type"), text(body, "region")
     if text(body, "provider", PROVIDER) != PROVIDER or region not in REGIONS:
-        raise Problem(422, "server location disabled")
+        raise location_disabled()
     if server_type not in SERVER_TYPES:
         raise Problem(422, f"unknown server type {server_type!r}")
     env = body.get("env_vars") or {}
@@ -68,6 +69,7 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
         # Both names are in use among callers, and nobody outside knows which one the vendor reads.
         init_script=text(body, "cloud_init_script", "") or text(body, "startup_script", ""),
         backups=body.get("enable_backups") is True,
+        ssh_key_ids=_uuids(body, "ssh_key_ids"),
     )
 
 
@@ -93,8 +95,17 @@ def text(body: Mapping[str, object], name: str, default: str | None = None) -> s
 
 def _optional_uuid(body: Mapping[str, object], name: str) -> str | None:
     value = body.get(name)
-    if value is None:
-        return None
+    return None if value is None else _uuid(name, value)
+
+
+def _uuids(body: Mapping[str, object], name: str) -> tuple[str, ...]:
+    values = body.get(name) or []
+    if not isinstance(values, list):
+        raise Problem(400, f"{name}: a list of UUIDs is expected")
+    return tuple(_uuid(name, value) for value in values)
+
+
+def _uuid(name: str, value: object) -> str:
     try:
         return str(UUID(str(value)))
     except ValueError as error:

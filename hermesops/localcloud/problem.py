@@ -7,6 +7,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+CHECKOUT = "https://checkout.invalid/session"
+"""Where a payment method would be added."""
+
 
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of ours
     """An answer that says no.
@@ -48,13 +51,23 @@ def payment_required() -> Problem:
     return Problem(
         402,
         message,
-        {"requires_checkout": True, "checkout_url": "https://checkout.invalid/session", "message": message},
+        {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message},
     )
 
 
 def disk_too_small() -> Problem:
     """422 as the vendor passes it on from the data centre underneath."""
     return Problem(422, "invalid input in field 'image': image disk is bigger than server type disk")
+
+
+def location_disabled() -> Problem:
+    """422 about a region. Source: the words seen by the vendor's public client, 2026."""
+    return Problem(422, "server location disabled")
+
+
+def sold_out() -> Problem:
+    """422 about a size that is sold, but not to be had now."""
+    return Problem(422, "server type is currently not available in this location")
 
 
 async def answer_problem(_request: Request, problem: Exception) -> Response:

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermesops.localcloud import tokens
 from hermesops.localcloud.broker import Broker
-from hermesops.localcloud.faults import FaultKind, Faults
+from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.forward import Headers, forward
 from hermesops.localcloud.problem import Problem, not_found
 from hermesops.localcloud.rows import MachineRow, Wanted
@@ -65,7 +66,7 @@ class Proxy:
             return
         try:
             machine = self._admit(target, _token_of(scope, headers))
-            scope["localcloud"] = {"machine": (machine.id, machine.name, machine.slug)}
+            scope["localcloud"] = {"machine": machine.names}
             await self._pass_on(machine, target, scope, receive, send)
         except Problem as problem:
             await problem.response()(scope, receive, send)

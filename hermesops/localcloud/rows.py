@@ -45,6 +45,10 @@ class MachineRow:
         reboot: A reboot was ordered and not done yet.
         pretends: A fault's name that changes what the API says of it; empty for none.
         env: JSON object of the machine's variables.
+        ssh_keys: JSON list of the public keys it was ordered with, besides its own.
+        resize: Server type that was ordered for it and is not there yet; empty for none.
+        restore: Backup that its disk is to be put back to; empty for none.
+        status_before: What ``status`` was before it last changed.
     """
 
     id: str
@@ -71,6 +75,15 @@ class MachineRow:
     reboot: bool = False
     pretends: str = ""
     message: str = ""
+    ssh_keys: str = "[]"
+    resize: str = ""
+    restore: str = ""
+    status_before: str = ""
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What callers and faults may call it."""
+        return self.id, self.name, self.slug
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,91 @@ class ImageRow:
     description: str = ""
 
 
+class BackupStatus(StrEnum):
+    """What is known of the vendor's: ``creating`` for long. The others are the data centre's underneath."""
+
+    CREATING = "creating"
+    AVAILABLE = "available"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True)
+class BackupRow:
+    """One of the vendor's backups of a machine.
+
+    Attributes:
+        bytes_used: Of the copy.
+        copied_at: When the copy was complete, and the backup of use; empty before.
+    """
+
+    id: str
+    machine_id: str
+    description: str
+    created_at: str
+    status: str = BackupStatus.CREATING
+    bytes_used: int = 0
+    copied_at: str = ""
+
+
+@dataclass(frozen=True)
+class ApiKeyRow:
+    """One API key besides the world's own; only its hash is kept."""
+
+    id: str
+    name: str
+    key_prefix: str
+    sha256: str
+    created_at: str
+    last_used: str | None = None
+
+
+@dataclass(frozen=True)
+class SshKeyRow:
+    """One public key that machines may be ordered with."""
+
+    id: str
+    name: str
+    public_key: str
+    fingerprint: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class WebhookRow:
+    """One receiver of events.
+
+    Attributes:
+        events: JSON list of the kinds it wants.
+        secret: Signs what is sent to it.
+    """
+
+    id: str
+    url: str
+    events: str
+    secret: str = field(repr=False)
+    created_at: str
+    active: bool = True
+
+
+@dataclass(frozen=True)
+class DeliveryRow:
+    """One event on its way to one receiver.
+
+    Attributes:
+        body: As it is sent and signed.
+        tries: How often it was sent in vain.
+        due_at: Not before.
+        signed: Whether it carries signatures; the vendor's do, unless a fault has it otherwise.
+    """
+
+    id: str
+    webhook_id: str
+    body: str
+    due_at: str
+    tries: int = 0
+    signed: bool = True
+
+
 @dataclass(frozen=True)
 class TokenRow:
     """One proxy token; only its hash is kept."""
@@ -111,11 +209,15 @@ class FaultRow:
 
     Attributes:
         machine: Id, name or slug of the machine it is for; empty for any.
-        times: How often it will still happen.
+        times: How often it will still happen; 0 for as often as it comes.
         method: HTTP method it is for; empty for any.
-        path: Beginning of the path below ``/api/v1`` it is for; empty for any.
+        path: Beginning of the path below ``/api/v1`` it is for, ``*`` for one part; empty for any.
         status: Status it answers, where its kind leaves that open.
-        seconds: Silence it is about, where its kind is about one.
+        seconds: What its kind counts in seconds.
+        probability: That it strikes where it could; 0 and 1 are both always.
+        seed: Makes the draws repeatable.
+        draws: How many draws there were.
+        until: When it ends by itself; empty for never.
     """
 
     id: str
@@ -126,6 +228,10 @@ class FaultRow:
     path: str
     status: int
     seconds: int
+    probability: float = 0.0
+    seed: int = 0
+    draws: int = 0
+    until: str = ""
 
 
 @dataclass(frozen=True)

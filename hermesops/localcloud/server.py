@@ -5,6 +5,7 @@ It must not decide anything about machines; it starts the parts in order and sto
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +15,21 @@ from pathlib import Path
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Route
 
 from hermesops.localcloud import control, vendor_api
 from hermesops.localcloud.account import Account
+from hermesops.localcloud.actions_api import Actions
+from hermesops.localcloud.backups import Backups
+from hermesops.localcloud.backups_api import BackupsApi
 from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.edge import Edge
 from hermesops.localcloud.faults import Faults
-from hermesops.localcloud.fleet import Fleet
+from hermesops.localcloud.fleet import Fleet, address_of
 from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.images import Images
+from hermesops.localcloud.keys import Keys
+from hermesops.localcloud.keys_api import KeysApi
 from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.machines_api import Machines
 from hermesops.localcloud.misbehaviour import Misbehaviour
@@ -35,6 +41,8 @@ from hermesops.localcloud.proxy import Proxy
 from hermesops.localcloud.router import Router, Upstream
 from hermesops.localcloud.server_process import hold
 from hermesops.localcloud.store import Store
+from hermesops.localcloud.webhooks import Webhooks
+from hermesops.localcloud.webhooks_api import WebhooksApi
 
 _LOOPBACK = "127.0.0.1"
 
@@ -65,7 +73,7 @@ async def serve(
         folder: The world's; made when absent.
         driver: Runs the machines.
         port: Port of API and proxy on loopback; 0 takes the one of last time, at first any free one.
-        model_port: Port of the model router on the driver's gateway; 0 takes any free one.
+        model_port: Port of the model router on the driver's gateway; 0 takes the one of last time, at first any free.
         upstream: Real models behind the router.
         serving: Called once everything answers.
         stop: Set by a caller that runs it inside its own process.
@@ -85,21 +93,25 @@ async def serve(
         api_port = int(api_socket.getsockname()[1])
         store.remember("port", str(api_port))
 
-        faults, model_log, images = Faults(store), ModelLog(store), Images(store, driver)
-        fleet = Fleet(store, driver)
+        parts = _parts(store, driver, key_of(places.api_key, "sk_local_"))
         stack.push_async_callback(driver.close, purge=False)
-        stack.push_async_callback(fleet.close)
-        stack.push_async_callback(images.close)
-        await fleet.open()
-        images.open()
+        stack.push_async_callback(parts.webhooks.close)
+        stack.push_async_callback(parts.fleet.close)
+        stack.push_async_callback(parts.images.close)
+        stack.push_async_callback(parts.backups.close)
+        await parts.fleet.open()
+        parts.images.open()
+        parts.backups.open()
+        parts.webhooks.open()
 
-        router = Router(key_of(places.model_key, "").encode(), model_log, upstream)
+        router = Router(key_of(places.model_key, "").encode(), parts.model_log, upstream)
         stack.push_async_callback(router.close)
-        model_socket = listen(str(driver.gateway), model_port)
+        model_socket = listen(str(driver.gateway), model_port or int(store.remembered("model_port") or 0))
         stack.callback(model_socket.close)
+        store.remember("model_port", str(model_socket.getsockname()[1]))
         where = Serving(f"http://{_LOOPBACK}:{api_port}", f"http://{driver.gateway}:{model_socket.getsockname()[1]}/v1")
         facts = _facts(places, where, driver)
-        app = _app(store, fleet, images, faults, model_log, api_port, key_of(places.api_key, "sk_local_"), facts)
+        app = _app(parts, api_port, facts)
         listeners = [Listener(app, api_socket), Listener(router.app(), model_socket)]
 
         ended = stop or asyncio.Event()
@@ -108,31 +120,62 @@ async def serve(
         await _run(listeners, ended, lambda: _announce(places, facts, where, serving))
 
 
-def _app(
-    store: Store,
-    fleet: Fleet,
-    images: Images,
-    faults: Faults,
-    model_log: ModelLog,
-    port: int,
-    api_key: str,
-    facts: Mapping[str, object],
-) -> Edge:
-    machines = Machines(store, fleet, images, faults, port)
-    vendor = _starlette(
-        [
-            *machines.routes(),
-            *vendor_api.Toolbox(machines, fleet.broker).routes(),
-            *vendor_api.ImagesApi(store, images).routes(),
-            *vendor_api.TokensApi(store).routes(),
-            *Account(store).routes(),
-        ],
+@dataclass(frozen=True)
+class _Parts:
+    """What the handlers work on."""
+
+    store: Store
+    faults: Faults
+    fleet: Fleet
+    images: Images
+    backups: Backups
+    webhooks: Webhooks
+    keys: Keys
+    model_log: ModelLog
+
+
+def _parts(store: Store, driver: HostDriver, api_key: str) -> _Parts:
+    faults = Faults(store)
+    webhooks = Webhooks(store, faults, functools.partial(address_of, driver))
+    fleet = Fleet(store, driver, webhooks)
+    return _Parts(
+        store=store,
+        faults=faults,
+        fleet=fleet,
+        images=Images(store, driver, faults),
+        backups=Backups(store, driver, faults),
+        webhooks=webhooks,
+        keys=Keys(store, api_key),
+        model_log=ModelLog(store),
     )
-    own = _starlette(control.Control(store, fleet, faults, model_log, lambda: facts).routes())
+
+
+def vendor_routes(parts: _Parts, port: int) -> list[Route]:
+    """Every call of the vendor's API, below its prefix."""
+    store, fleet, faults = parts.store, parts.fleet, parts.faults
+    machines = Machines(store, fleet, faults, port)
+    actions = Actions(machines, store, fleet, parts.images, faults)
+    return [
+        *machines.routes(),
+        *actions.routes(),
+        *BackupsApi(machines, actions, store, parts.backups).routes(),
+        *vendor_api.Toolbox(machines, fleet.broker).routes(),
+        *vendor_api.ImagesApi(store, parts.images).routes(),
+        *vendor_api.TokensApi(store).routes(),
+        *KeysApi(store, parts.keys).routes(),
+        *WebhooksApi(store).routes(),
+        *Account(store, faults).routes(),
+    ]
+
+
+def _app(parts: _Parts, port: int, facts: Mapping[str, object]) -> Edge:
+    store, fleet, faults = parts.store, parts.fleet, parts.faults
+    vendor = _starlette(vendor_routes(parts, port))
+    own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, lambda: facts).routes())
     guarded = _starlette(
         [
-            Mount(vendor_api.PREFIX, app=vendor_api.KeyCheck(Misbehaviour(vendor, faults), api_key)),
-            Mount(control.PREFIX, app=vendor_api.KeyCheck(own, api_key)),
+            Mount(vendor_api.PREFIX, app=vendor_api.KeyCheck(Misbehaviour(vendor, faults, fleet), parts.keys)),
+            Mount(control.PREFIX, app=vendor_api.KeyCheck(own, parts.keys)),
         ],
     )
     return Edge(Proxy(guarded, store, fleet.broker, faults), faults)

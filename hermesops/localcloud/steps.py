@@ -14,6 +14,8 @@ class Step(StrEnum):
     START = "start"
     STOP = "stop"
     REBOOT = "reboot"
+    RESIZE = "resize"
+    RESTORE = "restore"
     AWAIT = "await"
     CALL_READY = "call_ready"
     CALL_STOPPED = "call_stopped"
@@ -37,10 +39,16 @@ def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
     if power is MachinePower.ABSENT:
         # Its disk is gone. Making an empty one under the same id would pass for the machine that held the data.
         return Step.REST if row.status == MachineStatus.ERROR else Step.CALL_LOST
+    if row.restore or row.resize:
+        return Step.RESTORE if row.restore else Step.RESIZE
     if row.wanted == Wanted.STOPPED:
         if power is not MachinePower.STOPPED:
             return Step.STOP
         return Step.REST if row.status == MachineStatus.STOPPED else Step.CALL_STOPPED
+    return _towards_running(row, power, answers=answers)
+
+
+def _towards_running(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
     if power is MachinePower.STOPPED:
         # One that was ready powered itself off; nobody starts it again but its owner.
         return Step.CALL_OFF if row.status == MachineStatus.READY and not row.reboot else Step.START

@@ -11,19 +11,56 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.localcloud.rows import FaultRow, FloorRow, ImageRow, MachineRow, ModelRequestRow, TokenRow, Wanted
+from hermesops.localcloud.rows import (
+    ApiKeyRow,
+    BackupRow,
+    DeliveryRow,
+    FaultRow,
+    FloorRow,
+    ImageRow,
+    MachineRow,
+    ModelRequestRow,
+    SshKeyRow,
+    TokenRow,
+    Wanted,
+    WebhookRow,
+)
 
-AnyRow = MachineRow | ImageRow | TokenRow | FaultRow | ModelRequestRow | FloorRow
-Row = TypeVar("Row", MachineRow, ImageRow, TokenRow, FaultRow, ModelRequestRow, FloorRow)
+AnyRow = (
+    MachineRow
+    | ImageRow
+    | BackupRow
+    | TokenRow
+    | ApiKeyRow
+    | SshKeyRow
+    | WebhookRow
+    | DeliveryRow
+    | FaultRow
+    | ModelRequestRow
+    | FloorRow
+)
+Row = TypeVar("Row", bound=AnyRow)
 _TABLES: Mapping[type, str] = {
     MachineRow: "machines",
     ImageRow: "images",
+    BackupRow: "backups",
+    ApiKeyRow: "api_keys",
+    SshKeyRow: "ssh_keys",
+    WebhookRow: "webhooks",
+    DeliveryRow: "deliveries",
     TokenRow: "tokens",
     FaultRow: "faults",
     ModelRequestRow: "model_requests",
     FloorRow: "floors",
 }
-_TYPES: Mapping[object, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", str | None: "TEXT", int | None: "INTEGER"}
+_TYPES: Mapping[object, str] = {
+    str: "TEXT",
+    int: "INTEGER",
+    bool: "INTEGER",
+    float: "REAL",
+    str | None: "TEXT",
+    int | None: "INTEGER",
+}
 _SHAPE = 1
 
 
@@ -64,7 +101,10 @@ class Store:
     def add(self, row: AnyRow) -> None:
         """Insert one row."""
         marks = ",".join("?" * len(fields(row)))
-        self._db.execute(f"INSERT INTO {_TABLES[type(row)]} VALUES ({marks})", astuple(row))  # noqa: S608 - our own table names
+        self._db.execute(
+            f"INSERT INTO {_TABLES[type(row)]} ({_columns(type(row))}) VALUES ({marks})",  # noqa: S608 - our own names
+            astuple(row),
+        )
 
     def get(self, kind: type[Row], row_id: str) -> Row | None:
         """One row by id."""
@@ -75,14 +115,14 @@ class Store:
         """The rows whose columns have these values, oldest first."""
         where = " AND ".join(f"{column} = ?" for column in equal) or "1"
         rows = self._db.execute(
-            f"SELECT * FROM {_TABLES[kind]} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
+            f"SELECT {_columns(kind)} FROM {_TABLES[kind]} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
             tuple(equal.values()),
         )
         hints = get_type_hints(kind)
         booleans = [index for index, column in enumerate(fields(kind)) if hints[column.name] is bool]
         return [kind(*_with_booleans(row, booleans)) for row in rows]
 
-    def update(self, kind: type[Row], row_id: str, /, **changes: str | int | None) -> None:
+    def update(self, kind: type[Row], row_id: str, /, **changes: str | float | None) -> None:
         """Change columns of one row; no such row is no error."""
         columns = ", ".join(f"{column} = ?" for column in changes)
         self._db.execute(
@@ -136,11 +176,11 @@ class Store:
             raise self._damaged(str(verdict))
 
     def _widen(self, table: str, columns: Mapping[str, str]) -> None:
-        """Give a table of an older hermesops the columns it lacks; new ones are the last of their dataclass."""
+        """Give a table of an older hermesops the columns it lacks."""
         there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
         for name, kind in columns.items():
             if name not in there:
-                nothing = "0" if kind == "INTEGER" else "''"
+                nothing = "''" if kind == "TEXT" else "0"
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind} DEFAULT {nothing}")
 
     def _damaged(self, why: str) -> BrokenInvariantError:
@@ -148,6 +188,11 @@ class Store:
             f"the local world's file {self.path} is damaged ({why})",
             hint="hermesops local down --purge, then hermesops local up, starts an empty one",
         )
+
+
+def _columns(kind: type[Row]) -> str:
+    """By name: a table of an older hermesops has them in another order."""
+    return ", ".join(column.name for column in fields(kind))
 
 
 def _with_booleans(row: tuple[Any, ...], booleans: list[int]) -> list[Any]:

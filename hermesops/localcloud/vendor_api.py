@@ -1,6 +1,5 @@
 """The vendor's API below ``/api/v1``: images, proxy tokens, toolbox; and who may call any of it."""
 
-import hmac
 from collections.abc import AsyncIterator
 
 import httpcore
@@ -14,6 +13,7 @@ from hermesops.localcloud import tokens, wire
 from hermesops.localcloud.broker import Broker
 from hermesops.localcloud.forward import Headers, forward
 from hermesops.localcloud.images import Images
+from hermesops.localcloud.keys import Keys
 from hermesops.localcloud.machines_api import Machines
 from hermesops.localcloud.orders import object_of, token_order
 from hermesops.localcloud.problem import Problem, not_found, unauthorised
@@ -21,22 +21,23 @@ from hermesops.localcloud.rows import ImageRow, MachineRow, TokenRow, Wanted
 from hermesops.localcloud.store import Store
 
 PREFIX = "/api/v1"
-_FREE = f"{PREFIX}/server-types"
+_FREE = frozenset({f"{PREFIX}/server-types", f"{PREFIX}/openapi.json"})
+_FREE_BELOW = f"{PREFIX}/server-types/"
 _OURS = frozenset({b"authorization", b"x-proxy-token", b"cookie"})
 
 
 class KeyCheck:
-    """Lets only callers with the world's API key through, except to what the vendor shows everybody."""
+    """Lets only callers with a good API key through, except to what the vendor shows everybody."""
 
-    def __init__(self, app: ASGIApp, api_key: str) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
         self._app = app
-        self._expected = f"Bearer {api_key}".encode()
+        self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or answer 401."""
         path: str = scope["path"]
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if path != _FREE and not path.startswith(f"{_FREE}/") and not hmac.compare_digest(given, self._expected):
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if path not in _FREE and not path.startswith(_FREE_BELOW) and not self._keys.open(given):
             await unauthorised().response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -95,7 +96,7 @@ class TokensApi:
         machine = self._store.get(MachineRow, machine_id)
         if machine is None or machine.wanted == Wanted.DELETED:
             raise not_found("Machine")
-        request.scope["localcloud"]["machine"] = (machine.id, machine.name, machine.slug)
+        request.scope["localcloud"]["machine"] = machine.names
         tokens.forget_expired(self._store)
         row, token = tokens.mint(self._store, machine_id, label, seconds)
         return JSONResponse({"id": row.id, "token": token, "expires_at": row.expires_at}, status_code=201)

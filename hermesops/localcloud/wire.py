@@ -7,13 +7,17 @@ whoever reads these answers must cope with it. The key opens nothing but the one
 from ipaddress import IPv4Address
 
 from hermesops.localcloud.catalog import PROVIDER, SERVER_TYPES
-from hermesops.localcloud.rows import ImageRow, MachineRow, MachineStatus
+from hermesops.localcloud.moment import now
+from hermesops.localcloud.rows import BackupRow, BackupStatus, ImageRow, MachineRow, MachineStatus
 
 EARLY = "ready-before-bootstrapped"
 """``MachineRow.pretends`` of a machine that is called ready before anything on it runs."""
 
 LATE = "error-then-ready"
 """``MachineRow.pretends`` of a machine that is called broken until it turns out well."""
+
+
+_SAID_CREATING_S = 5.0
 
 
 def shown_status(row: MachineRow) -> str:
@@ -23,6 +27,15 @@ def shown_status(row: MachineRow) -> str:
     if row.status == MachineStatus.PROVISIONING and row.pretends == LATE:
         return MachineStatus.ERROR
     return row.status
+
+
+def older_shape(machine: dict[str, object]) -> dict[str, object]:
+    """A machine as the vendor wrote it in March 2026. Source: published SDK 2026.3.6."""
+    ssh, urls = machine["ssh"], machine["urls"]
+    older = {**machine, "ssh": ssh["command"] if isinstance(ssh, dict) else ssh}
+    older["urls"] = {name: urls[name] for name in ("vscode", "pty")} if isinstance(urls, dict) else urls
+    del older["health"], older["source"]
+    return older
 
 
 def machine_to_wire(row: MachineRow, address: IPv4Address | None, port: int) -> dict[str, object]:
@@ -53,7 +66,7 @@ def machine_to_wire(row: MachineRow, address: IPv4Address | None, port: int) -> 
         "server_type": row.server_type,
         "region": row.region,
         "ip": ip,
-        "price_monthly": SERVER_TYPES[row.server_type].price_monthly,
+        "price_monthly": SERVER_TYPES[row.server_type].price_with(backups=row.backups),
         "backups_enabled": row.backups,
         "created_at": row.created_at,
         "ready_at": row.ready_at or (row.created_at if status == MachineStatus.READY else None),
@@ -73,6 +86,18 @@ def machine_to_wire(row: MachineRow, address: IPv4Address | None, port: int) -> 
         },
         "connect": {"ssh_command": command, "vscode_url": f"http://{host}/_vscode"},
         "health": {"services": {"justavps-daemon": row.status == MachineStatus.READY}},
+    }
+
+
+def backup_to_wire(row: BackupRow) -> dict[str, object]:
+    """One backup; it goes on being called ``creating`` for a while though it is of use already."""
+    early = row.copied_at and row.copied_at > now(plus_s=-_SAID_CREATING_S)
+    return {
+        "id": row.id,
+        "description": row.description,
+        "created": row.created_at,
+        "size": row.bytes_used,
+        "status": BackupStatus.CREATING if early else row.status,
     }
 
 

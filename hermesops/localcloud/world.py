@@ -10,13 +10,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud import control_client
-from hermesops.localcloud.faults import known
+from hermesops.localcloud.faults import FaultOrder
 from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.places import Places
@@ -49,6 +49,7 @@ class WorldStatus:
         unsettled: Names of machines that are still on their way up, down or out.
         room: How many more machines would boot; ``None`` while it is down.
         figures: What that is counted from.
+        unlimited: What of a server type this computer holds no machine to.
     """
 
     is_up: bool
@@ -64,6 +65,7 @@ class WorldStatus:
     unsettled: tuple[str, ...] = ()
     room: int | None = None
     figures: str = ""
+    unlimited: tuple[str, ...] = ()
 
 
 class World:
@@ -195,14 +197,14 @@ class World:
         """Faults that wait to happen."""
         return await control_client.faults(await self._running())
 
-    async def set_fault(self, kind: str, **fields: str | int) -> Mapping[str, object]:
-        """Order a fault; see ``Faults.add``.
+    async def set_fault(self, order: FaultOrder) -> Mapping[str, object]:
+        """Order a fault.
 
         Raises:
             UsageError: There is no such fault, or a field is wrong.
         """
-        known(kind)
-        return await control_client.set_fault(await self._running(), {"kind": kind, **fields})
+        order.to_row()  # refused here, a mistake needs no world that is up
+        return await control_client.set_fault(await self._running(), asdict(order))
 
     async def clear_faults(self) -> int:
         """Forget all faults; says how many there were."""
