@@ -77,6 +77,9 @@ class Settings(BaseModel):
     )
     model_api_key: SecretStr | None = Field(None, description="Key for model_base_url")
 
+    local_driver: Literal["", "nspawn", "sim"] = Field(
+        "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"
+    )
     local_base: str = Field(
         "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
     )

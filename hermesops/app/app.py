@@ -125,11 +125,13 @@ class App:
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""
+        from hermesops.localcloud.kind import is_simulated
         from hermesops.localcloud.nspawn import host
         from hermesops.verify.computer import check_computer
         from hermesops.verify.environment import check_environment
 
-        room = host.look(_existing(self.env.world), []) if self.env.is_local else None
+        real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
+        room = host.look(_existing(self.env.world), []) if real else None
         return [*check_computer(room), *await check_environment(self._registry_opens, self._vendor_answers)]
 
     def _registry_opens(self) -> str:

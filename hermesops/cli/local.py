@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,17 +14,32 @@ from hermesops.errors import RefusedError
 if TYPE_CHECKING:
     from hermesops.localcloud.world import World, WorldStatus
 
-app = Noun(help="The local world: JustAVPS's API and real machines on this computer.", no_args_is_help=True)
+app = Noun(
+    help="The local world: JustAVPS's API and machines on this computer, real or simulated.", no_args_is_help=True
+)
 fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
 app.add_typer(fault, name="fault")
 
 
+Driver = Annotated[
+    Literal["nspawn", "sim"] | None,
+    typer.Option(
+        "--driver",
+        help="nspawn boots real machines and needs root; sim keeps up to 100,000 as records, with the real hermes-node "
+        "and no agent but an echo. Unless given: setting local_driver, else as the world was made.",
+        show_default=False,
+    ),
+]
+
+
 @app.command()
-def up() -> None:
+def up(driver: Driver = None) -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()
     command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
-    _show(context.run(_world().up(command, tell=say)))
+    if driver:
+        command += ["--driver", driver]
+    _show(context.run(_world(driver or "").up(command, tell=say)))
 
 
 @app.command()
@@ -49,14 +64,14 @@ def status() -> None:
 
 
 @app.command(hidden=True)
-def serve() -> None:
+def serve(driver: Driver = None) -> None:
     """Be the local world's server; ``up`` starts this."""
     from hermesops.localcloud.router import Upstream
 
     settings = context.environment().settings
     key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
     upstream = Upstream(settings.model_base_url, key) if settings.model_base_url else None
-    context.run(_world().serve(tell=say, upstream=upstream))
+    context.run(_world(driver or "").serve(tell=say, upstream=upstream))
 
 
 @fault.command("set")
@@ -116,7 +131,7 @@ def clear() -> None:
     result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
 
 
-def _world() -> "World":
+def _world(driver: str = "") -> "World":
     from hermesops.assets import folder
     from hermesops.localcloud.nspawn.base import find_definition
     from hermesops.localcloud.world import World
@@ -125,7 +140,12 @@ def _world() -> "World":
     if not environment.is_local:
         raise RefusedError(f"environment {environment.name} is not this computer's", hint="--env local")
     definition = find_definition(folder("images"), environment.settings.local_base)
-    return World(environment.world, base_definition=definition, bases=environment.cache / "bases")
+    return World(
+        environment.world,
+        base_definition=definition,
+        bases=environment.cache / "bases",
+        driver=driver or environment.settings.local_driver,
+    )
 
 
 def _show(status: "WorldStatus") -> None:
@@ -138,6 +158,7 @@ def _show(status: "WorldStatus") -> None:
     lines = [
         f"API     {status.api_url}  (key in {status.api_key_file})",
         f"models  {status.model_base_url}",
+        f"driver  {status.driver}",
         f"base    {status.base}",
         f"room    for {status.room} more machines: {status.figures}",
         f"limits  {_limits(status)}",

@@ -18,6 +18,7 @@ from hermesops.errors import HermesError, PartlyDoneError, RefusedError, Unavail
 from hermesops.localcloud import control_client
 from hermesops.localcloud.faults import FaultOrder
 from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
+from hermesops.localcloud.kind import SIMULATED, base_of
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import read_object, write_private
@@ -44,6 +45,7 @@ class WorldStatus:
 
     Attributes:
         base: Name of the base that it stands on.
+        driver: What runs its machines: ``nspawn`` or ``sim``.
         machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
         images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
         unsettled: Names of machines that are still on their way up, down or out.
@@ -60,6 +62,7 @@ class WorldStatus:
     model_secret_file: str = ""
     subnet: str = ""
     base: str = ""
+    driver: str = ""
     machines: tuple[Mapping[str, object], ...] = ()
     images: tuple[Mapping[str, object], ...] = ()
     unsettled: tuple[str, ...] = ()
@@ -75,13 +78,19 @@ class World:
         folder: Holds everything of it.
         base_definition: Folder that describes the base machines boot from.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the folder.
+        driver: What shall run its machines, ``nspawn`` or ``sim``; empty for what runs them already, else ``nspawn``.
     """
 
-    def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None, driver: str = "") -> None:
         self._places = Places(folder)
         self._process = ServerProcess(self._places.lock, self._places.log)
         self._base_definition = base_definition
         self._bases = bases
+        self._wanted_driver = driver
+
+    @property
+    def _is_simulated(self) -> bool:
+        return (self._stands_on() or (SIMULATED if self._wanted_driver == "sim" else "")) == SIMULATED
 
     async def up(
         self, server_command: Sequence[str], *, tell: Callable[[str], None], timeout_s: float = UP_TIMEOUT_S
@@ -101,7 +110,8 @@ class World:
         self._refuse_another_base()
         fresh = not self._process.pid()
         if fresh:
-            _require_root_and_programs()
+            if not self._is_simulated:
+                _require_root_and_programs()
             self._places.world.unlink(missing_ok=True)
             self._process.start(server_command)
         asked = time.monotonic()
@@ -117,25 +127,32 @@ class World:
             self._process.give_up()
             raise
         if fresh:
-            write_private(self._places.base, self._base_definition.name.encode())
-            status = replace(status, base=self._base_definition.name)
+            base = SIMULATED if self._is_simulated else self._base_definition.name
+            write_private(self._places.base, base.encode())
+            status = replace(status, base=base, driver=self._driver_name)
         tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return await self._settled(status, tell) if status.unsettled else status
 
     def _refuse_another_base(self) -> None:
         """A world keeps its base until it is purged, lest its images be of one and its new machines of another."""
         stands_on, wanted = self._stands_on(), self._base_definition.name
-        if stands_on not in {"", wanted}:
+        if self._wanted_driver and stands_on and (stands_on == SIMULATED) != (self._wanted_driver == "sim"):
+            raise RefusedError(
+                f"the local world's machines are run by driver {self._driver_name}, not by {self._wanted_driver}",
+                hint="to begin anew with another driver: hermesops local down --purge",
+            )
+        if stands_on not in {"", wanted, SIMULATED}:
             raise RefusedError(
                 f"the local world stands on {stands_on}, and local_base says {wanted}",
                 hint="set local_base back, or begin anew: hermesops local down --purge",
             )
 
     def _stands_on(self) -> str:
-        try:
-            return self._places.base.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
+        return base_of(self._places.folder)
+
+    @property
+    def _driver_name(self) -> str:
+        return "sim" if self._is_simulated else "nspawn"
 
     async def status(self) -> WorldStatus:
         """Look at the world.
@@ -190,7 +207,12 @@ class World:
         from hermesops.localcloud import server  # noqa: PLC0415 - half a second that only the server needs
 
         await server.serve(
-            self._places.folder, self._driver(lambda line: tell(NARRATION + line)), port=port, upstream=upstream
+            self._places.folder,
+            self._driver(lambda line: tell(NARRATION + line)),
+            port=port,
+            # All simulated worlds of this computer share its loopback, so each takes a port of its own.
+            model_port=0 if self._is_simulated else MODEL_PORT,
+            upstream=upstream,
         )
 
     async def faults(self) -> list[Mapping[str, object]]:
@@ -217,6 +239,10 @@ class World:
         return control_client.Access(status.api_url, Path(status.api_key_file))
 
     def _driver(self, tell: Callable[[str], None]) -> HostDriver:
+        if self._is_simulated:
+            from hermesops.localcloud.sim.driver import SimDriver  # noqa: PLC0415 - real worlds have no use for it
+
+            return SimDriver(self._places.folder)
         return NspawnDriver(
             self._places.folder,
             definition=self._base_definition,
@@ -244,7 +270,7 @@ class World:
             return None
         access = control_client.Access(str(facts["api_url"]), self._places.api_key)
         seen = await control_client.status(access)
-        return None if seen is None else _status_of({**seen, "base": self._stands_on()})
+        return None if seen is None else _status_of({**seen, "base": self._stands_on(), "driver": self._driver_name})
 
     async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
         store = Store(self._places.database)
