@@ -82,9 +82,12 @@ class Session:
         """Builds images."""
         from hermesops.image.build import Builder
         from hermesops.image.download import Pip
+        from hermesops.image.simulated import SimulatedBuilder
+        from hermesops.localcloud.kind import is_simulated
 
         env = self.app.env
-        return Builder(
+        builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
+        return builder(
             vendor=self.client,
             channel_to=self.reach.channel,
             converge=self._converger.apply,

@@ -20,7 +20,8 @@ def build(
 ) -> None:
     """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
 
-    Machines made from now on boot from it.
+    Machines made from now on boot from it. In a simulated world, whose machines come with everything the roles install,
+    it is saved of one as it comes: no download, no Ansible, a second.
     """
     composed = context.compose()
 

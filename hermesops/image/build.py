@@ -115,7 +115,7 @@ class Builder:
         known = manifests.find(self.manifests, recipe.definition.name, recipe.digest)
         if known and not again and await self._bootable(known.image_id):
             return Built(known, made=False)
-        clock = _Stopwatch()
+        clock = Stopwatch()
         names = recipe.names
         image_name = f"{names.image}-{again}" if again else names.image
         image, source = await self._saved(image_name), None
@@ -139,7 +139,9 @@ class Builder:
         manifests.write(manifest, self.manifests)
         return Built(manifest, made=True)
 
-    async def _make(self, recipe: Recipe, image_name: str, clock: "_Stopwatch") -> tuple[justavps.Image, Survey]:
+    async def _make(
+        self, recipe: Recipe, image_name: str, clock: "Stopwatch"
+    ) -> tuple[justavps.Image, Survey | None]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         self.tell(f"renting {order.name}")
         async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
@@ -155,7 +157,7 @@ class Builder:
             clock.lap("save")
         return image, source
 
-    async def _converge(self, recipe: Recipe, machine_id: MachineId, source: Survey, clock: "_Stopwatch") -> None:
+    async def _converge(self, recipe: Recipe, machine_id: MachineId, source: Survey, clock: "Stopwatch") -> None:
         bundle = await asyncio.to_thread(
             wheels.bundle,
             recipe.definition,
@@ -228,7 +230,7 @@ class Builder:
         except NotFoundError:
             return False
 
-    async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "_Stopwatch") -> Survey:
+    async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "Stopwatch") -> Survey:
         order = justavps.MachineOrder(
             name=recipe.names.proof,
             server_type=recipe.server_type,
@@ -261,13 +263,14 @@ class Builder:
 
 
 @dataclass
-class _Stopwatch:
+class Stopwatch:
     """How long each step took, in seconds."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     since: float = field(default_factory=time.monotonic)
 
     def lap(self, name: str) -> None:
+        """A step has ended."""
         now = time.monotonic()
         self.seconds[name] = round(now - self.since, 2)
         self.since = now

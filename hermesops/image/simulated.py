@@ -1,0 +1,41 @@
+"""Images of a simulated world: a machine saved as it comes, since a simulated one has what the roles would install.
+
+Nothing is downloaded, applied or proved here; an image of such a world boots nothing but simulated machines.
+"""
+
+from hermesops import justavps
+from hermesops.errors import HaltedError
+from hermesops.image.build import Builder, Recipe, Stopwatch
+from hermesops.image.machines import borrowed
+from hermesops.image.survey import Survey
+
+_NODE = "/opt/hermes/node/hermes-node status"
+
+
+class SimulatedBuilder(Builder):
+    """Builds images where there is nothing to build them of."""
+
+    async def _make(self, recipe: Recipe, image_name: str, clock: Stopwatch) -> tuple[justavps.Image, Survey | None]:
+        self.tell("a simulated world: the image is saved of a machine as it comes, without Ansible")
+        order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
+        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+            clock.lap("machine")
+            image = await self._save(machine_id, image_name)
+            clock.lap("save")
+        return image, None
+
+    async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: Stopwatch) -> Survey:
+        del source
+        order = justavps.MachineOrder(
+            name=recipe.names.proof, server_type=recipe.server_type, region=recipe.region, image_id=image.id
+        )
+        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+            done = await self.channel_to(machine_id).run(_NODE)
+            found = (await self.channel_to(machine_id).run("cat /etc/machine-id")).text.strip()
+            clock.lap("boot")
+        if done.exit_code != 0:
+            raise HaltedError(
+                f"hermes-node does not answer on a machine from image {image.name}: this world is not simulated",
+                hint="hermesops local status says what runs its machines",
+            )
+        return Survey("simulated", "1", "none", "3", found, {}, {})
