@@ -73,6 +73,7 @@ class PretendDriver:
     unlimited: tuple[str, ...] = ("memory", "cpu", "disk")
     image_gate: asyncio.Event | None = None
     create_gate: asyncio.Event | None = None
+    resize_gate: bool = False
 
     async def open(self) -> None:
         self.calls.append("open")
@@ -108,7 +109,11 @@ class PretendDriver:
             await self._halt(machine)
 
     async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
+        if self.resize_gate:  # off, and then the server dies
+            await self._halt(self.machines[machine_id])
         self.calls.append(f"resize {size.vcpu} {size.memory_mib} {size.disk_gib}")
+        if self.resize_gate:
+            await asyncio.Event().wait()
         await self._reboot_if_on(machine_id)
 
     async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
