@@ -86,7 +86,7 @@ class Drift:
 
     def _survey(self) -> "Survey":
         from hermesops.drift.survey import Survey
-        from hermesops.placement.cell_stacks import machines_in
+        from hermesops.placement.cell_state import machines_in
 
         app = self._app
         return Survey(app.env.name, app.registry, self._session.client, app.cell_stacks, machines_in, self._is_passing)

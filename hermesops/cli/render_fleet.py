@@ -8,6 +8,7 @@ from hermesops.model.fleet import CellTally
 from hermesops.model.instance import InstanceStatus
 
 if TYPE_CHECKING:
+    from hermesops.converge import Converged
     from hermesops.drift.finding import Finding
 
 SIGNS = {
@@ -86,6 +87,19 @@ def drift_lines(findings: "Sequence[Finding]") -> list[str]:
     counts = Counter(one.severity.value for one in findings)
     sums = ", ".join(f"{count} {severity}" for severity, count in counts.items())
     return [*lines, f"{len(findings)} differences: {sums}"] if findings else ["nothing differs"]
+
+
+def converged(ran: "Converged") -> list[dict[str, object]]:
+    """What became of each instance that roles were applied to."""
+    return [
+        {
+            "instance": host.host,
+            "status": host.status,
+            "changed": len(host.changed),
+            "failure": f"{host.failure.task}: {host.failure.message}" if host.failure else None,
+        }
+        for host in ran.hosts.values()
+    ]
 
 
 def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:

@@ -1,7 +1,7 @@
 """The four accounts that are held against each other, as plain data. Pure: no clock, no network, no database."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -106,31 +106,45 @@ class Accounts:
     passing: frozenset[str] = frozenset()
 
     @cached_property
-    def by_id(self) -> Mapping[str, Machine]:
-        """The vendor's machines that are not deleted, by id."""
-        return {machine.id: machine for machine in self.machines if machine.status is not MachineStatus.DELETED}
-
-    @cached_property
-    def by_name(self) -> Mapping[str, Sequence[Machine]]:
-        """The same by name; the vendor lets several have one."""
-        named: dict[str, list[Machine]] = defaultdict(list)
-        for machine in self.by_id.values():
-            named[machine.name].append(machine)
-        return named
+    def rented(self) -> "Rented":
+        """The vendor's machines, found by id and by name."""
+        return Rented(self.machines)
 
     def machine_of(self, row: Ordered) -> Machine | None:
-        """The machine an instance is on: the one of its recorded id, else the newest of its name."""
-        recorded = self.by_id.get(row.instance.machine_id or "")
-        return recorded or newest_named(self.by_name.get(row.instance.machine_name, ()), row.instance.machine_name)
+        """The machine an instance is on."""
+        return self.rented.of(row)
 
     @cached_property
     def orphans(self) -> Sequence[Machine]:
-        """Machines named by us in this environment that no living instance is on."""
-        kept = {machine.id for row in self.rows if (machine := self.machine_of(row))}
-        return [
-            machine
-            for machine in self.by_id.values()
-            if machine.id not in kept
-            and machine.name not in self.passing
-            and is_machine_name(machine.name, self.environment)
-        ]
+        """Machines named by us in this environment that no living instance is on, and that do not go by themselves."""
+        found = self.rented.orphans(self.rows, self.environment)
+        return [machine for machine in found if machine.name not in self.passing]
+
+
+class Rented:
+    """The vendor's list.
+
+    Args:
+        machines: As listed; deleted ones do not count.
+    """
+
+    def __init__(self, machines: Iterable[Machine]) -> None:
+        self._by_id = {machine.id: machine for machine in machines if machine.status is not MachineStatus.DELETED}
+        self._by_name: dict[str, list[Machine]] = defaultdict(list)
+        for machine in self._by_id.values():
+            self._by_name[machine.name].append(machine)
+
+    def has(self, name: str) -> bool:
+        """Whether one of that name is rented."""
+        return name in self._by_name
+
+    def of(self, row: Ordered) -> Machine | None:
+        """The machine an instance is on: the one of its recorded id, else the newest of its name."""
+        instance = row.instance
+        recorded = self._by_id.get(instance.machine_id or "")
+        return recorded or newest_named(self._by_name.get(instance.machine_name, ()), instance.machine_name)
+
+    def orphans(self, rows: Iterable[Ordered], environment: str) -> list[Machine]:
+        """Machines named by us in an environment that none of the instances is on."""
+        kept = {machine.id for row in rows if (machine := self.of(row))}
+        return [one for one in self._by_id.values() if one.id not in kept and is_machine_name(one.name, environment)]

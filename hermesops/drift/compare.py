@@ -130,7 +130,7 @@ class _Comparison:
             seen = f"a run ended in the middle of {', '.join(stack.interrupted)}"
             yield self.clerk.write(Kind.STACK_INTERRUPTED, seen, cell=cell)
         for name, held in stack.machines.items():
-            if name not in self.known and name not in self.accounts.by_name:
+            if name not in self.known and not self.accounts.rented.has(name):
                 seen = f"the stack holds machine {held.id or name}, which JustAVPS does not list and no instance has"
                 yield self.clerk.write(Kind.ONLY_IN_STACK, seen, cell=cell, machine=name)
 

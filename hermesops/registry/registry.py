@@ -9,16 +9,20 @@ from hermesops.registry import schema_version
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
 from hermesops.registry.connections import ConnectionRows
+from hermesops.registry.copies import Copies
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.epoch import EpochRows
 from hermesops.registry.fleet import FleetRows
+from hermesops.registry.guard import WriteGuard, refuse_loss
 from hermesops.registry.images import ImageRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.placing import PlacingRows
+from hermesops.registry.recovery import RecoveryRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
 from hermesops.registry.settings_changes import SettingsChangeRows
+from hermesops.registry.sightings import SightingRows
 from hermesops.registry.tokens import TokenRows
 from hermesops.registry.trail import Trail
 from hermesops.registry.users import UserRows
@@ -32,6 +36,8 @@ class Registry(
     PlacingRows,
     SettingsChangeRows,
     FleetRows,
+    SightingRows,
+    RecoveryRows,
     ConnectionRows,
     ImageRows,
     LeaseRows,
@@ -56,6 +62,7 @@ def open_registry(
     actor: str,
     sealer: Callable[[bool], Sealer],
     anchor: Anchor | None = None,
+    copies: Copies | None = None,
     clock: Clock | None = None,
 ) -> Registry:
     """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.
@@ -69,36 +76,46 @@ def open_registry(
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
         anchor: Takes the audit's heads, outside the database; ``None`` keeps none.
+        copies: Takes copies of an SQLite registry: daily, and before its tables change; ``None`` takes none.
         clock: For tests.
 
     Raises:
         RefusedError: The tables are older or newer than this code, or the key does not open this registry.
         UnavailableError: The database does not answer.
-        BrokenInvariantError: The database file is damaged.
+        BrokenInvariantError: The database file is damaged, or gone though there was one.
     """
     database = Database(url, clock=clock)
     try:
+        refuse_loss(database, anchor, copies)
         schema_version.refuse_newer(database)
         keys = sealer(_proof(database) is None)
         if database.is_sqlite:
-            schema_version.migrate(database)
+            schema_version.migrate(database, copies.take if copies else None)
         schema_version.require(database)
         _prove(database, keys)
+        database.before_write = WriteGuard(database, anchor, copies)
     except BaseException:
         database.close()
         raise
     return Registry(Desk(database, environment, Trail(database, actor, anchor), keys))
 
 
-def migrate_registry(url: str) -> tuple[str, str]:
+def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:
     """Bring the tables to this code's revision; safe to call twice.
+
+    Args:
+        url: As for ``open_registry``, like the others.
+        anchor: Tells that there was a registry.
+        copies: As ``anchor``; and takes a copy before tables change.
 
     Returns:
         The revisions before (empty for a new one) and now.
     """
     database = Database(url)
     try:
-        return schema_version.migrate(database) or "", schema_version.REVISIONS[-1]
+        refuse_loss(database, anchor, copies)
+        found = schema_version.migrate(database, copies.take if copies else None)
+        return found or "", schema_version.REVISIONS[-1]
     finally:
         database.close()
 

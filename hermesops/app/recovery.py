@@ -1,0 +1,196 @@
+"""Composes what gives machines back to instances, removes orphans, and rebuilds a registry that was lost."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from hermesops.app.app import App
+    from hermesops.channel import Channel
+    from hermesops.drift.memory import Forgotten, Generation
+    from hermesops.drift.orphans import Holder
+    from hermesops.drift.rebuild import Rebuild
+    from hermesops.justavps import Client, Machine
+    from hermesops.model.ids import CellName, MachineId, MachineName
+    from hermesops.model.recovery import Recovered
+    from hermesops.registry import Registry
+
+_AT_ONCE = 16
+
+
+class Orphans:
+    """Machines of ours that no instance is on.
+
+    Args:
+        app: The environment.
+        client: JustAVPS.
+    """
+
+    def __init__(self, app: "App", client: "Client") -> None:
+        self._app = app
+        self._client = client
+
+    async def find(self, name: str, machine_id: str = "") -> "Machine":
+        """The orphan that is meant; see ``drift.orphans.chosen``."""
+        from hermesops.drift.accounts import Rented
+        from hermesops.drift.orphans import chosen
+
+        rows = self._app.registry.list_ordered()
+        orphans = Rented(await self._client.list_machines()).orphans(rows, self._app.env.name)
+        return chosen(orphans, name, machine_id)
+
+    async def adopt(self, machine: "Machine", *, reason: str) -> str:
+        """Give an orphan to the instance it says it belongs to; one line about what was done."""
+        from hermesops.drift.orphans import Recover, adoption
+
+        told, holder = await self._asked(machine)
+        decided = adoption(told, holder)
+        registry = self._app.registry
+        instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
+        async with self._app.alone(f"instance/{instance_id}"):
+            if isinstance(decided, Recover):
+                if not registry.recover_instance(decided.instance, why=reason):
+                    raise _has_another(decided.instance)
+                return f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
+            taken = decided.machine
+            registry.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
+            return f"instance {instance_id} is on {machine.name} now"
+
+    async def remove(self, machine: "Machine", *, forget: bool, reason: str) -> None:
+        """Destroy an orphan for good; written down before it is done.
+
+        Raises:
+            RefusedError: It holds, or may hold, a user's memory, and that was not named.
+        """
+        from hermesops.drift.orphans import refuse_removal
+
+        if not forget:
+            refuse_removal(*await self._asked(machine))
+        async with self._app.alone(f"machine/{machine.id}"):
+            self._app.registry.append_audit(
+                "orphan_removed", f"machine/{machine.name}", why=reason, before={"id": machine.id, "forget": forget}
+            )
+            await self._client.delete_machine(machine.id)
+
+    async def _asked(self, machine: "Machine") -> "tuple[Recovered | Forgotten, Holder | None]":
+        from hermesops.drift.memory import Forgotten, recall
+        from hermesops.drift.orphans import Holder
+
+        told = await recall(channel_to(self._client)(_id(machine)), machine, generation_of(self._app))
+        if isinstance(told, Forgotten):
+            return told, None
+        row = next((i for i in self._app.registry.list_instances(terminated=True) if i.id == told.id), None)
+        if row is None:
+            return told, None
+        machines = await self._client.list_machines()
+        return told, Holder(row, any(one.id == row.machine_id and one.id != machine.id for one in machines))
+
+
+class Rebuilding:
+    """A registry made anew from vendor and machines.
+
+    Args:
+        app: The environment.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    async def plan(self, aliases: "Sequence[str]") -> "Rebuild":
+        """Ask every machine of ours what it remembers; nothing is changed anywhere, and no registry is opened."""
+        from hermesops.drift.rebuild import plan_rebuild
+        from hermesops.image.names import is_build_machine
+        from hermesops.model.ids import is_machine_name
+
+        name = self._app.env.name
+        async with vendor(self._app) as client:
+            machines = [
+                machine
+                for machine in await client.list_machines()
+                if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
+            ]
+            self._app.tell(f"asking {len(machines)} machines what they remember")
+            told = await self._recalled(client, machines)
+        return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
+
+    def apply(self, rebuild: "Rebuild", *, reason: str) -> int:
+        """Write the new registry, under a new epoch; how many instances it holds.
+
+        Raises:
+            RefusedError: There is a registry that is whole and not empty.
+        """
+        registry: Registry = self._app.registry_place.open_anew(reason)
+        return sum(registry.recover_instance(one, why=reason) for one in rebuild.instances)
+
+    async def _recalled(self, client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":
+        from hermesops.drift.memory import recall
+
+        channel, read, turn = channel_to(client), generation_of(self._app), asyncio.Semaphore(_AT_ONCE)
+
+        async def one(machine: "Machine") -> "Recovered | Forgotten":
+            async with turn:
+                return await recall(channel(_id(machine)), machine, read)
+
+        return list(await asyncio.gather(*map(one, machines)))
+
+    async def _in_stacks(self) -> "dict[MachineName, CellName]":
+        """Machines that the states of cells hold, where any are left."""
+        from hermesops.errors import HermesError
+        from hermesops.model.ids import CellName
+        from hermesops.placement.cell_stacks import PROJECT
+        from hermesops.placement.cell_state import machines_in
+
+        held = {}
+        try:
+            for stack in await self._app.engine.stacks(PROJECT):
+                state = await self._app.engine.export(stack)
+                held.update(dict.fromkeys(machines_in(state), CellName(stack.stack)))
+        except HermesError as error:
+            self._app.tell(f"the stacks cannot be read: {error.message}")
+        return held
+
+
+@asynccontextmanager
+async def vendor(app: "App") -> "AsyncIterator[Client]":
+    """The vendor's API alone, for what has to work without a registry."""
+    from hermesops.justavps import Client
+
+    async with Client(app.endpoint.api_url, app.endpoint.api_key) as client:
+        yield client
+
+
+def channel_to(client: "Client") -> "Callable[[MachineId], Channel]":
+    """Ways to machines."""
+    from hermesops.channel import ToolboxChannel
+
+    return lambda machine_id: ToolboxChannel(client, machine_id)
+
+
+def generation_of(app: "App") -> "Generation":
+    """Reads tokens for the model router."""
+    from functools import partial
+
+    from hermesops.access.instance_keys import read_router_key
+    from hermesops.errors import UsageError
+    from hermesops.model.route import instance_of_token
+
+    if app.endpoint.router_key_file is None:
+        raise UsageError(f"environment {app.env.name} has no router_key_file", hint="hermesops settings show")
+    return partial(instance_of_token, read_router_key(app.endpoint.router_key_file))
+
+
+def _id(machine: "Machine") -> "MachineId":
+    from hermesops.model.ids import MachineId
+
+    return MachineId(machine.id)
+
+
+def _has_another(one: "Recovered") -> Exception:
+    from hermesops.errors import RefusedError
+
+    return RefusedError(
+        f"user {one.user_id} has another living instance than {one.id}, which {one.machine_name} says it is",
+        hint=f"hermesops instance show {one.user_id}, then hermesops fleet remove-orphan {one.machine_name}",
+    )

@@ -1,0 +1,81 @@
+"""``hermesops fleet adopt|remove-orphan|converge``: what repairs machines that differ."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context, render_fleet
+from hermesops.cli.console import Yes, confirm, result, table
+from hermesops.errors import RefusedError
+
+if TYPE_CHECKING:
+    from hermesops.converge import Converged
+
+Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift tells it.")]
+MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")]
+
+
+def adopt(machine: Machine, machine_id: MachineId = "", reason: Why = "") -> None:
+    """Give a machine that no instance is on to the instance that it says it belongs to."""
+    from hermesops.app.recovery import Orphans, vendor
+
+    composed = context.compose()
+
+    async def work() -> str:
+        async with vendor(composed) as client:
+            orphans = Orphans(composed, client)
+            return await orphans.adopt(await orphans.find(machine, machine_id), reason=reason)
+
+    done = context.run(work())
+    result("fleet-adopt", {"machine": machine, "outcome": done}, [done])
+
+
+def remove_orphan(
+    machine: Machine,
+    machine_id: MachineId = "",
+    forget: Annotated[bool, typer.Option("--forget", help="Although a user's memory is, or may be, on it.")] = False,
+    yes: Yes = False,
+    reason: Why = "",
+) -> None:
+    """Destroy a machine that no instance is on; refused when a user's memory is on it and nowhere else."""
+    from hermesops.app.recovery import Orphans, vendor
+
+    composed = context.compose()
+
+    async def work() -> None:
+        async with vendor(composed) as client:
+            orphans = Orphans(composed, client)
+            found = await orphans.find(machine, machine_id)
+            what = f"This destroys machine {machine} ({found.id}) of environment {composed.env.name} for good."
+            if not yes and not confirm(what, expect=machine):
+                raise RefusedError(f"not confirmed: {machine} is untouched", hint="--yes confirms without a terminal")
+            await orphans.remove(found, forget=forget, reason=reason)
+
+    context.run(work())
+    result("fleet-remove-orphan", {"machine": machine}, [f"machine {machine} is destroyed"])
+
+
+def converge(
+    users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")],
+) -> int:
+    """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
+    from hermesops.app.drift import Drift
+    from hermesops.errors import PartlyDoneError
+
+    composed = context.compose()
+    instances = [composed.registry.find_instance(user) for user in users]
+
+    async def work() -> "Converged":
+        async with composed.session() as session:
+            return await Drift(session).converge(instances)
+
+    ran = context.run(work())
+    table(
+        "fleet-converge",
+        "instances",
+        ("instance", "status", "changed", "failure"),
+        render_fleet.converged(ran),
+        "nothing to do",
+    )
+    return 0 if ran.ok else PartlyDoneError.exit_code

@@ -1,0 +1,102 @@
+"""What a machine remembers of its instance: the payload that it was handed, read back by root. See decision 0009.
+
+It must not write anywhere: what becomes of it is for ``rebuild`` and ``orphans`` to say.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from hermesops.channel import Channel, NoSuchFileError
+from hermesops.errors import HermesError
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
+from hermesops.model.instance import InstanceSettings, InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.model.recovery import Recovered
+from hermesops.node.errors import BadRequestError
+from hermesops.node.layout import Layout
+from hermesops.node.protocol import Payload, identity_from_json
+
+_LAYOUT = Layout()
+
+Generation = Callable[[str], tuple[InstanceId, int] | None]
+"""The instance and generation that a token for the model router was issued for; ``None`` when it is not genuine."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """A machine from which nothing could be learned.
+
+    Attributes:
+        is_nobodys: Whether it answered and says that it belongs to nobody; otherwise it may hold a user's memory.
+    """
+
+    machine_id: MachineId
+    machine_name: MachineName
+    why: str
+    is_nobodys: bool = False
+
+
+async def recall(channel: Channel, machine: Machine, generation_of: Generation) -> Recovered | Forgotten:
+    """Ask a machine whose it is and what it was handed; nothing is raised for one that cannot tell.
+
+    Args:
+        channel: The way to it.
+        machine: As the vendor lists it.
+        generation_of: Reads tokens for the model router.
+    """
+
+    def forgotten(why: str, *, is_nobodys: bool = False) -> Forgotten:
+        return Forgotten(MachineId(machine.id), MachineName(machine.name), why, is_nobodys)
+
+    if machine.status is not MachineStatus.READY:
+        return forgotten(f"JustAVPS calls it {machine.status.value}")
+    try:
+        identity = identity_from_json(await channel.get(str(_LAYOUT.identity)))
+    except NoSuchFileError:
+        return forgotten("it is nobody's by its own account", is_nobodys=True)
+    except BadRequestError as error:
+        return forgotten(f"its identity cannot be read: {error}")
+    except HermesError as error:
+        return forgotten(error.message)
+    try:
+        payload = Payload.from_json(await channel.get(str(_LAYOUT.payload)))
+    except (BadRequestError, HermesError) as error:
+        return forgotten(f"its payload cannot be read: {error}")
+    if payload.identity != identity:
+        return forgotten("its identity and its payload contradict each other")
+    try:
+        return recovered_from(payload, machine, generation_of)
+    except ValueError as error:
+        return forgotten(f"its payload is of another hermesops: {error}")
+
+
+def recovered_from(payload: Payload, machine: Machine, generation_of: Generation) -> Recovered:
+    """The instance that a payload and the vendor's list tell of. Pure.
+
+    A token that is not genuine (the router's key was changed, or somebody wrote it) counts as of the first generation:
+    the machine's payload then differs from what the registry says, and ``fleet drift --deep`` names the repair.
+
+    Raises:
+        ValueError: The payload names a plan that there is not.
+    """
+    identity, instance_id = payload.identity, InstanceId(payload.identity.instance)
+    issued = generation_of(payload.secrets.model_token)
+    return Recovered(
+        id=instance_id,
+        user_id=UserId(identity.user),
+        plan=Plan(identity.plan),
+        status=InstanceStatus.RUNNING,
+        cell=CellName(identity.cell),
+        epoch=identity.epoch,
+        machine_id=MachineId(machine.id),
+        machine_name=MachineName(machine.name),
+        server_type=machine.server_type,
+        region=machine.region,
+        image_id=ImageId(machine.image_id) if machine.image_id else None,
+        created_at=machine.created_at or datetime.now(UTC),
+        settings=InstanceSettings(**asdict(payload.settings)),
+        api_server_key=payload.secrets.api_server_key,
+        model_token_generation=issued[1] if issued and issued[0] == instance_id else 1,
+    )

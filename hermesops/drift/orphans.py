@@ -1,0 +1,119 @@
+"""What becomes of an orphan: an instance takes it, or it is destroyed, but no user's memory with it. Pure."""
+
+from dataclasses import dataclass
+
+from hermesops.drift.memory import Forgotten
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.justavps.wire import Machine
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.recovery import Recovered
+
+
+@dataclass(frozen=True)
+class Recover:
+    """Write the rows of an instance that has none."""
+
+    instance: Recovered
+
+
+@dataclass(frozen=True)
+class Take:
+    """Put an instance that lost its machine on this one, which says it is its own."""
+
+    instance_id: InstanceId
+    machine: Recovered
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The row of the instance that an orphan says it belongs to.
+
+    Attributes:
+        has_machine: Whether the machine of its row is rented and there.
+    """
+
+    instance: Instance
+    has_machine: bool
+
+
+def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
+    """The orphan that is meant.
+
+    Args:
+        orphans: All there are.
+        name: As typed.
+        machine_id: As typed; needed only where two bear the name.
+
+    Raises:
+        UsageError: None is, or more than one.
+    """
+    named = [one for one in orphans if one.name == name and machine_id in {"", one.id}]
+    if len(named) > 1:
+        ids = ", ".join(one.id for one in named)
+        raise UsageError(f"{len(named)} orphans are named {name}: say which by --id ({ids})")
+    if not named:
+        raise UsageError(
+            f"{name} is no orphan: no machine of ours without an instance has that name", hint="hermesops fleet drift"
+        )
+    return named[0]
+
+
+def adoption(told: Recovered | Forgotten, holder: Holder | None) -> Recover | Take:
+    """How an orphan comes to an instance again.
+
+    Args:
+        told: What it says of itself.
+        holder: The row of the instance it says it belongs to.
+
+    Raises:
+        UnavailableError: It does not say whose it is.
+        RefusedError: It is nobody's, or its instance needs it no more.
+    """
+    if isinstance(told, Forgotten):
+        raise _untold(told)
+    if holder is None:
+        return Recover(told)
+    row = holder.instance
+    removal = f"hermesops fleet remove-orphan {told.machine_name}"
+    if row.status is InstanceStatus.TERMINATED:
+        raise RefusedError(f"{told.machine_name} belongs to instance {row.id}, which is terminated", hint=removal)
+    if holder.has_machine:
+        raise RefusedError(
+            f"{told.machine_name} belongs to instance {row.id}, which is on machine {row.machine_name}", hint=removal
+        )
+    if told.epoch < row.epoch:
+        raise RefusedError(
+            f"{told.machine_name} was left by instance {row.id} when it moved: its memory is older", hint=removal
+        )
+    return Take(row.id, told)
+
+
+def _untold(told: Forgotten) -> HermesError:
+    if told.is_nobodys:
+        return RefusedError(
+            f"{told.machine_name} is nobody's: there is no instance to give it to",
+            hint=f"hermesops fleet remove-orphan {told.machine_name}",
+        )
+    return UnavailableError(
+        f"{told.machine_name} does not say whose it is: {told.why}",
+        hint=f"hermesops fleet adopt {told.machine_name}, once it answers",
+    )
+
+
+def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
+    """Let a machine be destroyed only if no living user's memory is on it that is nowhere else.
+
+    Raises:
+        RefusedError: It holds what a user would miss, or does not say whose it is.
+    """
+    forget = f"hermesops fleet remove-orphan {told.machine_name} --forget destroys it all the same"
+    if isinstance(told, Forgotten):
+        if not told.is_nobodys:
+            raise RefusedError(f"{told.machine_name} does not say whose memory is on it: {told.why}", hint=forget)
+        return
+    if holder is None or (holder.instance.status is not InstanceStatus.TERMINATED and not holder.has_machine):
+        raise RefusedError(
+            f"the memory of instance {told.id} is on {told.machine_name} and on no other machine",
+            hint=f"hermesops fleet adopt {told.machine_name}; {forget}",
+        )

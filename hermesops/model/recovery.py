@@ -1,0 +1,41 @@
+"""What an instance is known to be without the registry: from its machine's own account and the vendor's list."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
+from hermesops.model.instance import InstanceSettings, InstanceStatus
+from hermesops.model.plan import Plan
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """One instance as its machine remembers it.
+
+    Attributes:
+        user_alias: Empty unless somebody knew it: machines do not.
+        api_server_key: As the machine was handed it; the gateway goes on with it.
+        model_token_generation: Of the token that the machine holds.
+        created_at: When its machine was made, where nobody knows better.
+    """
+
+    id: InstanceId
+    user_id: UserId
+    plan: Plan
+    status: InstanceStatus
+    cell: CellName
+    epoch: int
+    machine_id: MachineId
+    machine_name: MachineName
+    server_type: str
+    region: str
+    image_id: ImageId | None
+    created_at: datetime
+    settings: InstanceSettings = field(repr=False)
+    api_server_key: str = field(repr=False)
+    model_token_generation: int
+    user_alias: str = ""
+
+    def called(self, alias: str) -> "Recovered":
+        """The same with its user's alias."""
+        return replace(self, user_alias=alias)

@@ -1,0 +1,85 @@
+"""Writes rows of instances that are known from elsewhere: from their machines, after the registry was lost."""
+
+import dataclasses
+import json
+from typing import Any
+
+from hermesops.model.ids import InstanceId, MachineId, MachineName
+from hermesops.model.recovery import Recovered
+from hermesops.registry.rows import Rows, insert_if_absent
+from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details, users
+from hermesops.registry.sealing import place
+
+
+class RecoveryRows(Rows):
+    """Instances that come back."""
+
+    def recover_instance(self, one: Recovered, *, why: str) -> bool:
+        """Write the rows of an instance, its user and its cell as they were; whether they were not there.
+
+        Nothing is changed where the instance has a row, or its user has another instance that lives.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            cell = {"name": one.cell, "region": one.region, "created_at": now}
+            insert_if_absent(connection, cells, cell)
+            user = {"id": one.user_id, "alias": one.user_alias or None, "created_at": now}
+            insert_if_absent(connection, users, user)
+            row = {
+                "id": one.id,
+                "user_id": one.user_id,
+                "plan": one.plan,
+                "vm_id": one.machine_id,
+                "status": one.status,
+                "created_at": one.created_at,
+            }
+            if not insert_if_absent(connection, hermes_instances, row):
+                return False
+            connection.execute(instance_details.insert().values(self._details(one)))
+            after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
+            self._note(connection, "instance_recovered", f"instance/{one.id}", after=after, why=why)
+        return True
+
+    def take_machine(
+        self, instance_id: InstanceId, machine_id: MachineId, machine_name: MachineName, *, why: str
+    ) -> None:
+        """Put a living instance on a machine that says it is the instance's; the one before is known to be gone."""
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            before = connection.execute(
+                instance_details.select().where(instance_details.c.instance_id == instance_id)
+            ).one()
+            connection.execute(
+                hermes_instances.update().where(columns.id == instance_id, LIVING).values(vm_id=machine_id, vm_ip=None)
+            )
+            connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id)
+                .values(machine_name=machine_name, machine_wanted=True)
+            )
+            self._note(
+                connection,
+                "machine_taken",
+                f"instance/{instance_id}",
+                before={"machine": before.machine_name},
+                after={"machine": machine_name, "id": machine_id},
+                why=why,
+            )
+
+    def _details(self, one: Recovered) -> dict[str, Any]:
+        settings = json.dumps(dataclasses.asdict(one.settings), default=dict)
+        return {
+            "instance_id": one.id,
+            "cell": one.cell,
+            "machine_name": one.machine_name,
+            "machine_wanted": True,
+            "server_type": one.server_type,
+            "region": one.region,
+            "image_id": one.image_id,
+            "epoch": one.epoch,
+            "settings": self._desk.sealer.seal(settings, place=place("instance_details", "settings", one.id)),
+            "api_server_key": self._desk.sealer.seal(
+                one.api_server_key, place=place("instance_details", "api_server_key", one.id)
+            ),
+            "model_token_generation": one.model_token_generation,
+        }
