@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -26,14 +27,38 @@ def programs() -> Path | None:
 
 
 class PostgreSql:
-    """A running server.
+    """A server.
 
     Args:
-        socket_folder: Where its socket is.
+        socket_folder: Where its socket is, and its log.
+        command: What runs it.
     """
 
-    def __init__(self, socket_folder: Path) -> None:
+    def __init__(self, socket_folder: Path, command: list[str]) -> None:
         self._socket_folder = socket_folder
+        self._command = command
+        self._server: subprocess.Popen[bytes]
+
+    def start(self) -> None:
+        """Run it; returns when it takes connections."""
+        log = self._socket_folder / "log"
+        with log.open("ab") as output:
+            self._server = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._socket_folder)
+        for _ in range(200):
+            if self.answers():
+                return
+            assert self._server.poll() is None, log.read_text()
+            waiting.pause_blocking(0.05)
+
+    def stop(self) -> None:
+        """Break every connection and end it."""
+        self._server.send_signal(signal.SIGINT)
+        self._server.wait(timeout=20)
+
+    def restart(self) -> None:
+        """Stop it, as a failover does in the middle of everybody's work, and start it again."""
+        self.stop()
+        self.start()
 
     def url(self, database: str) -> str:
         """SQLAlchemy's URL of one of its databases."""
@@ -74,19 +99,12 @@ def running() -> Iterator[PostgreSql]:
         command = [*become, str(bin_folder / "postgres"), "-D", str(data)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+        server = PostgreSql(folder, command)
+        server.start()
         try:
-            database = PostgreSql(folder)
-            for _ in range(200):
-                if database.answers():
-                    break
-                assert server.poll() is None, (folder / "log").read_text()
-                waiting.pause_blocking(0.05)
-            yield database
+            yield server
         finally:
-            server.terminate()
-            server.wait(timeout=20)
+            server.stop()
 
 
 def _own(folder: Path) -> list[str]:

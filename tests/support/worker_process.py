@@ -1,0 +1,192 @@
+"""Workers in processes of their own, over a world of files in which every effect leaves a line, and dying on demand.
+
+A process is forked from a server that has imported everything, so that killing many of them is cheap.
+"""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from hermesops import waiting
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import Finished, Lease, Operation, OperationKind
+from hermesops.operation import lease as lease_module
+from hermesops.operation.dbos_queue import DbosQueue
+from hermesops.operation.lease import this_process
+from hermesops.operation.runner import Operations
+from hermesops.operation.worker import Worker
+from hermesops.registry import Registry
+from hermesops.registry import leases as registry_leases
+from tests.support.registries import registry_at
+
+KIND = OperationKind.STACK_UP
+EFFECTS = ("order", "boot", "hand over")
+
+_WRITES = ("take_lease", "renew_lease", "release_lease", "record_step", "record_problem", "finish_operation")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a worker process is to behave.
+
+    Attributes:
+        registry: URL of the registry.
+        queue: URL of DBOS's tables.
+        world: Folder of effects.
+        lease_s: Seconds a lease lives.
+        effect_s: Seconds each effect takes.
+        dies_at: The so many-th moment before or after a write or an effect at which it kills itself; 0 for never.
+        once: Ends when all is done.
+    """
+
+    registry: str
+    queue: str
+    world: Path
+    lease_s: float = 1.0
+    effect_s: float = 0.0
+    dies_at: int = 0
+    once: bool = True
+    concurrency: int = 4
+
+
+class Fuse:
+    """Kills this process at a moment counted from its start."""
+
+    def __init__(self, dies_at: int) -> None:
+        self._left = dies_at
+
+    def burn(self) -> None:
+        """One moment more has passed."""
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class FileWorld:
+    """Effects as files, and a line for each time one was made to happen.
+
+    Args:
+        folder: Where; shared by all processes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lines = folder / "effects"
+
+    def has(self, operation: OperationId, effect: str) -> bool:
+        return (self._folder / f"{operation}.{effect}").exists()
+
+    def make(self, operation: OperationId, effect: str) -> None:
+        # The line and the file are one effect: no kill of ours falls between them, as none falls into a vendor's call.
+        with self._lines.open("a") as lines:
+            lines.write(f"{operation} {effect}\n")
+        (self._folder / f"{operation}.{effect}").touch()
+
+    def counts(self) -> Counter[str]:
+        """How often each effect of each operation happened."""
+        return Counter(self._lines.read_text().splitlines()) if self._lines.exists() else Counter()
+
+
+class Effects:
+    """The work of an operation: its effects, one after the other, each looked for first."""
+
+    def __init__(self, operation: Operation, world: FileWorld, fuse: Fuse, effect_s: float) -> None:
+        self._id = operation.id
+        self._world = world
+        self._fuse = fuse
+        self._effect_s = effect_s
+
+    async def observe(self) -> int:
+        return sum(self._world.has(self._id, effect) for effect in EFFECTS)
+
+    def decide(self, seen: int) -> str | Finished:
+        return EFFECTS[seen] if seen < len(EFFECTS) else Finished("everything happened")
+
+    def describe(self, step: str, seen: int) -> str:
+        return f"{step} after {seen}"
+
+    async def do(self, step: str, seen: int) -> None:
+        assert seen == EFFECTS.index(step)
+        self._fuse.burn()
+        await waiting.pause(self._effect_s)
+        self._world.make(self._id, step)
+        self._fuse.burn()
+
+
+class _Burning:
+    """A registry whose writes burn a fuse before and after."""
+
+    def __init__(self, registry: Registry, fuse: Fuse) -> None:
+        self._registry = registry
+        self._fuse = fuse
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the registry has
+        held = getattr(self._registry, name)
+        if name not in _WRITES:
+            return held
+
+        def burning(*words: Any, **named: Any) -> Any:  # noqa: ANN401 - as above
+            self._fuse.burn()
+            answer = held(*words, **named)
+            self._fuse.burn()
+            return answer
+
+        return burning
+
+
+def operations_over(registry: Any, plan: Plan, fuse: Fuse) -> Operations:  # noqa: ANN401 - a registry, or one that burns
+    """What brings operations to their end in the world of files."""
+    world = FileWorld(plan.world)
+
+    def make(operation: Operation, _lease: Lease) -> Effects:
+        return Effects(operation, world, fuse, plan.effect_s)
+
+    return Operations(registry, {KIND: make}, lambda _: None)
+
+
+def work(plan: Plan) -> None:
+    """What the process does."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    shorten_leases(plan.lease_s)
+    asyncio.run(_work(plan))
+
+
+def shorten_leases(lease_s: float) -> None:
+    """Let leases in this process live as long as a test has patience for."""
+    registry_leases.LEASE_LIFE = timedelta(seconds=lease_s)
+    lease_module.LEASE_S, lease_module.RENEW_S, lease_module.RETRY_S = lease_s, lease_s / 3, lease_s / 10
+
+
+async def _work(plan: Plan) -> None:
+    fuse, name = Fuse(plan.dies_at), this_process()
+    registry: Any = _Burning(registry_at(plan.registry), fuse)
+    worker = Worker(
+        name,
+        registry,
+        operations_over(registry, plan, fuse),
+        lambda turn: DbosQueue(plan.queue, environment="local", worker=name, concurrency=plan.concurrency, turn=turn),
+        grace_s=5,
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    await worker.run(once=plan.once)
+
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.support.worker_process"])
+
+
+def start(plan: Plan) -> Any:  # noqa: ANN401 - multiprocessing's process of this context
+    """Start a worker process."""
+    plan.world.mkdir(parents=True, exist_ok=True)
+    process = _context.Process(target=work, args=(plan,), daemon=True)
+    process.start()
+    return process
