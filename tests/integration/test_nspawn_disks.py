@@ -1,0 +1,121 @@
+"""A machine's disk put back to an earlier instant, and made larger with what is on it."""
+
+import os
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.localcloud.driver import MachinePower, MachineSize
+from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.model.ids import ImageId
+from hermesops.waiting import Pending, until
+from tests.support.machines import TestMachine, opened_driver, plan, started
+from tests.support.prerequisites import require
+
+pytestmark = pytest.mark.machines
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_root() -> None:
+    require(os.geteuid() == 0, "root")
+
+
+@pytest.fixture(scope="module")
+async def driver() -> AsyncIterator[NspawnDriver]:
+    async with opened_driver() as driver:
+        yield driver
+
+
+async def up_again(machine: TestMachine) -> None:
+    async def look() -> bool | Pending[bool]:
+        try:
+            return bool((await machine.healthz())["booted"]) or Pending("booting")
+        except httpx.HTTPError as error:
+            return Pending(str(error))
+
+    await until(look, what="the machine", timeout_s=20, every_s=0.05)
+
+
+async def test_a_restore_brings_the_disk_back_and_keeps_the_machine(driver: NspawnDriver) -> None:
+    backup, foreign = ImageId("bkp-1"), ImageId(str(uuid4()))
+    async with started(driver, plan(21, hostname="restored", disk_gib=2)) as machine:
+        await machine.execute(
+            "echo early > /srv/mark; rm /etc/logrotate.conf; head -c 5M /dev/urandom > /srv/data; sync"
+        )
+        before = (await machine.execute("sha256sum /srv/data; cat /etc/machine-id")).stdout
+        await driver.save_image(machine.id, backup)
+        await machine.execute(
+            "echo late > /srv/mark; touch /srv/new /etc/logrotate.conf; truncate -s 0 /srv/data; sync"
+        )
+        await driver.restore(machine.id, backup)
+        await up_again(machine)
+        shown = await machine.execute("cat /srv/mark; hostname; ls /srv/new /etc/logrotate.conf 2>/dev/null")
+        assert shown.stdout == "early\nrestored\n"
+        assert (await machine.execute("sha256sum /srv/data; cat /etc/machine-id")).stdout == before
+        used = (await machine.execute("df -BM --output=used / | tail -1")).stdout
+        assert int(used.strip().rstrip("M")) >= 5  # on the machine's own disk, not in a layer below it
+
+        await driver.stop(machine.id)
+        await driver.restore(machine.id, backup)
+        assert await driver.power(machine.id) is MachinePower.STOPPED
+        await driver.start(machine.id)
+        await up_again(machine)
+        assert (await machine.execute("cat /srv/mark")).stdout == "early\n"
+
+        async with started(driver, plan(22, image_id=backup)) as other:
+            await driver.save_image(other.id, foreign)
+            with pytest.raises(RefusedError, match="is not of machine"):
+                await driver.restore(machine.id, foreign)
+        await driver.delete_image(foreign)
+    await driver.delete_image(backup)
+
+
+async def test_a_restore_for_which_there_is_no_room_leaves_the_disk_as_it_was(
+    driver: NspawnDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = ImageId("bkp-2")
+    async with started(driver, plan(23, disk_gib=1)) as machine:
+        await machine.execute("echo early > /srv/mark; sync")
+        await driver.save_image(machine.id, backup)
+        await machine.execute("echo late > /srv/mark; sync")
+
+        def full(*_: object, **__: object) -> str:
+            raise UnavailableError("cp failed with 1: No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("hermesops.localcloud.nspawn.disk.Disk.fill", full)
+            with pytest.raises(UnavailableError, match="No space"):
+                await driver.restore(machine.id, backup)
+        await driver.start(machine.id)
+        await up_again(machine)
+        assert (await machine.execute("cat /srv/mark")).stdout == "late\n"
+    await driver.delete_image(backup)
+
+
+async def test_a_bigger_size_grows_the_disk_with_what_is_on_it_and_never_shrinks_it(driver: NspawnDriver) -> None:
+    async def gibs(machine: TestMachine) -> float:
+        shown = await machine.execute("df -BM --output=size / | tail -1")
+        return int(shown.stdout.strip().rstrip("M")) / 1024
+
+    async with started(driver, plan(24, disk_gib=1)) as machine:
+        await machine.execute("head -c 5M /dev/urandom > /srv/data; sync")
+        before = (await machine.execute("sha256sum /srv/data")).stdout
+        assert await gibs(machine) < 1.1
+        await driver.resize(machine.id, MachineSize(vcpu=1, memory_mib=512, disk_gib=3))
+        await up_again(machine)
+        assert 2.7 < await gibs(machine) < 3.1
+        assert (await machine.execute("sha256sum /srv/data")).stdout == before
+        held = driver._open_world.held
+        group = held.machine(held.record(machine.id)).group
+        limit = group._find("memory.limit_in_bytes") or group._find("memory.max")
+        assert limit is None or int(limit.read_text()) == 512 * 2**20
+
+        await driver.stop(machine.id)
+        await driver.resize(machine.id, MachineSize(vcpu=2, memory_mib=1024, disk_gib=2))
+        assert await driver.power(machine.id) is MachinePower.STOPPED
+        await driver.start(machine.id)
+        await up_again(machine)
+        assert 2.7 < await gibs(machine) < 3.1
