@@ -10,6 +10,7 @@ is ever removed (``prune``).
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -38,6 +39,11 @@ _STATES = {
     "PENDING": TaskState.RUNNING,
 }
 _OVER = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+
+_ALIKE = 40
+"""Characters by which two messages of DBOS count as the same."""
+
+_SILENCE_S = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -169,11 +175,9 @@ class DbosQueue:
             return None
 
     async def _make_again(self) -> None:
-        try:
-            await asyncio.to_thread(DBOS.migrate, self._url)
-            await self._register()
-        except sa.exc.SQLAlchemyError as error:
-            raise UnavailableError(f"the workers' queue cannot be made again: {_first_line(error)}") from error
+        # With a DBOS of its own: beside the threads of the old one, PostgreSQL waits with every index for their end.
+        await self.close()
+        await self.open()
 
     async def _register(self) -> None:
         await DBOS.register_queue_async(
@@ -211,8 +215,18 @@ def _first_line(error: sa.exc.SQLAlchemyError) -> str:
 
 
 class _ToStructlog(logging.Handler):
+    """Passes on what DBOS says, but what it says over and over only now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
     def emit(self, record: logging.LogRecord) -> None:
-        _log.warning("dbos_said", words=record.getMessage(), level_of_dbos=record.levelname)
+        words = (record.getMessage().splitlines() or [""])[0]
+        now, beginning = time.monotonic(), words[:_ALIKE]
+        if now - self._said.get(beginning, -_SILENCE_S) >= _SILENCE_S:
+            self._said[beginning] = now
+            _log.warning("dbos_said", words=words, level_of_dbos=record.levelname)
 
 
 def _redirect_log() -> None:

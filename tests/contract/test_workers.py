@@ -18,8 +18,8 @@ from tests.support.prerequisites import require
 from tests.support.registries import registry_at
 from tests.support.worker_process import EFFECTS, KIND, FileWorld, Fuse, Plan, operations_over, start
 
-OPERATIONS = 6
-KILLS = 6
+OPERATIONS = 4
+KILLS = 5
 SEED = 20260101
 MOMENTS = OPERATIONS * (2 * 2 * len(EFFECTS) + 6)
 """How many moments to die at a worker has that does everything alone, about."""
@@ -128,7 +128,7 @@ def test_a_lost_queue_is_filled_again_from_the_rows(registry: Registry, plan: Pl
 @pytest.mark.postgres
 def test_a_restart_of_the_database_loses_nothing(server: postgresql.PostgreSql, tmp_path: Path) -> None:
     url = server.new_database()
-    plan = Plan(url, url, tmp_path / "world", lease_s=15)
+    plan = Plan(url, url, tmp_path / "world", lease_s=5)
     registry = registry_at(url)
     rows = leave(registry, range(OPERATIONS))
     worker = start(replace(plan, once=False, effect_s=0.1, concurrency=2))
