@@ -1,10 +1,6 @@
 """Everything of one environment that needs no connection."""
 
-import errno
-import getpass
-import os
 import secrets
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
@@ -15,11 +11,11 @@ from hermesops.app.endpoint import endpoint_of
 from hermesops.app.narration import Tell
 from hermesops.app.programs import cell_program
 from hermesops.app.session import Session
-from hermesops.errors import RefusedError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.endpoint import Endpoint
+    from hermesops.app.registry_place import RegistryPlace
     from hermesops.engine.interface import Engine, Progress
     from hermesops.model.check import Check
     from hermesops.operation.lease import LeaseKeeper
@@ -51,37 +47,14 @@ class App:
     @cached_property
     def registry(self) -> "Registry":
         """Instances, cells, images, operations, leases, audit."""
-        from hermesops.access.key_ring import KeyRing
-        from hermesops.registry import open_registry
+        return self.registry_place.open()
 
-        key_file = self.env.settings.registry_key_file or self.env.keys / "registry.key"
-        return open_registry(
-            self._registry_url(),
-            environment=self.env.name,
-            actor=f"{_operator()}@{socket.gethostname()}",
-            sealer=lambda is_new: KeyRing.load(key_file, create=is_new),
-        )
+    @cached_property
+    def registry_place(self) -> "RegistryPlace":
+        """Where the registry is, with its copies and the audit's anchor."""
+        from hermesops.app.registry_place import RegistryPlace
 
-    def migrate_registry(self) -> tuple[str, str]:
-        """Bring the registry's tables to this code's revision; the revisions before and now."""
-        from hermesops.registry.registry import migrate_registry
-
-        return migrate_registry(self._registry_url())
-
-    def _registry_url(self) -> str:
-        url = self.env.settings.registry_url
-        if url is not None:
-            return url.get_secret_value()
-        try:
-            self.env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                raise
-            raise RefusedError(
-                f"nothing can be kept in {self.env.folder}: {error.strerror}",
-                hint="set HERMESOPS_HOME to a folder this user may write to",
-            ) from error
-        return f"sqlite:///{self.env.folder / 'registry.db'}"
+        return RegistryPlace(self.env)
 
     @cached_property
     def engine(self) -> "Engine":
@@ -160,14 +133,6 @@ class App:
             client = await stack.enter_async_context(Client(self.endpoint.api_url, self.endpoint.api_key))
             proxy = await stack.enter_async_context(ProxyClient(self.endpoint.api_url))
             yield Session(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
-
-
-def _operator() -> str:
-    """Who runs this; a container's user id need not have a name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # OSError from Python 3.13 on
-        return f"uid{os.getuid()}"
 
 
 def _existing(folder: Path) -> Path:

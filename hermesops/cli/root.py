@@ -9,6 +9,7 @@ import typer
 
 from hermesops import __version__
 from hermesops.cli import (
+    audit,
     context,
     doctor,
     fleet,
@@ -53,6 +54,7 @@ app.add_typer(fleet.app, name="fleet")
 app.add_typer(operation.app, name="operation")
 app.add_typer(local.app, name="local")
 app.add_typer(registry.app, name="registry")
+app.add_typer(audit.app, name="audit")
 app.add_typer(settings.app, name="settings")
 
 _Misuse = typer.BadParameter.__mro__[1]

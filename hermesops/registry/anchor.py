@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hermesops.errors import RefusedError
 from hermesops.model.audit import AuditHead
+from hermesops.registry.disk import sync_folder
 
 _LINE_BYTES = 200
 """More than any line has."""
@@ -47,7 +48,7 @@ class Anchor:
         finally:
             os.close(descriptor)
         if is_new:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def heads(self) -> Iterator[AuditHead]:
         """Every head, oldest first; none when there is no file.
@@ -87,11 +88,3 @@ def _parsed(line: bytes) -> AuditHead | None:
         return AuditHead(int(epoch), int(number), digest) if len(digest) == 64 and line.endswith(b"\n") else None  # noqa: PLR2004 - SHA-256 in hexadecimal
     except ValueError:
         return None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

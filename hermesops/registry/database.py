@@ -13,11 +13,12 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.registry.damage import RESTORE
+from hermesops.registry.disk import sync_folder
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
 _DOCTOR = "hermesops doctor looks at it; hermesops settings show says which registry is meant"
-_RESTORE = "hermesops registry copies lists good ones, hermesops registry restore --latest puts the newest in its place"
 
 Clock = Callable[[], datetime]
 
@@ -114,6 +115,13 @@ class Database:
         """Whether there is no SQLite file yet."""
         return self.is_sqlite and not Path(self.title).exists()
 
+    def is_empty(self) -> bool:
+        """Whether there is no SQLite file, or one without a byte that no journal stands for."""
+        if not self.is_sqlite:
+            return False
+        sizes = [file.stat().st_size for file in map(Path, (self.title, f"{self.title}-wal")) if file.exists()]
+        return self.is_missing() or not any(sizes)
+
     def close(self) -> None:
         """Let go of every connection."""
         self._engine.dispose()
@@ -181,13 +189,14 @@ def _make_private(file: Path) -> None:
         return
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    sync_folder(file.parent)
 
 
 def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
     said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
     code = getattr(error.orig, "sqlite_errorname", "") or ""
     if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return BrokenInvariantError(f"the registry {title} is damaged: {said}", hint=_RESTORE)
+        return BrokenInvariantError(f"the registry {title} is damaged: {said}", hint=RESTORE)
     if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return RefusedError(f"the registry {title} may not be written by this user", hint=_DOCTOR)
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

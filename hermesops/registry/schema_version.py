@@ -1,5 +1,7 @@
 """Brings the database's tables to what this code expects, and tells when that cannot be."""
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
@@ -45,8 +47,12 @@ def require(database: Database) -> None:
     )
 
 
-def migrate(database: Database) -> str | None:
+def migrate(database: Database, copy: Callable[[str], object] | None = None) -> str | None:
     """Bring the tables to this code's revision, in one transaction; safe to call twice and from two processes.
+
+    Args:
+        database: Whose tables.
+        copy: Called with a reason before tables that hold something are changed; may refuse.
 
     Returns:
         The revision found before; equal to the last of ``REVISIONS`` when nothing was done.
@@ -63,6 +69,8 @@ def migrate(database: Database) -> str | None:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         found = _current(connection)
         _refuse_newer(database, found)
+        if copy and found not in {None, REVISIONS[-1]}:
+            copy(f"before-{REVISIONS[-1]}")
         _upgrade(connection)
     return found
 

@@ -1,0 +1,157 @@
+"""Where an environment's registry is, with what is kept beside it: key, copies, and the audit's heads."""
+
+import errno
+import getpass
+import hashlib
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from hermesops.access.key_ring import KeyRing
+from hermesops.errors import RefusedError, UsageError
+from hermesops.registry import Registry, open_registry
+from hermesops.registry.anchor import Anchor
+from hermesops.registry.copies import Copies
+from hermesops.registry.registry import migrate_registry
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.registry.restoring import Restored
+
+
+class RegistryPlace:
+    """An environment's registry.
+
+    Args:
+        env: The environment.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        given = env.settings.registry_url
+        self._url = given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
+        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(self._url if given else ""))
+        self.file = _sqlite_file(self._url)
+        self._copies = Copies(self.file, env.settings.registry_copies) if self.file else None
+
+    @property
+    def copies(self) -> Copies:
+        """The copies of an SQLite registry.
+
+        Raises:
+            RefusedError: It is PostgreSQL.
+        """
+        if self._copies is None:
+            raise RefusedError(
+                "this registry is in PostgreSQL, whose backups are the database's own",
+                hint="restore it there, then: hermesops registry restored --reason WHY",
+            )
+        return self._copies
+
+    def open(self) -> Registry:
+        """Open it, as ``open_registry`` does."""
+        return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
+
+    def open_anew(self, why: str) -> Registry:
+        """Open one that was lost with all its copies: empty, under an epoch that outranks all that are known.
+
+        What is left of an SQLite file must have been set aside before.
+
+        Raises:
+            RefusedError: There is a registry.
+        """
+        migrate_registry(self._url)
+        registry = self._open_at(self._url, anchor=self.anchor, copies=None)
+        if registry.list_audit(limit=1):
+            registry.close()
+            raise RefusedError("there is a registry, and it is not empty", hint="hermesops registry check")
+        registry.open_epoch(why)
+        registry.close()
+        return self.open()
+
+    def migrate(self) -> tuple[str, str]:
+        """Bring its tables to this code's revision; the revisions before and now."""
+        return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)
+
+    def restore(self, copy: Path | None, *, over: str, why: str) -> "Restored":
+        """Put a copy, or the newest one, in its place.
+
+        Args:
+            copy: ``None`` takes the newest.
+            over: The environment's name, where a healthy registry may be overwritten.
+            why: For the audit.
+        """
+        from hermesops.registry.restoring import restore
+
+        if over and over != self._env.name:
+            raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")
+        if copy is None:
+            taken = self.copies.list()
+            if not taken:
+                raise RefusedError(
+                    f"there is no copy in {self.copies.folder}",
+                    hint="hermesops registry rebuild, from vendor and machines",
+                )
+            copy = taken[0].file
+        open_at = partial(self._open_at, anchor=None, copies=None)
+        return restore(self.copies, copy, open_at=open_at, anchor=self.anchor, over_healthy=bool(over), why=why)
+
+    def _open_at(self, url: str, *, anchor: Anchor | None, copies: Copies | None) -> Registry:
+        return open_registry(
+            url,
+            environment=self._env.name,
+            actor=f"{_operator()}@{socket.gethostname()}",
+            sealer=self._key_ring,
+            anchor=anchor,
+            copies=copies,
+        )
+
+    @property
+    def _key_ring(self) -> Callable[[bool], KeyRing]:
+        file = self._env.settings.registry_key_file or self._env.keys / "registry.key"
+        return lambda is_new: KeyRing.load(file, create=is_new)
+
+
+def _anchor_name(given: str) -> str:
+    """The anchor belongs to the registry: another URL, another file."""
+    if not given:
+        return "audit.anchor"
+    try:
+        which = sa.make_url(given).set(username=None, password=None).render_as_string()
+    except sa.exc.ArgumentError:
+        which = ""  # opening it will say what is wrong with it
+    return f"audit-{hashlib.sha256(which.encode()).hexdigest()[:8]}.anchor"
+
+
+def _sqlite_file(url: str) -> Path | None:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        return None
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def _folder_of(env: Environment) -> Path:
+    try:
+        env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise RefusedError(
+            f"nothing can be kept in {env.folder}: {error.strerror}",
+            hint="set HERMESOPS_HOME to a folder this user may write to",
+        ) from error
+    return env.folder
+
+
+def _operator() -> str:
+    """Who runs this; a container's user id need not have a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return f"uid{os.getuid()}"

@@ -1,0 +1,27 @@
+"""Moments as operators type them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from hermesops.errors import UsageError
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d{1,6})([smhdw])")
+
+
+def since(text: str, *, now: datetime | None = None) -> datetime:
+    """The moment that ``90m``, ``12h``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30`` means; UTC unless it says else.
+
+    Raises:
+        UsageError: It means none.
+    """
+    age = _AGE.fullmatch(text)
+    if age:
+        return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is no moment", hint="an age (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

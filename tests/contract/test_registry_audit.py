@@ -1,0 +1,224 @@
+"""The audit is chained as it is written, and whoever rewrites it behind our back is found: both databases."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.registry import Registry
+from hermesops.registry.anchor import Anchor
+from tests.support.registries import TurnedClock, registry_at
+
+
+@pytest.fixture
+def anchor(tmp_path: Path) -> Anchor:
+    return Anchor(tmp_path / "audit.anchor")
+
+
+@pytest.fixture
+def registry(registry_url: str, anchor: Anchor) -> Iterator[Registry]:
+    opened = registry_at(registry_url, anchor=anchor)
+    yield opened
+    opened.close()
+
+
+def write(registry: Registry, *numbers: int) -> None:
+    for number in numbers:
+        registry.append_audit("command_run", f"instance/{number}", why="because", after={"exit_code": number})
+
+
+def rewrite(registry: Registry, *statements: str, with_triggers: bool = True) -> None:
+    """Do what somebody with the database's own password can do, and put the triggers back or not."""
+    with registry._database._engine.connect().execution_options(hermesops_writes=True) as connection:
+        is_sqlite = connection.dialect.name == "sqlite"
+        triggers: list[str] = []
+        if is_sqlite:
+            found = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
+            triggers = [row.sql for row in found]
+            for row in found:
+                connection.execute(sa.text(f"DROP TRIGGER {row.name}"))
+        else:
+            connection.execute(sa.text("ALTER TABLE audit DISABLE TRIGGER ALL"))
+            triggers = ["ALTER TABLE audit ENABLE TRIGGER ALL"]
+        for statement in (*statements, *(triggers if with_triggers else ())):
+            connection.execute(sa.text(statement))
+        connection.commit()
+
+
+def findings(registry: Registry) -> list[int]:
+    return [finding.id for finding in registry.check_audit().findings]
+
+
+def test_what_is_written_hangs_together_and_is_anchored(registry: Registry, anchor: Anchor) -> None:
+    write(registry, 1, 2, 3)
+    report = registry.check_audit()
+    assert (report.findings, report.entries, report.anchors, report.anchored_to) == ((), 3, 3, 3)
+    assert anchor.last() == report.head
+    assert [entry.id for entry in registry.list_audit()] == [3, 2, 1]
+
+
+def test_everything_that_one_transaction_notes_is_chained(registry: Registry, anchor: Anchor) -> None:
+    with registry._database.writing() as connection:
+        for number in (1, 2, 3):
+            registry._note(connection, "noted", f"x/{number}")
+    report = registry.check_audit()
+    assert (report.findings, report.entries) == ((), 3)
+    assert list(anchor.heads()) == [report.head], "one head stands for all of them"
+
+
+def test_a_transaction_that_is_undone_leaves_neither_entry_nor_anchor(registry: Registry, anchor: Anchor) -> None:
+    def fail() -> None:
+        with registry._database.writing() as connection:
+            registry._note(connection, "noted", "x/1")
+            raise BrokenInvariantError("on the way")
+
+    with pytest.raises(BrokenInvariantError):
+        fail()
+    assert registry.list_audit() == ()
+    assert anchor.last() is None
+    write(registry, 1)
+    assert findings(registry) == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "where"),
+    [
+        (["UPDATE audit SET why = 'becausf' WHERE id = 3"], 3),
+        (["UPDATE audit SET who = 'nobody' WHERE id = 1"], 1),
+        (["""UPDATE audit SET after = '{"exit_code": 0}' WHERE id = 4"""], 4),
+        (["DELETE FROM audit WHERE id = 3"], 3),
+        (["DELETE FROM audit WHERE id = 1"], 1),
+        (["DELETE FROM audit WHERE id >= 5"], 5),
+        (
+            [
+                "UPDATE audit SET id = 99 WHERE id = 2",
+                "UPDATE audit SET id = 2 WHERE id = 3",
+                "UPDATE audit SET id = 3 WHERE id = 99",
+            ],
+            2,
+        ),
+    ],
+    ids=["one byte", "author", "values", "middle removed", "first removed", "tail removed", "pair swapped"],
+)
+def test_what_was_rewritten_is_named(registry: Registry, statements: list[str], where: int) -> None:
+    write(registry, 1, 2, 3, 4, 5, 6)
+    rewrite(registry, *statements)
+    assert findings(registry)[0] == where
+
+
+def test_a_chain_computed_anew_differs_from_the_anchor(registry: Registry, registry_url: str) -> None:
+    write(registry, 1, 2)
+    rewrite(registry, "DELETE FROM audit")
+    unanchored = registry_at(registry_url)
+    write(unanchored, 1, 7)
+    assert findings(unanchored) == [], "the new one hangs together in itself"
+    unanchored.close()
+    assert findings(registry) == [1, 2]
+
+
+def test_triggers_that_are_gone_are_found(registry: Registry) -> None:
+    write(registry, 1)
+    rewrite(registry, with_triggers=False)
+    assert findings(registry) == [0]
+
+
+def test_many_writers_make_one_chain(registry_url: str, anchor: Anchor) -> None:
+    registries = [registry_at(registry_url, anchor=anchor) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda one: write(one, *range(10)), registries))
+    report = registries[0].check_audit()
+    assert (report.findings, report.entries, report.anchors, report.anchored_to) == ((), 40, 40, 40)
+    for registry in registries:
+        registry.close()
+
+
+def test_entries_are_chosen_by_author_subject_and_moment(registry_url: str) -> None:
+    clock = TurnedClock()
+    registry = registry_at(registry_url, clock=clock)
+    write(registry, 1)
+    clock.turn(60)
+    write(registry, 2)
+    registry.close()
+    chosen: list[tuple[dict[str, object], int]] = [
+        ({"subject": "instance/1"}, 1),
+        ({"who": "tester"}, 2),
+        ({"who": "test"}, 0),
+        ({"since": clock.moment}, 1),
+        ({"since": clock.moment + timedelta(seconds=1)}, 0),
+        ({"limit": 1}, 1),
+    ]
+    for words, count in chosen:
+        assert len(registry.list_audit(**words)) == count, words  # type: ignore[arg-type] - some of its arguments
+
+
+# The registry is the one that was written to
+
+
+def test_a_registry_put_back_by_hand_is_not_written_to_before_a_new_epoch(
+    registry: Registry, registry_url: str
+) -> None:
+    write(registry, 1, 2, 3)
+    lease = registry.take_lease("instance/1", "one")
+    rewrite(registry, "DELETE FROM audit WHERE id = 3")
+    anchor = registry._desk.trail.anchor
+    again = registry_at(registry_url, anchor=anchor)
+    attempts: list[Callable[[], object]] = [
+        lambda: write(again, 4),
+        lambda: again.take_lease("instance/2", "two"),
+        lambda: again.renew_lease(lease),
+    ]
+    for attempt in attempts:
+        with pytest.raises(BrokenInvariantError, match="lacks audit entry 3 of epoch 1") as refused:
+            attempt()
+        assert "hermesops registry restored" in refused.value.hint
+    assert len(again.list_audit()) == 2, "it may be read"
+    assert again.open_epoch("restored from the database's backup") == 2
+    write(again, 4)
+    report = again.check_audit()
+    assert (report.findings, report.lost) == ((), 1)
+    assert again.take_lease("instance/1", "two").epoch == 2
+    again.close()
+
+
+def test_an_epoch_outranks_all_that_the_anchor_knows(registry: Registry, registry_url: str) -> None:
+    write(registry, 1)
+    assert registry.open_epoch("once") == 2
+    rewrite(registry, "DELETE FROM audit WHERE id = 2", "UPDATE meta SET value = '1' WHERE name = 'epoch'")
+    again = registry_at(registry_url, anchor=registry._desk.trail.anchor)
+    assert again.open_epoch("twice, from the same copy") == 3
+    assert again.check_audit().findings == ()
+    again.close()
+
+
+# The file of heads
+
+
+def test_a_torn_line_of_the_anchor_is_skipped(registry: Registry, anchor: Anchor) -> None:
+    write(registry, 1, 2)
+    anchor.path.write_bytes(anchor.path.read_bytes()[:-20])
+    assert registry.check_audit().anchors == 1
+    write(registry, 3)
+    report = registry.check_audit()
+    assert (report.findings, report.anchors, report.anchored_to) == ((), 2, 3)
+
+
+def test_an_anchor_that_cannot_be_written_undoes_nothing(registry_url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file where a folder should be")
+    registry = registry_at(registry_url)
+    registry._desk.trail.anchor = Anchor(tmp_path / "file" / "anchor")
+    write(registry, 1)
+    assert len(registry.list_audit()) == 1
+    registry.close()
+
+
+def test_the_anchor_is_its_owners_alone(registry: Registry, anchor: Anchor) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    write(registry, 1)
+    assert anchor.path.stat().st_mode & 0o777 == 0o600
+    at, epoch, number, digest = anchor.path.read_text().split()
+    assert datetime.fromisoformat(at) >= before
+    assert (epoch, number, len(digest)) == ("1", "1", 64)
