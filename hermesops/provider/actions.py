@@ -9,38 +9,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
 
-from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.provider.patience import Patience, patiently, unless_stopped
 from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen, Vendor
 from hermesops.waiting import Pending, WaitExpiredError
 
-T = TypeVar("T")
-
 Tell = Callable[[str], Awaitable[None]]
 """Passes a line of progress to whoever watches."""
-
-_PACE_S = ((0.25, 3.0), (1.0, 30.0))
-"""Interval and span of the first looks; later ones are ``_SLOWLY_S`` apart. A local machine boots in seconds."""
-_SLOWLY_S = 3.0
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long is waited before something counts as failed, in seconds.
-
-    Attributes:
-        ready: For a machine to become ready, when the program sets no timeout of its own.
-        newborn: During which a machine just ordered may be unknown to the vendor (60 s seen in practice).
-        broken: During which one with status ``error`` may still recover by itself.
-        gone: For a deleted one to vanish.
-    """
-
-    ready: float = 900
-    newborn: float = 60
-    broken: float = 60
-    gone: float = 120
 
 
 @dataclass
@@ -67,7 +43,8 @@ class Machines:
 
         Args:
             order: What to rent.
-            timeout_s: For it to become ready; 0 takes the default.
+            timeout_s: For the order and for it to become ready; 0 takes the default. An order on its way is never
+                given up: its answer has the id.
             tell: Hears what is waited for.
 
         Raises:
@@ -76,10 +53,12 @@ class Machines:
             InterruptedWorkError: The engine stopped before it was ordered.
         """
         self._go_on(f"machine {order.name} was not ordered")
+        began = time.monotonic()
         machine = await self.vendor.order(order)
         _refuse_another(order, machine)
         await tell(f"{order.name} is machine {machine.id}")
-        return await self._settled(machine, timeout_s=timeout_s, tell=tell, newborn=True)
+        left_s = (timeout_s or self.patience.ready) - (time.monotonic() - began)
+        return await self._settled(machine, timeout_s=max(left_s, 0), tell=tell, newborn=True)
 
     async def update(self, machine_id: str, name: str, server_type: str, *, timeout_s: float, tell: Tell) -> Seen:
         """Bring a machine to a size, or finish one that was left half made.
@@ -98,6 +77,7 @@ class Machines:
         if machine.server_type != server_type:
             await tell(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
             await self.vendor.resize(machine_id, server_type)
+        timeout_s = timeout_s or self.patience.ready
         return await self._settled(machine, timeout_s=timeout_s, tell=tell, server_type=server_type)
 
     async def read(self, machine_id: str, name: str) -> Seen | None:
@@ -112,12 +92,18 @@ class Machines:
             machine = found if found is not None and found.id == machine_id else None
         return None if machine is None or machine.status == "deleted" else machine
 
-    async def delete(self, machine_id: str, name: str) -> None:
+    async def delete(self, machine_id: str, name: str, *, timeout_s: float = 0) -> None:
         """Destroy a machine for good and wait until the vendor knows none of that id.
+
+        Args:
+            machine_id: Which.
+            name: How it must be named.
+            timeout_s: For it to vanish; 0 takes the default.
 
         Raises:
             RefusedError: The machine of that id bears another name than the state says.
             UnavailableError: It could not be seen to go; safe to repeat.
+            InterruptedWorkError: The engine stopped before it was seen to go; safe to repeat.
         """
         self._go_on(f"machine {name} was not deleted")
         machine = await self.read(machine_id, name)
@@ -134,7 +120,12 @@ class Machines:
             seen = await self.read(machine_id, name)
             return seen is None or Pending(seen.status)
 
-        await _patiently(look, what=f"machine {name} ({machine_id}) to be gone{lost}", timeout_s=self.patience.gone)
+        what = f"machine {name} ({machine_id}) to be gone{lost}"
+        await unless_stopped(
+            patiently(look, what=what, timeout_s=timeout_s or self.patience.gone),
+            self.stopping,
+            f"machine {name} ({machine_id}) was not seen to go{lost}",
+        )
 
     async def _settled(
         self, machine: Seen, *, timeout_s: float, tell: Tell, server_type: str = "", newborn: bool = False
@@ -142,10 +133,13 @@ class Machines:
         """Wait until a machine is ready (or stopped, if that is how it was found) and of the size asked for."""
         wanted = {"ready", "stopped"} if machine.status == "stopped" else {"ready"}
         watch = _Watch(self, machine, wanted, server_type, tell, newborn=newborn)
+        what = f"machine {machine.name}"
         try:
-            return await _patiently(
-                watch.look, what=f"machine {machine.name}", timeout_s=timeout_s or self.patience.ready
-            )
+            return await unless_stopped(patiently(watch.look, what=what, timeout_s=timeout_s), self.stopping, what)
+        except InterruptedWorkError as error:
+            raise HalfMadeError(
+                watch.last, f"interrupted while waiting for machine {machine.name} ({machine.id}); it exists"
+            ) from error
         except WaitExpiredError as error:
             raise HalfMadeError(
                 watch.last, f"machine {machine.name} ({machine.id}) did not become ready in time: {error.seen}"
@@ -172,8 +166,6 @@ class _Watch:
 
     async def look(self) -> Seen | Pending[Seen]:
         name, machine_id = self.last.name, self.last.id
-        if self.machines.stopping.is_set():
-            raise HalfMadeError(self.last, f"interrupted while waiting for machine {name} ({machine_id}); it exists")
         try:
             seen = await self.machines.read(machine_id, name)
         except UnavailableError as error:
@@ -215,19 +207,6 @@ class _Watch:
             self.said = seen
             await self.tell(f"waiting for {self.last.name} to be ready: {seen}")
         return Pending(seen)
-
-
-async def _patiently(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str, timeout_s: float) -> T:
-    """Look often at first, and seldom later; the last look is at the deadline."""
-    left = timeout_s
-    for every_s, span_s in _PACE_S:
-        if left <= span_s:
-            return await waiting.until(check, what=what, timeout_s=left, every_s=every_s)
-        try:
-            return await waiting.until(check, what=what, timeout_s=span_s, every_s=every_s)
-        except WaitExpiredError:
-            left -= span_s
-    return await waiting.until(check, what=what, timeout_s=left, every_s=_SLOWLY_S)
 
 
 def _refuse_another(order: Order, machine: Seen) -> None:

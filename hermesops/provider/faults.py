@@ -11,6 +11,7 @@ from pulumi.runtime.proto import status_pb2
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.provider import properties, values
 from hermesops.provider.ports import HalfMadeError, InterruptedWorkError
+from hermesops.provider.resource import Kind
 
 _CODES: tuple[tuple[type[HermesError], grpc.StatusCode], ...] = (
     (InterruptedWorkError, grpc.StatusCode.CANCELLED),
@@ -30,15 +31,15 @@ async def abort(context: Context, error: HermesError) -> None:
     corrupt (recordings of CLI 3.259), so a refusal must not come as one of these.
     """
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
-    await context.abort(code, f"{error.message} (next: {error.hint})" if error.hint else error.message)
+    said = " ".join(error.message.split())
+    await context.abort(code, f"{said} (next: {error.hint})" if error.hint else said)
 
 
-async def abort_half_made(context: Context, error: HalfMadeError, inputs: dict[str, object]) -> None:
-    """End the call so that the engine keeps the machine with its id and finishes it next time; always raises."""
-    machine = error.machine
+async def abort_half_made(context: Context, error: HalfMadeError, kind: Kind, inputs: dict[str, object]) -> None:
+    """End the call so that the engine keeps the thing with its id and finishes it next time; always raises."""
     detail = proto.ErrorResourceInitFailed(
-        id=machine.id,
-        properties=values.write(properties.outputs(inputs, machine)),
+        id=error.thing.id,
+        properties=values.write(properties.outputs(kind, inputs, error.thing)),
         reasons=[error.message],
         inputs=values.write(inputs),
     )
@@ -51,7 +52,16 @@ async def abort_half_made(context: Context, error: HalfMadeError, inputs: dict[s
 
 async def abort_bug(context: Context, error: Exception) -> None:
     """End the call for something nobody foresaw; always raises."""
-    await context.abort(
-        grpc.StatusCode.INTERNAL,
-        f"a bug in the justavps provider: {type(error).__name__}: {error} (traceback: debug log)",
-    )
+    said = without_secrets(str(error)).splitlines()
+    what = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    await context.abort(grpc.StatusCode.INTERNAL, f"a bug in the justavps provider: {what} (traceback: debug log)")
+
+
+def without_secrets(text: str) -> str:
+    """The text, line by line, without what could be a key; an unforeseen error may quote anything."""
+    from hermesops.justavps.errors import scrubbed  # noqa: PLC0415  loads the client, which most runs never need
+
+    indents = [line[: len(line) - len(line.lstrip())] for line in text.splitlines()]
+    if "PRIVATE KEY" in text.upper():
+        return scrubbed(text)
+    return "\n".join(indent + scrubbed(line) for indent, line in zip(indents, text.splitlines(), strict=True))

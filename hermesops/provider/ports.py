@@ -1,9 +1,28 @@
-"""What the provider needs of a vendor: five questions and orders, in the provider's own words."""
+"""What the provider needs of a vendor: questions and orders about machines and images, in the provider's own words."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from hermesops.errors import HermesError
+
+
+class Thing(Protocol):
+    """Something at the vendor, as it was seen last."""
+
+    @property
+    def id(self) -> str:
+        """The vendor's id of it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name it was ordered by."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """The vendor's word for its state."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -75,18 +94,73 @@ class Vendor(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ImageOrder:
+    """What to save: whose disk, under which name."""
+
+    name: str
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class SeenImage:
+    """An image as the vendor described it just now; what it did not say is empty.
+
+    Attributes:
+        status: ``creating``, ``ready``, ``failed`` or ``deleted``.
+        bootable: Whether machines can be ordered from it; the vendor says ``ready`` a little before.
+        machine_id: Whose disk it is.
+        reason: Why it failed, where the vendor says so.
+        created_at: ISO 8601, in UTC.
+    """
+
+    id: str
+    name: str
+    status: str
+    bootable: bool = False
+    machine_id: str = ""
+    reason: str = ""
+    created_at: str = ""
+
+
+class ImageVendor(Protocol):
+    """Where images come from."""
+
+    async def save_image(self, order: ImageOrder) -> SeenImage:
+        """Begin to save a disk, blindly.
+
+        Raises:
+            RefusedError: The vendor said no.
+            UnavailableError: No answer, and nothing was begun.
+            UnknownOutcomeError: No answer; an image may be on its way.
+        """
+        ...
+
+    async def images(self, name: str) -> list[SeenImage]:
+        """The images of that exact name in the vendor's list, the newest first; names are not unique."""
+        ...
+
+    async def look_image(self, image_id: str) -> SeenImage | None:
+        """The image of that id; ``None`` when the vendor knows none."""
+        ...
+
+    async def delete_image(self, image_id: str) -> None:
+        """Delete it for good; one that is gone already is a success."""
+        ...
+
+
 class HalfMadeError(HermesError):
-    """The machine exists, is billed, and is not what was asked for (yet): keep its id.
+    """It exists, is billed, and is not what was asked for (yet): keep its id.
 
     Args:
-        machine: As it was last seen.
+        thing: As it was last seen.
         reason: What is missing, in one line.
     """
 
-    def __init__(self, machine: Seen, reason: str) -> None:
+    def __init__(self, thing: Thing, reason: str) -> None:
         super().__init__(reason)
-        self.machine = machine
+        self.thing = thing
 
 
 class InterruptedWorkError(HermesError):
-    """The engine asked to stop before anything was changed."""
+    """The engine asked to stop before it was done; the same command does the rest."""

@@ -3,38 +3,40 @@
 import json
 from collections.abc import Iterable
 
-from hermesops.provider.machine import COMPUTED, INPUTS, TYPE, Property
+from hermesops.provider.resource import Kind, Property
 
 
-def schema(version: str) -> str:
+def schema(version: str, kinds: Iterable[Kind]) -> str:
     """The schema as JSON text.
 
     Source: https://www.pulumi.com/docs/iac/extending-pulumi/schema/ (2026-08).
     """
-    outputs = (*INPUTS, *COMPUTED)
-    optional = {p.name for p in INPUTS if not p.required and p.name != "name"}
     return json.dumps(
         {
             "name": "justavps",
             "version": version,
             "displayName": "JustAVPS",
-            "description": "Machines rented from JustAVPS.",
+            "description": "Machines rented from JustAVPS, and images of them.",
             "publisher": "hermesops",
             "license": "Apache-2.0",
             "config": {},
             "provider": {"description": "Talks to the API that hermesops' settings name; takes no configuration."},
-            "resources": {
-                TYPE: {
-                    "description": "A rented virtual server; billing starts when it is created.",
-                    "properties": _properties(outputs),
-                    "required": sorted(p.name for p in outputs if p.name not in optional),
-                    "inputProperties": _properties(INPUTS),
-                    "requiredInputs": sorted(p.name for p in INPUTS if p.required),
-                }
-            },
+            "resources": {kind.type: _resource(kind) for kind in kinds},
         },
         indent=2,
     )
+
+
+def _resource(kind: Kind) -> dict[str, object]:
+    outputs = (*kind.inputs, *kind.computed)
+    optional = {p.name for p in kind.inputs if not p.required and p.name != "name"}
+    return {
+        "description": kind.description,
+        "properties": _properties(outputs),
+        "required": sorted(p.name for p in outputs if p.name not in optional),
+        "inputProperties": _properties(kind.inputs),
+        "requiredInputs": sorted(p.name for p in kind.inputs if p.required),
+    }
 
 
 def _properties(properties: Iterable[Property]) -> dict[str, object]:

@@ -1,20 +1,25 @@
 """Runs the plugin's gRPC server for as long as the engine that started it lives."""
 
 import asyncio
+import functools
 import math
 import os
 import re
 import signal
 from collections.abc import Callable
+from typing import Protocol
 
 import grpc.aio
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from hermesops import waiting
 from hermesops.provider.actions import Machines
+from hermesops.provider.edge import Edge
 from hermesops.provider.engine_log import EngineLog
-from hermesops.provider.ports import Vendor
-from hermesops.provider.servicer import MachineServicer
+from hermesops.provider.image_actions import Images
+from hermesops.provider.keepers import ImageKeeper, MachineKeeper
+from hermesops.provider.ports import ImageVendor, Vendor
+from hermesops.provider.servicer import Servicer
 from hermesops.waiting import Pending
 
 _LARGEST_MESSAGE = 400 * 1024 * 1024
@@ -33,28 +38,33 @@ def engine_address(arguments: list[str]) -> str:
     return last if re.fullmatch(r"\S+:\d+", last) else ""
 
 
+class AnyVendor(Vendor, ImageVendor, Protocol):
+    """Where machines and images come from."""
+
+
 async def serve(
-    open_vendor: Callable[[], Vendor], *, version: str, engine: str, announce: Callable[[int], None]
+    open_vendor: Callable[[], AnyVendor], *, version: str, engine: str, announce: Callable[[int], None]
 ) -> None:
     """Answer the engine until it is gone.
 
     Args:
-        open_vendor: Opens where machines come from; called when the first of them is asked for.
+        open_vendor: Opens where machines and images come from; called when the first of them is asked for.
         version: Of the plugin.
         engine: The engine's address; empty when none is known yet.
         announce: Told the port once calls are answered there.
     """
     # Ctrl-C reaches the whole process group. The engine decides what it means and says so by Cancel.
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
+    log, vendor, stopping = EngineLog(engine), functools.cache(open_vendor), asyncio.Event()
+    keepers = (MachineKeeper(Machines(vendor, stopping=stopping)), ImageKeeper(Images(vendor, stopping=stopping)))
     server = grpc.aio.server(
+        interceptors=(Edge(log),),
         options=(
             ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
             ("grpc.max_send_message_length", _LARGEST_MESSAGE),
-        )
+        ),
     )
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(
-        MachineServicer(Machines(open_vendor), EngineLog(engine), version), server
-    )
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(keepers, log, stopping, version), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     announce(port)

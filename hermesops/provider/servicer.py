@@ -1,27 +1,27 @@
-"""The provider protocol, answered: translates each call to a decision or an action on a machine.
+"""The provider protocol, answered: translates each call to a decision or an action.
 
 Own servicer on the generated stubs: the SDK's experimental base class cannot report a half-made resource, drops the
 old inputs, and shows operators stack traces.
 """
 # ruff: noqa: N802, ARG002, D102 - the protocol names the methods and their parameters, and says what they do
 
+import asyncio
 import functools
-import traceback
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Iterable
 
-import grpc.aio
 from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as proto
 
-from hermesops.errors import HermesError, UsageError
-from hermesops.provider import faults, machine, properties, values
-from hermesops.provider.actions import Machines, Tell
+from hermesops.errors import UnavailableError, UsageError
+from hermesops.provider import faults, properties, values
+from hermesops.provider.actions import Tell
 from hermesops.provider.engine_log import EngineLog
 from hermesops.provider.faults import Context
-from hermesops.provider.machine import ChangeKind, Failure
-from hermesops.provider.ports import HalfMadeError, Order
+from hermesops.provider.keepers import Keeper, keeper_of
+from hermesops.provider.patience import unless_stopped
+from hermesops.provider.ports import HalfMadeError
+from hermesops.provider.resource import ChangeKind, Failure
 from hermesops.provider.schema import schema
 
 _PLAIN = {
@@ -36,48 +36,22 @@ _REPLACING = {
 }
 
 
-class _Named(Protocol):
-    @property
-    def urn(self) -> str: ...
-
-
-Request = TypeVar("Request", bound=_Named)
-Answer = TypeVar("Answer")
-Method = Callable[["MachineServicer", Request, Context], Awaitable[Answer]]
-
-
-def _on_machines(method: Method[Request, Answer]) -> Method[Request, Answer]:
-    """A method that serves machines only, and answers every failure in one line."""
-
-    @functools.wraps(method)
-    async def guarded(self: "MachineServicer", request: Request, context: Context) -> Answer:
-        try:
-            _refuse_other_types(request.urn)
-            return await method(self, request, context)
-        except grpc.aio.AbortError:
-            raise
-        except HermesError as error:
-            await faults.abort(context, error)
-        except Exception as error:  # noqa: BLE001 - the edge of the process: an engine shows what it gets
-            await self.log.debug(request.urn, traceback.format_exc())
-            await faults.abort_bug(context, error)
-        raise AssertionError  # abort always raises
-
-    return guarded
-
-
-class MachineServicer(provider_pb2_grpc.ResourceProviderServicer):
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     """Serves one engine.
 
+    Methods that are not here are answered as not done by the generated base class and ``Edge``.
+
     Args:
-        machines: The actions; the vendor behind them is opened when the first of them needs it.
+        keepers: One of each resource type; the vendor behind them is opened when the first of them needs it.
         log: Where narration goes.
+        stopping: Set by Cancel.
         version: Of the plugin.
     """
 
-    def __init__(self, machines: Machines, log: EngineLog, version: str) -> None:
-        self.machines = machines
+    def __init__(self, keepers: Iterable[Keeper], log: EngineLog, stopping: asyncio.Event, version: str) -> None:
+        self.keepers = {keeper.kind.type: keeper for keeper in keepers}
         self.log = log
+        self.stopping = stopping
         self.version = version
 
     async def Handshake(
@@ -94,7 +68,19 @@ class MachineServicer(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     async def GetSchema(self, request: proto.GetSchemaRequest, context: Context) -> proto.GetSchemaResponse:
-        return proto.GetSchemaResponse(schema=schema(self.version))
+        return proto.GetSchemaResponse(schema=schema(self.version, [k.kind for k in self.keepers.values()]))
+
+    async def Parameterize(self, request: proto.ParameterizeRequest, context: Context) -> proto.ParameterizeResponse:
+        """Refuse: there is one package and nothing to choose about it."""
+        raise NotImplementedError
+
+    async def GetMapping(self, request: proto.GetMappingRequest, context: Context) -> proto.GetMappingResponse:
+        """Answer that nothing is mapped: this package stands for no other tool's, of whatever key."""
+        return proto.GetMappingResponse()
+
+    async def GetMappings(self, request: proto.GetMappingsRequest, context: Context) -> proto.GetMappingsResponse:
+        """As ``GetMapping``."""
+        return proto.GetMappingsResponse()
 
     async def CheckConfig(self, request: proto.CheckRequest, context: Context) -> proto.CheckResponse:
         """Refuse every configuration: a key given here would end up in the state."""
@@ -111,14 +97,14 @@ class MachineServicer(provider_pb2_grpc.ResourceProviderServicer):
     async def Configure(self, request: proto.ConfigureRequest, context: Context) -> proto.ConfigureResponse:
         return proto.ConfigureResponse(acceptSecrets=True, acceptResources=True, supportsPreview=True)
 
-    @_on_machines
     async def Check(self, request: proto.CheckRequest, context: Context) -> proto.CheckResponse:
-        inputs = machine.fill(values.read(request.news), request.name or request.urn.rpartition("::")[2])
-        return proto.CheckResponse(inputs=values.write(inputs), failures=_failures(machine.check(inputs)))
+        kind = keeper_of(self.keepers, request.urn).kind
+        inputs = kind.fill(values.read(request.news), request.name or request.urn.rpartition("::")[2])
+        return proto.CheckResponse(inputs=values.write(inputs), failures=_failures(kind.check(inputs)))
 
-    @_on_machines
     async def Diff(self, request: proto.DiffRequest, context: Context) -> proto.DiffResponse:
-        difference = machine.compare(values.read(request.old_inputs), values.read(request.news))
+        kind = keeper_of(self.keepers, request.urn).kind
+        difference = kind.compare(values.read(request.old_inputs), values.read(request.news))
         return proto.DiffResponse(
             changes=proto.DiffResponse.DIFF_SOME if difference.changes else proto.DiffResponse.DIFF_NONE,
             diffs=list(difference.changes),
@@ -126,85 +112,79 @@ class MachineServicer(provider_pb2_grpc.ResourceProviderServicer):
             deleteBeforeReplace=difference.deletes_first,
             detailedDiff={
                 name: proto.PropertyDiff(
-                    kind=_REPLACING[kind] if name in difference.replaces else _PLAIN[kind], inputDiff=True
+                    kind=_REPLACING[change] if name in difference.replaces else _PLAIN[change], inputDiff=True
                 )
-                for name, kind in difference.changes.items()
+                for name, change in difference.changes.items()
             },
             hasDetailedDiff=True,
         )
 
-    @_on_machines
     async def Create(self, request: proto.CreateRequest, context: Context) -> proto.CreateResponse:
-        inputs = values.read(request.properties)
+        keeper, inputs = keeper_of(self.keepers, request.urn), values.read(request.properties)
         if request.preview:
-            return proto.CreateResponse(properties=values.write(properties.expected(inputs)))
-        order = Order(
-            name=values.text(inputs, "name"),
-            server_type=values.text(inputs, "server_type"),
-            region=values.text(inputs, "region"),
-            image_id=values.text(inputs, "image_id"),
-        )
+            return proto.CreateResponse(properties=values.write(properties.expected(keeper.kind, inputs)))
         try:
-            made = await self.machines.create(order, timeout_s=request.timeout, tell=self._teller(request.urn))
+            made = await keeper.create(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
         except HalfMadeError as error:
-            await faults.abort_half_made(context, error, inputs)
+            await faults.abort_half_made(context, error, keeper.kind, inputs)
             raise
-        return proto.CreateResponse(id=made.id, properties=values.write(properties.outputs(inputs, made)))
+        return proto.CreateResponse(id=made.id, properties=values.write(properties.outputs(keeper.kind, inputs, made)))
 
-    @_on_machines
     async def Update(self, request: proto.UpdateRequest, context: Context) -> proto.UpdateResponse:
+        keeper = keeper_of(self.keepers, request.urn)
         news, olds = values.read(request.news), values.read(request.olds)
         if request.preview:
             return proto.UpdateResponse(properties=values.write({**olds, **news}))
+        name = values.text(olds, "name") or values.text(news, "name")
         try:
-            seen = await self.machines.update(
-                request.id,
-                values.text(olds, "name") or values.text(news, "name"),
-                values.text(news, "server_type"),
-                timeout_s=request.timeout,
-                tell=self._teller(request.urn),
+            seen = await keeper.update(
+                request.id, name, news, timeout_s=request.timeout, tell=self._teller(request.urn)
             )
         except HalfMadeError as error:
-            await faults.abort_half_made(context, error, news)
+            await faults.abort_half_made(context, error, keeper.kind, news)
             raise
-        return proto.UpdateResponse(properties=values.write(properties.outputs(news, seen)))
+        return proto.UpdateResponse(properties=values.write(properties.outputs(keeper.kind, news, seen)))
 
-    @_on_machines
     async def Read(self, request: proto.ReadRequest, context: Context) -> proto.ReadResponse:
+        keeper = keeper_of(self.keepers, request.urn)
         inputs, known = values.read(request.inputs), values.read(request.properties)
         name = values.text(known, "name") or values.text(inputs, "name")
-        seen = await self.machines.read(request.id, name)
+        try:
+            async with asyncio.timeout(request.timeout or None):
+                seen = await unless_stopped(
+                    keeper.read(request.id, name), self.stopping, f"{keeper.kind.noun} {request.id} was not read"
+                )
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"{keeper.kind.noun} {request.id} was not read within {request.timeout:g} s", hint="run it again"
+            ) from error
         if seen is None:
             return proto.ReadResponse()
         return proto.ReadResponse(
             id=seen.id,
-            inputs=values.write(properties.observed(inputs, seen)),
-            properties=values.write(properties.outputs(inputs, seen)),
+            inputs=values.write(properties.observed(keeper.kind, inputs, seen)),
+            properties=values.write(properties.outputs(keeper.kind, inputs, seen)),
         )
 
-    @_on_machines
     async def Delete(self, request: proto.DeleteRequest, context: Context) -> Empty:
+        keeper = keeper_of(self.keepers, request.urn)
         name = values.text(values.read(request.properties), "name") or values.text(
             values.read(request.old_inputs), "name"
         )
         if not name:
-            raise UsageError(f"the state does not say how machine {request.id} is named, so it is left alone")
-        await self.machines.delete(request.id, name)
+            raise UsageError(
+                f"the state does not say how {keeper.kind.noun} {request.id} is named, so it is left alone"
+            )
+        await keeper.delete(request.id, name, timeout_s=request.timeout)
         return Empty()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
         """Begin nothing new and give up waits; an order on its way to the vendor is still answered for."""
-        self.machines.stopping.set()
+        self.stopping.set()
         return Empty()
 
     def _teller(self, urn: str) -> Tell:
         return functools.partial(self.log.progress, urn)
-
-
-def _refuse_other_types(urn: str) -> None:
-    kind = urn.split("::")[2].rpartition("$")[2] if urn.count("::") > 1 else ""
-    if kind != machine.TYPE:
-        raise UsageError(f"the justavps provider has no resource type {kind!r}; it has {machine.TYPE}")
 
 
 def _failures(failures: list[Failure]) -> list[proto.CheckFailure]:

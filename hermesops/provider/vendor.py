@@ -1,15 +1,17 @@
-"""``Vendor`` on JustAVPS's client.
+"""``Vendor`` and ``ImageVendor`` on JustAVPS's client.
 
 Loaded when the first machine is asked for and not before: the client's libraries take half a second.
 """
 
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 from hermesops.errors import RefusedError
-from hermesops.justavps import Client, Machine, MachineOrder
-from hermesops.justavps.errors import AnswerError, NotFoundError
-from hermesops.provider.ports import Order, Seen
+from hermesops.justavps import Client, Image, Machine, MachineOrder
+from hermesops.justavps.errors import AnswerError, NotFoundError, scrubbed
+from hermesops.provider.ports import ImageOrder, Order, Seen, SeenImage
 
+_ANCIENT = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_SUCH_CALL = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED}
 
 
@@ -63,6 +65,40 @@ class JustAvps:
                     hint="keep the server type in the settings as it is",
                 ) from error
             raise
+
+    async def save_image(self, order: ImageOrder) -> SeenImage:
+        """As ``ImageVendor.save_image``."""
+        return _seen_image(await self._client.save_image(order.machine_id, name=order.name))
+
+    async def images(self, name: str) -> list[SeenImage]:
+        """As ``ImageVendor.images``."""
+        named = [image for image in await self._client.list_images() if image.name == name]
+        named.sort(key=lambda image: image.created_at or _ANCIENT, reverse=True)
+        return [_seen_image(image) for image in named]
+
+    async def look_image(self, image_id: str) -> SeenImage | None:
+        """As ``ImageVendor.look_image``; who believes a 404 alone forgets an image that is billed."""
+        try:
+            return _seen_image(await self._client.get_image(image_id))
+        except NotFoundError:
+            listed = (image for image in await self._client.list_images() if image.id == image_id)
+            return next((_seen_image(image) for image in listed), None)
+
+    async def delete_image(self, image_id: str) -> None:
+        """As ``ImageVendor.delete_image``."""
+        await self._client.delete_image(image_id)
+
+
+def _seen_image(image: Image) -> SeenImage:
+    return SeenImage(
+        id=image.id,
+        name=image.name,
+        status=image.status.value,
+        bootable=image.bootable,
+        machine_id=image.source_machine_id or "",
+        reason=scrubbed(image.description or ""),
+        created_at=image.created_at.isoformat() if image.created_at else "",
+    )
 
 
 def _seen(machine: Machine) -> Seen:

@@ -9,7 +9,8 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.justavps import Client
 from hermesops.provider.actions import Machines
-from hermesops.provider.ports import Order, Seen
+from hermesops.provider.image_actions import Images
+from hermesops.provider.ports import ImageOrder, Order, Seen
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
 from tests.support.pretend_driver import pretended
@@ -22,6 +23,7 @@ ORDER = Order(NAME, "starter", "hel1", "")
 class World:
     cloud: LocalCloud
     machines: Machines
+    images: Images
 
     async def create(self) -> Seen:
         return await self.machines.create(ORDER, timeout_s=30, tell=_nobody)
@@ -41,7 +43,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         key = (tmp_path / "api.key").read_text().strip()
         async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
             vendor = JustAvps(client)
-            yield World(cloud, Machines(lambda: vendor))
+            yield World(cloud, Machines(lambda: vendor), Images(lambda: vendor))
 
 
 async def test_a_machine_comes_is_found_again_and_goes(world: World) -> None:
@@ -91,8 +93,25 @@ async def test_a_refusal_leaves_nothing(world: World, kind: str) -> None:
     assert await world.names() == []
 
 
-async def test_a_machine_that_cannot_be_resized_says_so_and_stays_as_it_is(world: World) -> None:
+async def test_a_machine_is_resized_and_stays_the_same_machine(world: World) -> None:
     made = await world.create()
-    with pytest.raises(RefusedError, match="cannot resize"):
-        await world.machines.update(made.id, NAME, "pro", timeout_s=5, tell=_nobody)
-    assert await world.machines.read(made.id, NAME) == made
+    grown = await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody)
+    assert (grown.id, grown.status, grown.server_type) == (made.id, "ready", "pro")
+    assert await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody) == grown
+    with pytest.raises(RefusedError):
+        await world.machines.update(made.id, NAME, "no-such-size", timeout_s=5, tell=_nobody)
+    assert await world.machines.read(made.id, NAME) == grown
+
+
+async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
+    made = await world.create()
+    order = ImageOrder("hermes-base-1", made.id)
+    image = await world.images.create(order, timeout_s=30, tell=_nobody)
+    assert (image.status, image.bootable, image.machine_id) == ("ready", True, made.id)
+    assert await world.images.create(order, timeout_s=30, tell=_nobody) == image
+    assert await world.images.read(image.id) == image
+    await world.machines.delete(made.id, NAME)
+    assert await world.images.read(image.id) == image
+    await world.images.delete(image.id, "hermes-base-1")
+    assert await world.images.read(image.id) is None
+    await world.images.delete(image.id, "hermes-base-1")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.provider import actions
-from hermesops.provider.actions import Machines, Patience
+from hermesops.provider import patience as patience_module
+from hermesops.provider.actions import Machines
+from hermesops.provider.patience import Patience
 from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen
 
 NAME = "hermes-local-cell1-0123456789ab"
@@ -63,7 +64,7 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "_PACE_S", ((0.001, 5.0),))
+    monkeypatch.setattr(patience_module, "_PACE_S", ((0.001, 5.0),))
 
 
 def machines(vendor: ScriptedVendor, **patience: float) -> Machines:
@@ -121,7 +122,7 @@ async def test_a_machine_that_is_billed_and_not_ready_is_kept_with_its_id(
 ) -> None:
     with pytest.raises(HalfMadeError) as caught:
         await create(ScriptedVendor(looks), timeout_s=0.2, **patience)
-    assert caught.value.machine.id == "id-1"
+    assert caught.value.thing.id == "id-1"
     assert reason in caught.value.message
 
 

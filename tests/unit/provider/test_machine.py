@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.provider.machine import INPUTS, TYPE, ChangeKind, check, compare, fill
+from hermesops.provider.image import IMAGE
+from hermesops.provider.machine import MACHINE, TYPE
+from hermesops.provider.resource import ChangeKind
 from hermesops.provider.schema import schema
 from hermesops.provider.values import SECRET, SIGNATURE, UNKNOWN
 
+check, compare, fill, INPUTS = MACHINE.check, MACHINE.compare, MACHINE.fill, MACHINE.inputs
 NAME = "hermes-local-cell1-0123456789ab"
 GOOD = {"name": NAME, "region": "hel1", "server_type": "starter", "image_id": "img"}
 
@@ -92,7 +95,7 @@ def test_equal_inputs_never_differ(inputs: dict[str, object]) -> None:
 
 
 def test_the_schema_says_what_check_and_diff_do() -> None:
-    resource = json.loads(schema("1.2.3"))["resources"][TYPE]
+    resource = json.loads(schema("1.2.3", [MACHINE, IMAGE]))["resources"][TYPE]
     replacing = {n for n, p in resource["inputProperties"].items() if p.get("willReplaceOnChanges")}
     assert replacing == {name for name in GOOD if compare(GOOD, GOOD | {name: "x"}).replaces}
     missing = {name for name in GOOD if check({k: v for k, v in GOOD.items() if k != name})}

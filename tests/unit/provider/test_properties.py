@@ -3,6 +3,7 @@
 from google.protobuf.struct_pb2 import Struct
 
 from hermesops.provider import properties, values
+from hermesops.provider.machine import MACHINE
 from hermesops.provider.ports import Seen
 from hermesops.provider.values import SECRET, SIGNATURE, UNKNOWN
 
@@ -11,20 +12,20 @@ SEEN = Seen(id="1", name="n", status="ready", region="hel1", server_type="pro", 
 
 
 def test_what_the_vendor_says_counts_and_what_it_leaves_out_stays() -> None:
-    assert properties.observed(INPUTS, SEEN) == INPUTS | {"server_type": "pro"}
+    assert properties.observed(MACHINE, INPUTS, SEEN) == INPUTS | {"server_type": "pro"}
 
 
 def test_an_import_takes_all_inputs_from_the_machine() -> None:
-    assert properties.observed({}, SEEN) == {"name": "n", "region": "hel1", "server_type": "pro"}
+    assert properties.observed(MACHINE, {}, SEEN) == {"name": "n", "region": "hel1", "server_type": "pro"}
 
 
 def test_an_unchanged_secret_keeps_its_mark() -> None:
     marked = {SIGNATURE: SECRET, "value": "hel1"}
-    assert properties.observed(INPUTS | {"region": marked}, SEEN)["region"] == marked
+    assert properties.observed(MACHINE, INPUTS | {"region": marked}, SEEN)["region"] == marked
 
 
 def test_outputs_hold_inputs_and_everything_computed() -> None:
-    assert properties.outputs(INPUTS, SEEN) == INPUTS | {
+    assert properties.outputs(MACHINE, INPUTS, SEEN) == INPUTS | {
         "server_type": "pro",
         "slug": "s",
         "status": "ready",
@@ -35,7 +36,7 @@ def test_outputs_hold_inputs_and_everything_computed() -> None:
 
 
 def test_a_preview_knows_the_inputs_only() -> None:
-    expected = properties.expected(INPUTS)
+    expected = properties.expected(MACHINE, INPUTS)
     assert {n for n, v in expected.items() if v == UNKNOWN} == expected.keys() - INPUTS.keys()
 
 
