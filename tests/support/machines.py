@@ -14,7 +14,8 @@ from uuid import uuid4
 import httpx
 
 from hermesops import assets
-from hermesops.localcloud.driver import MachinePlan
+from hermesops.localcloud.driver import MachinePlan, MachinePower
+from hermesops.localcloud.host_driver import HostDriver
 from hermesops.localcloud.nspawn.base import find_definition, read_definition
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
@@ -38,7 +39,7 @@ class TestMachine:
 
     __test__ = False  # not a test case, whatever its name says to pytest
 
-    driver: NspawnDriver
+    driver: HostDriver
     id: MachineId
     token: str
     http: httpx.AsyncClient
@@ -135,9 +136,15 @@ def plan(number: int = 1, **changes: object) -> MachinePlan:
 
 
 @asynccontextmanager
-async def started(driver: NspawnDriver, order: MachinePlan) -> AsyncIterator[TestMachine]:
+async def started(driver: HostDriver, order: MachinePlan) -> AsyncIterator[TestMachine]:
     """A machine of that order, booted; it is deleted at the end."""
     await driver.create(order)
+
+    async def on() -> bool | Pending[bool]:
+        power = await driver.power(order.id)
+        return True if power is MachinePower.RUNNING else Pending(power)
+
+    await until(on, what=f"machine {order.id} to be on", timeout_s=60, every_s=0.02)
     address, port = driver.daemon_address(order.id)
     async with httpx.AsyncClient(
         base_url=f"http://{address}:{port}",

@@ -24,7 +24,6 @@ from hermesops.model.ids import ImageId, MachineId
 PLACES = 100_000
 """How many machines a simulated world takes."""
 
-_NOT_IN_AN_IMAGE = ("/etc/justavps", "/root/.ssh", "/run")
 _PRIVATE_FILE = 0o100600
 _LOCK = "machines.lock"
 _FILE = "machines.db"
@@ -237,9 +236,7 @@ class SimDriver:
         if store.image_machine(image_id) is None:
             with store.change():
                 store.copy(record.id, image_id)
-                for folder in _NOT_IN_AN_IMAGE:
-                    for path in store.below(image_id, folder):
-                        store.drop_entry(image_id, path)
+                Disk(store, image_id).forget_memory()
                 store.put_image(image_id, record.id)
         return SavedImage(image_id, store.bytes_of(image_id))
 
@@ -252,11 +249,7 @@ class SimDriver:
         store, record = self._world.store, self._record(machine_id)
         if store.image_machine(image_id) != record.id:
             raise RefusedError(f"image {image_id} is not one of machine {machine_id}")
-        with store.change():
-            own = {path: entry for folder in _NOT_IN_AN_IMAGE for path, entry in store.below(record.id, folder).items()}
-            store.copy(image_id, record.id)
-            for path, entry in own.items():
-                store.put_entry(record.id, path, entry)
+        store.copy(image_id, record.id)
         if record.is_on:
             await self.reboot(machine_id)
 
