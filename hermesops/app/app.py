@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hermesops.app.registry_place import RegistryPlace
     from hermesops.engine.interface import Engine, Progress
     from hermesops.model.check import Check
+    from hermesops.model.contradiction import Contradiction
     from hermesops.operation.lease import LeaseKeeper
     from hermesops.placement.cell_stacks import CellStacks
     from hermesops.placement.cell_states import CellStates
@@ -95,6 +96,19 @@ class App:
         from hermesops.placement.cell_states import CellStates
 
         return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
+
+    @property
+    def program(self) -> str:
+        """The command's name as an operator of this environment types it."""
+        return "hermesops" if self.env.name == "local" else f"hermesops --env {self.env.name}"
+
+    def contradictions(self) -> "list[Contradiction]":
+        """What in the registry cannot be true together, the audit's chain included."""
+        from hermesops.model.contradiction import Contradiction
+
+        broken = self.registry.check_audit().findings
+        chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
+        return [*self.registry.contradictions(), *chain]
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""

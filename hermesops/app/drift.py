@@ -3,9 +3,8 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
-
-from hermesops.model.ids import MachineId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +36,6 @@ class Drift:
         self._session = session
         self._app = session.app
 
-    @property
-    def program(self) -> str:
-        """The command's name as an operator of this environment types it."""
-        name = self._app.env.name
-        return "hermesops" if name == "local" else f"hermesops --env {name}"
-
     async def findings(self, selector: "Selector", *, deep: bool) -> "tuple[Finding, ...]":
         """Everything that differs among what is selected, the worst first; notes how machines look.
 
@@ -61,28 +54,34 @@ class Drift:
             told = await inspect(self._asked(), machines_asked(accounts, selector), tell=self._app.tell)
             accounts = replace(accounts, told=told)
         accounts = survey.remember(accounts)
-        return narrowed(compare(accounts, Clerk(self.program)), accounts.rows, selector)
+        return narrowed(compare(accounts, Clerk(self._app.program)), accounts.rows, selector)
 
-    async def converge(self, instances: "Sequence[Instance]") -> "Converged":
-        """Bring machines to what the roles say: every managed file as it should be, every unit too."""
+    async def converge(self, instances: "Sequence[Instance]", *, check: bool = False) -> "Converged":
+        """Bring machines to what the roles say: every managed file as it should be, every unit too.
+
+        Args:
+            instances: Whose machines; they have some.
+            check: Only find out what would change.
+        """
         from hermesops.converge import hosts_of
+
+        recipe = self._session.recipe(self._app.env.settings.image)
+        variables = {**recipe.variables, "hermes_agent_bundle": await self._bundle(recipe, instances[0])}
+        run, tell = self._session.converger.run, self._app.tell
+        return await run(
+            "instance", hosts_of(instances), variables=variables, check=check, tell=None if check else tell
+        )
+
+    async def _bundle(self, recipe: "Recipe", instance: "Instance") -> str:
+        """The folder of the agent's wheels, for the Python that an instance's machine has."""
         from hermesops.image import survey, wheels
         from hermesops.image.download import Pip
 
-        recipe = self._recipe()
-        found = await survey.survey(self._session.reach.channel(_machine_of(instances[0])))
-        bundle = await asyncio.to_thread(
-            wheels.bundle,
-            recipe.definition,
-            found.python,
-            cache=self._app.env.cache,
-            downloads=Pip(self._app.env.inherited),
-            tell=self._app.tell,
-        )
-        variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
-        return await self._session.converger.run(
-            "instance", hosts_of(instances), variables=variables, tell=self._app.tell
-        )
+        env, tell = self._app.env, self._app.tell
+        python = (await survey.survey(await self._session.reach.channel_to(instance))).python
+        downloads = Pip(env.inherited)
+        make = partial(wheels.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=tell)
+        return str((await asyncio.to_thread(make)).folder)
 
     def _survey(self) -> "Survey":
         from hermesops.drift.survey import Survey
@@ -108,14 +107,11 @@ class Drift:
         return verification.for_user(instance.user_alias or instance.user_id)
 
     async def _roles(self, instances: "Sequence[Instance]") -> "Mapping[InstanceId, RolesSaid]":
-        from hermesops.converge import hosts_of
         from hermesops.drift.inspection import RolesSaid
         from hermesops.errors import HermesError
 
-        # The bundle is unpacked only where there is no slot yet, so its place need not exist to look.
-        variables = {**self._recipe().variables, "hermes_agent_bundle": str(self._app.env.cache / "bundle")}
         try:
-            ran = await self._session.converger.run("instance", hosts_of(instances), variables=variables, check=True)
+            ran = await self.converge(instances, check=True)
         except HermesError as error:
             return {instance.id: RolesSaid(unseen=error.message) for instance in instances}
         said = {}
@@ -124,14 +120,3 @@ class Drift:
             failure = f"{host.status} at {host.failure.task}" if host.failure else host.status
             said[instance.id] = RolesSaid(host.changed, "" if host.status == "done" else f"roles: {failure}")
         return said
-
-    def _recipe(self) -> "Recipe":
-        return self._session.recipe(self._app.env.settings.image)
-
-
-def _machine_of(instance: "Instance") -> MachineId:
-    from hermesops.errors import UnavailableError
-
-    if instance.machine_id is None:
-        raise UnavailableError(f"{instance.user_alias or instance.user_id} has no machine")
-    return instance.machine_id

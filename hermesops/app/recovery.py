@@ -115,13 +115,39 @@ class Rebuilding:
             told = await self._recalled(client, machines)
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
+    def require_loss(self) -> None:
+        """Go on only where there is no registry that is whole and has something in it.
+
+        Raises:
+            RefusedError: There is one.
+        """
+        from hermesops.errors import BrokenInvariantError, RefusedError
+
+        try:
+            holds = self._app.registry_place.open().list_audit(limit=1)
+        except BrokenInvariantError:
+            return  # gone though there was one, or damaged
+        if holds:
+            raise RefusedError(
+                f"the registry of {self._app.env.name} is whole: rebuilding it would forget what only it knows",
+                hint="hermesops registry check; hermesops fleet adopt NAME takes single machines in",
+            )
+
     def apply(self, rebuild: "Rebuild", *, reason: str) -> int:
         """Write the new registry, under a new epoch; how many instances it holds.
+
+        What is left of a damaged SQLite file is set aside, not deleted.
 
         Raises:
             RefusedError: There is a registry that is whole and not empty.
         """
-        registry: Registry = self._app.registry_place.open_anew(reason)
+        from hermesops.registry.restoring import set_aside
+
+        self.require_loss()
+        place = self._app.registry_place
+        if place.file:
+            set_aside(place.file)
+        registry: Registry = place.open_anew(reason)
         return sum(registry.recover_instance(one, why=reason) for one in rebuild.instances)
 
     async def _recalled(self, client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":

@@ -10,6 +10,7 @@ from hermesops.model.instance import InstanceStatus
 if TYPE_CHECKING:
     from hermesops.converge import Converged
     from hermesops.drift.finding import Finding
+    from hermesops.drift.rebuild import Rebuild
 
 SIGNS = {
     InstanceStatus.RUNNING: ".",
@@ -99,6 +100,43 @@ def converged(ran: "Converged") -> list[dict[str, object]]:
             "failure": f"{host.failure.task}: {host.failure.message}" if host.failure else None,
         }
         for host in ran.hosts.values()
+    ]
+
+
+def rebuild(planned: "Rebuild", *, written: int) -> dict[str, object]:
+    """What a lost registry holds again, and what stays lost; no secret has a shape."""
+    return {
+        "instances": [
+            {
+                "instance_id": one.id,
+                "user": one.user_alias or one.user_id,
+                "plan": one.plan.value,
+                "cell": one.cell,
+                "machine_name": one.machine_name,
+                "machine_id": one.machine_id,
+                "epoch": one.epoch,
+            }
+            for one in planned.instances
+        ],
+        "left": [{"name": one.name, "why": one.why, "hint": one.hint} for one in planned.left],
+        "gone": list(planned.gone),
+        "written": written,
+    }
+
+
+def rebuild_lines(planned: "Rebuild") -> list[str]:
+    """The same for people."""
+    known = [
+        f"  {one.user_alias or one.user_id}  {one.plan}  {one.cell}  {one.machine_name}" for one in planned.instances
+    ]
+    left = [line for one in planned.left for line in (f"  {one.name}: {one.why}", f"    $ {one.hint}")]
+    return [
+        f"{len(known)} instances are known again:",
+        *known,
+        f"{len(planned.left)} things are not:",
+        *left,
+        "gone in any case:",
+        *(f"  {what}" for what in planned.gone),
     ]
 
 

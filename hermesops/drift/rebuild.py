@@ -8,14 +8,13 @@ from hermesops.drift.memory import Forgotten
 from hermesops.model.ids import CellName, InstanceId, MachineName, UserId, is_alias, user_id_from_alias
 from hermesops.model.recovery import Recovered
 
-GONE = (
+_GONE = (
     "the audit log and all operations: what was done before, by whom and why",
     "terminated instances, and when each instance was made (the machine's age stands for it)",
     "connections to services: users connect them anew",
     "settings before the last change, subscriptions, and the plans that cells were kept for",
     "images: hermesops image build finds or makes them again",
 )
-"""What no machine remembers."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +37,12 @@ class Rebuild:
 
     Attributes:
         left: Named, with what may be done about each.
+        gone: What no machine remembers.
     """
 
     instances: tuple[Recovered, ...]
     left: tuple[Left, ...]
-
-    @property
-    def cells(self) -> Mapping[CellName, str]:
-        """Each cell with its region."""
-        return {one.cell: one.region for one in self.instances}
+    gone: tuple[str, ...] = _GONE
 
 
 def plan_rebuild(

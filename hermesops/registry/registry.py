@@ -9,6 +9,7 @@ from hermesops.registry import schema_version
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
 from hermesops.registry.connections import ConnectionRows
+from hermesops.registry.consistency import ConsistencyRows
 from hermesops.registry.copies import Copies
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.epoch import EpochRows
@@ -38,6 +39,7 @@ class Registry(
     FleetRows,
     SightingRows,
     RecoveryRows,
+    ConsistencyRows,
     ConnectionRows,
     ImageRows,
     LeaseRows,

@@ -1,0 +1,142 @@
+"""Looks for rows that cannot be true together. Nothing is changed, and nothing secret is repeated."""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.model.contradiction import Contradiction
+from hermesops.model.ids import is_machine_name
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind
+from hermesops.registry.epoch_number import read_epoch
+from hermesops.registry.rows import Rows
+from hermesops.registry.schema import (
+    LIVING,
+    UNFINISHED,
+    cells,
+    hermes_connections,
+    hermes_instances,
+    instance_details,
+    leases,
+    operations,
+    proxy_tokens,
+)
+from hermesops.registry.sealing import place
+
+_AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
+_RESTORE = "hermesops registry copies; a copy from before may have the row whole"
+_OF_INSTANCES = frozenset(
+    {OperationKind.PROVISION, OperationKind.TERMINATE, OperationKind.RESTART, OperationKind.CONFIGURE}
+)
+"""Kinds of operations that mean nothing without an instance."""
+
+
+class ConsistencyRows(Rows):
+    """Everything, held against everything else."""
+
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """What cannot be true together, in the order of looking; the audit's chain is ``check_audit``'s."""
+        looks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
+            self._instances,
+            self._machines,
+            self._operations,
+            self._leases,
+            self._secrets,
+            self._left_secrets,
+        )
+        with self._database.reading() as connection:
+            return tuple(found for look in looks for found in look(connection))
+
+    def _instances(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        bare = sa.select(hermes_instances.c.id).where(
+            LIVING, hermes_instances.c.id.not_in(sa.select(instance_details.c.instance_id))
+        )
+        for id_ in connection.scalars(bare):
+            yield Contradiction(f"instance/{id_}", "has no details: no cell, no machine, no keys", _RESTORE)
+        known = set(connection.scalars(sa.select(cells.c.name)))
+        living = sa.select(instance_details, hermes_instances.c.status, hermes_instances.c.vm_id).join_from(
+            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+        )
+        for row in connection.execute(living.where(LIVING)):
+            subject, name = f"instance/{row.instance_id}", row.machine_name
+            if row.cell not in known:
+                yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
+            if not is_machine_name(name, self._desk.environment):
+                what = f"its machine {name} is not named as those of environment {self._desk.environment} are"
+                yield Contradiction(subject, what, "hermesops settings show: is this the registry that was meant?")
+            if row.status == InstanceStatus.RUNNING and row.vm_id is None:
+                what = f"is running, and no machine {name} is recorded"
+                yield Contradiction(subject, what, "hermesops fleet drift names the command that records it")
+
+    def _machines(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        rows = connection.execute(
+            sa.select(instance_details.c.instance_id, instance_details.c.machine_name, hermes_instances.c.vm_id)
+            .join_from(instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+            .where(LIVING)
+        ).all()
+        for field, said in (("machine_name", "machine's name"), ("vm_id", "machine")):
+            counts = Counter(value for row in rows if (value := getattr(row, field)))
+            for value in sorted(value for value, count in counts.items() if count > 1):
+                claimed = ", ".join(sorted(row.instance_id for row in rows if getattr(row, field) == value))
+                what = f"is the {said} of {counts[value]} instances: {claimed}"
+                yield Contradiction(f"machine/{value}", what, "hermesops fleet drift --deep asks it whose it is")
+
+    def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        status = dict(connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status)).tuples().all())
+        for row in connection.execute(sa.select(operations).where(UNFINISHED)):
+            hint = f"hermesops operation abandon {row.id}"
+            if row.instance_id is None and row.kind in _OF_INSTANCES:
+                yield Contradiction(f"operation/{row.id}", f"{row.kind} of no instance", hint)
+            elif row.instance_id is not None and row.instance_id not in status:
+                yield Contradiction(f"operation/{row.id}", f"{row.kind} of an instance that has no row", hint)
+            elif status.get(row.instance_id) == InstanceStatus.TERMINATED and row.kind != OperationKind.TERMINATE:
+                yield Contradiction(f"operation/{row.id}", f"{row.kind} of an instance that is terminated", hint)
+
+    def _leases(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        epoch, now = read_epoch(connection), self._database.now(connection)
+        instances = set(connection.scalars(sa.select(hermes_instances.c.id)))
+        for row in connection.execute(sa.select(leases)):
+            subject = f"lease/{row.subject}"
+            kind, _, which = str(row.subject).partition("/")
+            if row.epoch > epoch:
+                what = f"is of epoch {row.epoch}, the registry is at {epoch}: it was put back by hand"
+                yield Contradiction(subject, what, "hermesops registry restored --reason WHY opens a new epoch")
+            is_held = row.holder and row.expires_at > now
+            if is_held and kind == "instance" and _is_uuid(which) and which not in instances:
+                yield Contradiction(subject, f"is held by {row.holder}, and there is no such instance", "wait 15 s")
+
+    def _secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        for row in connection.execute(sa.select(instance_details)):
+            for column in ("settings", "settings_before", "api_server_key"):
+                yield from self._opens("instance_details", column, row.instance_id, getattr(row, column))
+        for row in connection.execute(sa.select(hermes_connections)):
+            for column in ("access_token", "refresh_token"):
+                yield from self._opens("hermes_connections", column, row.id, getattr(row, column))
+        for row in connection.execute(sa.select(proxy_tokens)):
+            yield from self._opens("proxy_tokens", "token", f"{row.machine_id}/{row.purpose}", row.token)
+
+    def _opens(self, table: str, column: str, row: str, sealed: str | None) -> Iterator[Contradiction]:
+        if not sealed:
+            return
+        try:
+            self._desk.sealer.unseal(sealed, place=place(table, column, row))
+        except RefusedError as error:
+            yield Contradiction(place(table, column, row), f"does not open: {error.message}", error.hint or _RESTORE)
+
+    def _left_secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        ended = sa.select(hermes_instances.c.id).where(sa.not_(LIVING))
+        left = sa.select(hermes_connections.c.instance_id).where(hermes_connections.c.instance_id.in_(ended)).distinct()
+        for id_ in connection.scalars(left):
+            what = "is terminated, and tokens of its services are still kept"
+            yield Contradiction(f"instance/{id_}", what, _RESTORE)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
