@@ -1,0 +1,63 @@
+"""What machines cost a month. Pure; a price that nobody knows is said, never counted as nothing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from hermesops.model.cell import CellMachine
+
+NOTHING = Decimal(0)
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Prices by region and server type, US dollars a month."""
+
+    monthly: Mapping[tuple[str, str], Decimal]
+
+    def price(self, machine: CellMachine) -> Decimal | None:
+        """A machine's price; ``None`` when it is not known."""
+        return self.monthly.get((machine.region, machine.server_type))
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What some machines cost.
+
+    Attributes:
+        monthly: US dollars a month, of those whose price is known.
+        machines: How many are counted in it.
+        unpriced: ``region/server type`` of each one that is not.
+    """
+
+    monthly: Decimal = NOTHING
+    machines: int = 0
+    unpriced: tuple[str, ...] = field(default=())
+
+    def __add__(self, other: "Bill") -> "Bill":
+        """Both together."""
+        return Bill(self.monthly + other.monthly, self.machines + other.machines, (*self.unpriced, *other.unpriced))
+
+    def __str__(self) -> str:
+        """For people: ``$27.50 a month for 2 machines, 1 more of unknown price (hel1/odd)``."""
+        words = f"${self.monthly:.2f} a month for {_machines(self.machines)}"
+        if not self.unpriced:
+            return words
+        kinds = ", ".join(sorted(set(self.unpriced)))
+        return f"{words}, {len(self.unpriced)} more of unknown price ({kinds})"
+
+
+def bill_of(machines: Iterable[CellMachine], prices: PriceList) -> Bill:
+    """What machines cost together."""
+    total, known, unpriced = NOTHING, 0, []
+    for machine in machines:
+        price = prices.price(machine)
+        if price is None:
+            unpriced.append(f"{machine.region}/{machine.server_type}")
+        else:
+            total, known = total + price, known + 1
+    return Bill(total, known, tuple(unpriced))
+
+
+def _machines(count: int) -> str:
+    return f"{count} machine" if count == 1 else f"{count} machines"
