@@ -136,6 +136,18 @@ class Broker:
             ),
         )
 
+    async def open_port(self, machine_id: str, port: int) -> httpcore.AsyncNetworkStream:
+        """Connect to a port of the machine's loopback, for what is not HTTP; the caller closes it.
+
+        Raises:
+            NothingListensError: Nothing listens there.
+            MachineDownError: As for the daemon.
+        """
+        try:
+            return await self._tunnels.connect_tcp(machine_id, port, CONNECT_TIMEOUT_S)
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            raise MachineDownError(f"{type(error).__name__}: {error}") from error
+
     async def answers(self, machine_id: str) -> bool:
         """Whether the daemon answers at all."""
         try:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermesops.errors import UnavailableError
+from hermesops.localcloud.upgrade import Serve, protocol_for
 from hermesops.waiting import pause
 
 _BACKLOG = 1024
@@ -58,14 +59,20 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 class Listener(uvicorn.Server):
-    """One application on one socket; leaves signals to whoever runs the process."""
+    """One application on one socket; leaves signals to whoever runs the process.
 
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+    Args:
+        app: Serves requests.
+        listener: Where.
+        upgraded: Serves connections that ask for a WebSocket; without, such requests are served as any other.
+    """
+
+    def __init__(self, app: ASGIApp, listener: socket.socket, upgraded: Serve | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 http=_DroppableProtocol,
-                ws="none",
+                ws=protocol_for(upgraded) if upgraded else "none",
                 lifespan="off",
                 access_log=False,  # request lines hold __proxy_token
                 log_config=None,

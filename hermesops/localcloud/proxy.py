@@ -3,22 +3,25 @@
 It must not look at what it carries, and never logs a path: browser links hold the token.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from urllib.parse import parse_qs
 
 import httpcore
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermesops.localcloud import tokens
-from hermesops.localcloud.broker import Broker
+from hermesops.localcloud.broker import Broker, MachineDownError, NothingListensError
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.forward import Headers, forward
 from hermesops.localcloud.problem import Problem, not_found
 from hermesops.localcloud.rows import MachineRow, Wanted
 from hermesops.localcloud.store import Store
+from hermesops.localcloud.upgrade import Handshake, splice
 
 _HOST = re.compile(r"(?:(?P<port>[0-9]{1,5})--)?(?P<slug>[a-z0-9][a-z0-9-]*)\.localhost(?::[0-9]+)?")
 _PORTS = range(1, 65536)
@@ -65,20 +68,53 @@ class Proxy:
             await self._api(scope, receive, send)
             return
         try:
-            machine = self._admit(target, _token_of(scope, headers))
+            machine = self._admit(target, _token_of(headers, scope["query_string"]), scope["method"], scope["path"])
             scope["localcloud"] = {"machine": machine.names}
             await self._pass_on(machine, target, scope, receive, send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
 
-    def _admit(self, target: Target, token: str) -> MachineRow:
+    async def upgrade(self, handshake: Handshake, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection that asks for a WebSocket: admitted as any request, then carried as bytes."""
+        try:
+            stream = await self._reach(handshake)
+        except Problem as problem:
+            body = problem.response().body
+            head = (
+                f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\ncontent-type: application/json\r\n"
+            )
+            writer.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+            await writer.drain()
+            return
+        try:
+            await splice(reader, writer, stream)
+        finally:
+            await stream.aclose()
+
+    async def _reach(self, handshake: Handshake) -> httpcore.AsyncNetworkStream:
+        target = target_of(handshake.header(b"host"))
+        if target is None or target.port is None:
+            raise not_found("WebSocket")
+        path, _, query = handshake.target.partition(b"?")
+        token = _token_of(dict(handshake.headers), query)
+        machine = self._admit(target, token, handshake.method.decode(), path.decode("latin-1"))
+        try:
+            stream = await self._broker.open_port(machine.id, target.port)
+            await stream.write(_passed_on(handshake, target.port))
+        except NothingListensError as error:
+            raise Problem(502, "nothing listens on that port of the machine") from error
+        except (MachineDownError, httpcore.NetworkError) as error:
+            raise Problem(503, "the machine does not answer") from error
+        return stream
+
+    def _admit(self, target: Target, token: str, method: str, path: str) -> MachineRow:
         found = self._store.find(MachineRow, slug=target.slug)
         if not found or found[0].wanted == Wanted.DELETED or (target.port is not None and target.port not in _PORTS):
             raise not_found("Machine")
         machine = found[0]
         tokens.check(self._store, machine.id, token)
-        if self._faults.take(FaultKind.PROXY_UNAUTHORISED, (machine.id, machine.name, machine.slug)):
-            raise Problem(401, "Missing, expired or revoked proxy token")
+        if fault := self._faults.take(FaultKind.PROXY_UNAUTHORISED, machine.names, method=method, path=path):
+            raise Problem(fault.status, "Missing, expired or revoked proxy token")
         return machine
 
     async def _pass_on(self, machine: MachineRow, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,9 +134,16 @@ class Proxy:
         await forward(scope, receive, send, ask, drop=ours)
 
 
-def _token_of(scope: Scope, headers: dict[bytes, bytes]) -> str:
+def _passed_on(handshake: Handshake, port: int) -> bytes:
+    """The handshake as the service gets it: without the token's header, under its own name."""
+    kept = [(name, value) for name, value in handshake.headers if name not in {_HEADER, b"host"}]
+    seen_as = [(b"host", f"127.0.0.1:{port}".encode()), (b"x-forwarded-host", handshake.header(b"host").encode())]
+    lines = b"".join(name + b": " + value + b"\r\n" for name, value in [*seen_as, *kept])
+    return handshake.method + b" " + handshake.target + b" HTTP/1.1\r\n" + lines + b"\r\n"
+
+
+def _token_of(headers: Mapping[bytes, bytes], query: bytes) -> str:
     if _HEADER in headers:
         return headers[_HEADER].decode("latin-1")
     # The query stays as it is, this token included: so does the vendor, and services behind it must expect that.
-    query: bytes = scope["query_string"]
     return parse_qs(query.decode("latin-1")).get("__proxy_token", [""])[0]

@@ -111,8 +111,11 @@ async def serve(
         store.remember("model_port", str(model_socket.getsockname()[1]))
         where = Serving(f"http://{_LOOPBACK}:{api_port}", f"http://{driver.gateway}:{model_socket.getsockname()[1]}/v1")
         facts = _facts(places, where, driver)
-        app = _app(parts, api_port, facts)
-        listeners = [Listener(app, api_socket), Listener(router.app(), model_socket)]
+        proxy = Proxy(_api(parts, api_port, facts), store, parts.fleet.broker, parts.faults)
+        listeners = [
+            Listener(Edge(proxy, parts.faults), api_socket, proxy.upgrade),
+            Listener(router.app(), model_socket),
+        ]
 
         ended = stop or asyncio.Event()
         _end_on_signals(ended, by_signal=stop is None)
@@ -168,17 +171,16 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
     ]
 
 
-def _app(parts: _Parts, port: int, facts: Mapping[str, object]) -> Edge:
+def _api(parts: _Parts, port: int, facts: Mapping[str, object]) -> Starlette:
     store, fleet, faults = parts.store, parts.fleet, parts.faults
     vendor = _starlette(vendor_routes(parts, port))
     own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, lambda: facts).routes())
-    guarded = _starlette(
+    return _starlette(
         [
             Mount(vendor_api.PREFIX, app=vendor_api.KeyCheck(Misbehaviour(vendor, faults, fleet), parts.keys)),
             Mount(control.PREFIX, app=vendor_api.KeyCheck(own, parts.keys)),
         ],
     )
-    return Edge(Proxy(guarded, store, fleet.broker, faults), faults)
 
 
 def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
