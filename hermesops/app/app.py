@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.endpoint import endpoint_of
 from hermesops.app.narration import Tell
-from hermesops.app.programs import cell_program
+from hermesops.app.programs import cell_program, cell_urns
 from hermesops.app.session import Session
 from hermesops.settings import Environment
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hermesops.engine.interface import Engine, Progress
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
+    from hermesops.model.ids import CellName
     from hermesops.operation.lease import LeaseKeeper
     from hermesops.placement.cell_stacks import CellStacks
     from hermesops.placement.cell_states import CellStates
@@ -85,8 +86,11 @@ class App:
             self.registry,
             self.engine,
             cell_program,
+            cell_urns,
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
-            partial(_tell_progress, self.tell),
+            parallel=self.env.settings.parallel_cells,
+            tell=partial(_tell_progress, self.tell),
+            warn=partial(_tell_problem, self.tell),
         )
 
     @cached_property
@@ -153,6 +157,14 @@ def _existing(folder: Path) -> Path:
     return next(place for place in (folder, *folder.parents) if place.exists())
 
 
-def _tell_progress(tell: Tell, progress: "Progress") -> None:
+def _tell_progress(tell: Tell, cell: "CellName", progress: "Progress") -> None:
+    from hermesops.placement.cell_state import MACHINE_TYPE
+
+    if progress.kind == "begun" and progress.type == MACHINE_TYPE:
+        tell(f"{cell}: {progress.change} {progress.name}")
+    _tell_problem(tell, cell, progress)
+
+
+def _tell_problem(tell: Tell, cell: "CellName", progress: "Progress") -> None:
     if progress.kind in {"warning", "error", "failed"}:
-        tell(f"{progress.name}: {progress.message or progress.change}")
+        tell(f"{cell}: {progress.name}: {progress.message or progress.change}")

@@ -1,6 +1,6 @@
 """The Pulumi programs, given what they are about."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import CellName, MachineName
@@ -8,6 +8,7 @@ from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.model.cell import CellSpec
+    from hermesops.model.stack import StackRef
 
 
 def fleet_program() -> Callable[[], None]:
@@ -30,3 +31,10 @@ def cell_program(spec: "CellSpec", released: frozenset[MachineName]) -> Callable
     from hermesops.stacks.fleet import FleetProgram
 
     return FleetProgram(spec, released)
+
+
+def cell_urns(stack: "StackRef", machines: Collection[MachineName]) -> tuple[str, ...]:
+    """Pulumi's names of machines of a cell, with what they need."""
+    from hermesops.stacks.fleet import urns_of
+
+    return urns_of(stack, machines)

@@ -5,13 +5,14 @@ Steps follow from what is seen, never from what was done before, so the same com
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 
@@ -172,6 +173,9 @@ class World(Protocol):
 class Cells(Protocol):
     """Stacks of cells."""
 
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        """Whether the cell's state has that machine."""
+
     async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
         """Run the cell's stack for the rows as they are, unless that has become needless."""
 
@@ -209,7 +213,7 @@ class Provision:
         instance = seen.instance
         match step:
             case GrowCell():
-                await self._cells.bring(instance.cell, still_wanted=self._lacks_machine)
+                await self._cells.bring(instance.cell, still_wanted=partial(self._lacks_machine, instance))
             case RecordMachine(machine_id=machine_id):
                 self._rows.set_machine(instance.id, machine_id)
             case StartMachine(machine_id=machine_id):
@@ -225,5 +229,6 @@ class Provision:
             case _ as never:
                 assert_never(never)
 
-    async def _lacks_machine(self) -> bool:
-        return (await self._world.look(self._instance_id)).machine is None
+    async def _lacks_machine(self, instance: Instance) -> bool:
+        # Asked by everybody who waits for the cell, so not of the vendor: the state of the last run is at hand.
+        return not await self._cells.holds(instance.cell, instance.machine_name)

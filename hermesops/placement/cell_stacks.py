@@ -1,24 +1,29 @@
 """Cells' Pulumi stacks: what they hold, and bringing them to what the registry's rows say.
 
-Everybody who wants a machine in a cell calls this; one at a time runs, for all rows written by then, so concurrent
+Everybody who wants a machine in a cell calls ``bring``; one at a time runs, for all rows written by then, so concurrent
 wishes end up in one ``up`` and whoever waited finds its machine made.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from hermesops.errors import RefusedError
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import Preview, StackRef, UpResult
+from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
+from hermesops.placement.cell_ports import CellRows, Engine, Program, Turn
+from hermesops.placement.cell_state import kept, machines_in, made_anew, protected_machines
+from hermesops.placement.gathering import Close, Gathering, Group, StillWanted
 
 PROJECT = "fleet"
 """Pulumi project of all cells; its folder is ``pulumi/fleet``."""
 
-MACHINE_TYPE = "justavps:index:Machine"
-"""Pulumi's type of a rented machine."""
+Tell = Callable[[CellName, Any], None]
+"""Takes an engine's progress in a cell."""
+
+NONE: frozenset[MachineName] = frozenset()
 
 
 def stack_of(cell: CellName) -> StackRef:
@@ -26,49 +31,9 @@ def stack_of(cell: CellName) -> StackRef:
     return StackRef(PROJECT, cell)
 
 
-class CellRows(Protocol):
-    """What the registry says a cell should be."""
-
-    def cell_spec(self, cell: CellName) -> CellSpec:
-        """Machines of all instances of the cell that are not on their way out."""
-
-    def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
-        """Machines that recorded operations want gone; nothing else may be destroyed."""
-
-
-class Engine(Protocol):
-    """Runs Pulumi programs; see ``hermesops.engine``."""
-
-    async def up(
-        self,
-        stack: StackRef,
-        program: Callable[[], Any],
-        *,
-        may_destroy: Callable[[str], bool] | None = None,
-        tell: Callable[[Any], None] | None = None,
-    ) -> UpResult:
-        """Make the stack what the program says; refuses to destroy what is not allowed."""
-
-    async def preview(self, stack: StackRef, program: Callable[[], Any]) -> Preview:
-        """What ``up`` would change."""
-
-    async def destroy(
-        self,
-        stack: StackRef,
-        *,
-        may_destroy: Callable[[str], bool] | None = None,
-        tell: Callable[[Any], None] | None = None,
-    ) -> UpResult:
-        """Delete everything in the stack that is allowed to go."""
-
-    async def outputs(self, stack: StackRef) -> Mapping[str, Any]:
-        """The stack's outputs, secrets masked."""
-
-    async def export(self, stack: StackRef) -> Mapping[str, Any]:
-        """The stack's state."""
-
-    async def stacks(self, project: str) -> list[StackRef]:
-        """The stacks of a project."""
+def lease_of(cell: CellName) -> str:
+    """What is leased while a cell's stack is changed."""
+    return f"stack/{PROJECT}/{cell}"
 
 
 class CellStacks:
@@ -78,26 +43,39 @@ class CellStacks:
         rows: The registry's side.
         engine: Runs programs.
         program: Makes a cell's program from what it should be and the machines whose protection it drops.
+        urns_of: What the engine calls machines of a cell, and what they need, when only they are meant.
         alone: Waits for and holds the lease of a subject for as long as its context lasts.
-        tell: Called with the engine's progress.
+        parallel: Cells that are run at the same time, at most.
+        tell: Called with the engine's progress in a cell that somebody runs by hand.
+        warn: The same where it is run for others' wishes, who narrate what they wait for.
     """
 
     def __init__(
         self,
         rows: CellRows,
         engine: Engine,
-        program: Callable[[CellSpec, frozenset[MachineName]], Callable[[], Any]],
-        alone: Callable[[str], AbstractAsyncContextManager[Any]],
-        tell: Callable[[Any], None] | None = None,
+        program: Callable[[CellSpec, frozenset[MachineName]], Program],
+        urns_of: Callable[[StackRef, Collection[MachineName]], Collection[str]],
+        alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+        *,
+        parallel: int = 1,
+        tell: Tell | None = None,
+        warn: Tell | None = None,
     ) -> None:
         self._rows = rows
         self._engine = engine
         self._program = program
+        self._urns_of = urns_of
         self._alone = alone
+        self._slots = asyncio.Semaphore(parallel)
         self._tell = tell
+        self._warn = warn
+        self._gathering: Gathering[UpResult] = Gathering()
 
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> UpResult | None:
+    async def bring(self, cell: CellName, *, still_wanted: StillWanted) -> UpResult | None:
         """Run the cell's program for the rows as they stand once its lease is ours.
+
+        Who calls this while a run is under way is served by the next one, together with all others who did.
 
         Args:
             cell: Which.
@@ -110,21 +88,75 @@ class CellStacks:
             RefusedError: It would destroy a machine that no recorded operation names.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
-        stack = stack_of(cell)
-        async with self._alone(f"stack/{stack.project}/{stack.stack}"):
-            if not await still_wanted():
-                return None
-            doomed = self._rows.doomed_machines(cell)
-            spec = self._rows.cell_spec(cell)
-            if protected := protected_machines(await self.state(cell), doomed):
-                # Protection goes in a run of its own, as Pulumi wants it: what is protected is never deleted.
-                kept = replace(spec, machines=(*spec.machines, *protected))
-                await self._up(stack, self._program(kept, doomed), doomed)
-            return await self._up(stack, self._program(spec, frozenset()), doomed)
 
-    async def preview(self, cell: CellName) -> Preview:
-        """What bringing the cell to its rows would change; changes nothing."""
-        return await self._engine.preview(stack_of(cell), self._program(self._rows.cell_spec(cell), frozenset()))
+        async def run(group: Group[UpResult], close: Close) -> UpResult | None:
+            async with self._slots, self._alone(lease_of(cell)) as turn:
+                close()
+                if not await group.is_wanted():
+                    return None
+                return await turn.guard(self._run(cell, _telling(self._warn, cell)))
+
+        return await self._gathering.join(cell, still_wanted, run)
+
+    async def up(
+        self, cell: CellName, *, named: frozenset[MachineName] = NONE, only: frozenset[MachineName] = NONE
+    ) -> UpResult:
+        """Run the cell's program for the rows as they stand once its lease is ours, whoever else wants that too.
+
+        Args:
+            cell: Which.
+            named: Machines that somebody named as ones that may be destroyed, beside those of recorded operations.
+            only: The machines it is about; none means all.
+
+        Raises:
+            UsageError: There is no such cell, or no such machine in it.
+            RefusedError: It would destroy a machine that nobody named.
+            UnavailableError: The vendor's API did not answer; safe to repeat.
+        """
+        async with self._slots, self._alone(lease_of(cell)) as turn:
+            return await turn.guard(self._run(cell, _telling(self._tell, cell), named=named, only=only))
+
+    async def preview(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
+        """What ``up`` would change, and what it would have to destroy, allowed or not; changes nothing.
+
+        Raises:
+            UsageError: There is no such cell, or no such machine in it.
+        """
+        stack = stack_of(cell)
+        spec, state = self._rows.cell_spec(cell), await self.state(cell)
+        held = machines_in(state)
+        anew = made_anew(spec, state)
+        going = anew | (held.keys() - {machine.name for machine in spec.machines})
+        # Pulumi shows no end of what is protected. So this shows the run that drops the protection, then what follows.
+        protected = protected_machines(state, going & only if only else going)
+        ending = {machine.name for machine in protected}
+        targets = self._targets(stack, only, spec, held)
+        shown = await self._engine.preview(stack, self._program(kept(spec, protected), going), targets=targets)
+        return Preview(
+            stack,
+            (
+                *(change for change in shown.changes if change.name not in ending),
+                *(_ending(ChangeKind.REPLACE if n in anew else ChangeKind.DELETE, n, held[n]) for n in sorted(ending)),
+            ),
+        )
+
+    async def refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> UpResult:
+        """Bring the cell's state to what the vendor has; changes no machine.
+
+        Raises:
+            UsageError: There is no such stack, or no such machine in it.
+            UnavailableError: The vendor's API did not answer; safe to repeat.
+        """
+        stack = stack_of(cell)
+        async with self._slots, self._alone(lease_of(cell)) as turn:
+            targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
+            return await turn.guard(self._engine.refresh(stack, targets=targets, tell=_telling(self._tell, cell)))
+
+    async def preview_refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
+        """What ``refresh`` would write into the cell's state; changes nothing."""
+        stack = stack_of(cell)
+        targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
+        return await self._engine.preview_refresh(stack, targets=targets)
 
     async def destroy(self, cell: CellName) -> UpResult:
         """Remove what is left of a cell without machines.
@@ -133,14 +165,16 @@ class CellStacks:
             RefusedError: It still holds a machine; those end with their instances.
         """
         stack = stack_of(cell)
-        async with self._alone(f"stack/{stack.project}/{stack.stack}"):
+        async with self._slots, self._alone(lease_of(cell)) as turn:
             machines = machines_in(await self.state(cell))
             if machines:
                 raise RefusedError(
                     f"{cell} still holds {len(machines)} machines, {', '.join(sorted(machines)[:3])} …",
                     hint="hermesops instance terminate USER ends an instance and its machine",
                 )
-            return await self._engine.destroy(stack, may_destroy=lambda _: False, tell=self._tell)
+            return await turn.guard(
+                self._engine.destroy(stack, may_destroy=lambda _: False, tell=_telling(self._tell, cell))
+            )
 
     async def export(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's state as Pulumi exports it.
@@ -163,32 +197,55 @@ class CellStacks:
         stack = stack_of(cell)
         return await self._engine.export(stack) if stack in await self._engine.stacks(stack.project) else {}
 
-    async def _up(self, stack: StackRef, program: Callable[[], Any], doomed: frozenset[MachineName]) -> UpResult:
-        return await self._engine.up(
-            stack, program, may_destroy=lambda urn: urn.rpartition("::")[2] in doomed, tell=self._tell
-        )
+    async def _run(
+        self,
+        cell: CellName,
+        tell: Callable[[Any], None] | None,
+        *,
+        named: frozenset[MachineName] = NONE,
+        only: frozenset[MachineName] = NONE,
+    ) -> UpResult:
+        stack = stack_of(cell)
+        doomed = self._rows.doomed_machines(cell) | named
+        spec, state = self._rows.cell_spec(cell), await self.state(cell)
+        targets = self._targets(stack, only, spec, machines_in(state))
+
+        async def up(program: Program) -> UpResult:
+            return await self._engine.up(
+                stack,
+                program,
+                targets=targets,
+                may_destroy=lambda urn: urn.rpartition("::")[2] in doomed,
+                tell=tell,
+            )
+
+        changed: tuple[Change, ...] = ()
+        if protected := protected_machines(state, doomed & only if only else doomed):
+            # Protection goes in a run of its own, as Pulumi wants it: what is protected is never deleted.
+            changed = (await up(self._program(kept(spec, protected), doomed))).changes
+        done = await up(self._program(spec, frozenset()))
+        if not only:
+            self._rows.record_brought(cell)
+        return UpResult(stack, (*changed, *done.changes), done.outputs)
+
+    def _targets(
+        self,
+        stack: StackRef,
+        only: frozenset[MachineName],
+        spec: CellSpec | None,
+        held: Mapping[MachineName, Mapping[str, Any]],
+    ) -> Collection[str]:
+        ordered = {machine.name for machine in spec.machines} if spec else set()
+        if unknown := sorted(only - ordered - held.keys()):
+            raise UsageError(
+                f"{stack.stack} has no machine {', '.join(unknown)}", hint=f"hermesops cell show {stack.stack}"
+            )
+        return self._urns_of(stack, only) if only else ()
 
 
-def machines_in(state: Mapping[str, Any]) -> Mapping[MachineName, Mapping[str, Any]]:
-    """The machines that a state holds, as Pulumi records them. Pure."""
-    resources = state.get("deployment", {}).get("resources", [])
-    return {
-        MachineName(resource["urn"].rpartition("::")[2]): resource
-        for resource in resources
-        if resource["type"] == MACHINE_TYPE
-    }
+def _telling(tell: Tell | None, cell: CellName) -> Callable[[Any], None] | None:
+    return None if tell is None else lambda progress: tell(cell, progress)
 
 
-def protected_machines(state: Mapping[str, Any], doomed: frozenset[MachineName]) -> tuple[CellMachine, ...]:
-    """Doomed machines that the state still protects, as they were ordered. Pure."""
-    return tuple(
-        CellMachine(
-            name=name,
-            server_type=resource["inputs"]["server_type"],
-            region=resource["inputs"]["region"],
-            image_id=resource["inputs"].get("image_id"),
-            owner=None,
-        )
-        for name, resource in machines_in(state).items()
-        if name in doomed and resource.get("protect")
-    )
+def _ending(kind: ChangeKind, name: MachineName, resource: Mapping[str, Any]) -> Change:
+    return Change(kind, resource["urn"], resource["type"], name, resource.get("id", ""))

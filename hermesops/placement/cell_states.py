@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackRef, StateVersion
-from hermesops.placement.cell_stacks import stack_of
+from hermesops.placement.cell_stacks import lease_of, stack_of
 
 
 class States(Protocol):
@@ -65,7 +65,7 @@ class CellStates:
             UsageError: There is no such copy.
             RefusedError: It is damaged, or there is no sound one.
         """
-        async with self._alone(_lease(cell)):
+        async with self._alone(lease_of(cell)):
             put = await self._states.rollback_state(stack_of(cell), version)
             after = {"version": put.version, "resources": put.resources}
             self._audit.append_audit("state_rolled_back", f"cell/{cell}", why=why, after=after)
@@ -78,11 +78,6 @@ class CellStates:
             UsageError: It is no exported state.
             RefusedError: It is another cell's, or contradicts itself.
         """
-        async with self._alone(_lease(cell)):
+        async with self._alone(lease_of(cell)):
             await self._states.import_state(stack_of(cell), document)
             self._audit.append_audit("state_imported", f"cell/{cell}", why=why)
-
-
-def _lease(cell: CellName) -> str:
-    stack = stack_of(cell)
-    return f"stack/{stack.project}/{stack.stack}"

@@ -127,6 +127,10 @@ class World:
         assert instance.id == ID
         return "digest"
 
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        assert (cell, machine) == (ROW.cell, ROW.machine_name)
+        return self.machine is not None
+
     async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         assert cell == ROW.cell
         assert await still_wanted(), "a second machine"

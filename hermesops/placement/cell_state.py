@@ -1,0 +1,57 @@
+"""The machines in a cell's state. Pure: reads what Pulumi exports."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.ids import MachineName
+
+MACHINE_TYPE = "justavps:index:Machine"
+"""Pulumi's type of a rented machine."""
+
+
+def machines_in(state: Mapping[str, Any]) -> Mapping[MachineName, Mapping[str, Any]]:
+    """The machines that a state holds, as Pulumi records them."""
+    resources = state.get("deployment", {}).get("resources", [])
+    return {
+        MachineName(resource["urn"].rpartition("::")[2]): resource
+        for resource in resources
+        if resource["type"] == MACHINE_TYPE
+    }
+
+
+def protected_machines(state: Mapping[str, Any], names: Collection[MachineName]) -> tuple[CellMachine, ...]:
+    """Those of the named machines that the state still protects, as they were ordered."""
+    return tuple(
+        CellMachine(
+            name=name,
+            server_type=resource["inputs"]["server_type"],
+            region=resource["inputs"]["region"],
+            image_id=resource["inputs"].get("image_id"),
+            owner=None,
+        )
+        for name, resource in machines_in(state).items()
+        if name in names and resource.get("protect")
+    )
+
+
+def kept(spec: CellSpec, machines: Collection[CellMachine]) -> CellSpec:
+    """The cell with these machines as they are, for the run that drops their protection and leaves them alone."""
+    names = {machine.name for machine in machines}
+    others = (machine for machine in spec.machines if machine.name not in names)
+    return replace(spec, machines=(*others, *machines))
+
+
+def made_anew(spec: CellSpec, state: Mapping[str, Any]) -> frozenset[MachineName]:
+    """The machines that cannot become what the rows say unless they are destroyed and made anew.
+
+    Source: ``MachineArgs`` of ``hermesops.stacks.machine``: another region or image replaces, another size does not.
+    """
+    held = machines_in(state)
+
+    def differs(machine: CellMachine) -> bool:
+        inputs = held[machine.name]["inputs"]
+        return (machine.region, machine.image_id) != (inputs["region"], inputs.get("image_id"))
+
+    return frozenset(machine.name for machine in spec.machines if machine.name in held and differs(machine))
