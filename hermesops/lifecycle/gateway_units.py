@@ -12,6 +12,7 @@ from hermesops.channel import (
 )
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.node_commands import admit
 from hermesops.lifecycle.sight import MachineSeen
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
@@ -98,7 +99,9 @@ class GatewayUnits:
             yield rest
 
     async def _change(self, machine_id: MachineId, verb: str, *, failure: str) -> None:
-        done = await self._channel_to(machine_id).run(f"systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
+        channel = self._channel_to(machine_id)
+        await admit(channel, self._lease)
+        done = await channel.run(f"systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
         if done.exit_code != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {said[-1] if said else 'silent'}")

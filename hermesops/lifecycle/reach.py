@@ -21,6 +21,7 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import ImageStatus, Machine, MachineStatus
 from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
+from hermesops.lifecycle.node_commands import NODE, change
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId
@@ -28,7 +29,6 @@ from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
 
-NODE = "/opt/hermes/node/hermes-node"
 _INBOX = "/run/hermes-node"
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
@@ -265,12 +265,14 @@ class Reach:
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
+            LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self.channel(machine_id)
         path = f"{_INBOX}/{uuid4().hex}.json"
         await channel.put(path, self._payload(instance), mode=0o600)
         wait_s = self._gateway_timeout_s
-        done = await channel.run(f"{NODE} personalise {path} --wait {wait_s:g}", timeout_s=wait_s + _PERSONALISE_S)
+        words = f"personalise {path} --wait {wait_s:g}"
+        done = await change(channel, words, self.lease, timeout_s=wait_s + _PERSONALISE_S)
         if done.exit_code in _NOT_WELL:
             await self._explain(instance, machine_id, _last_line(done.stderr or done.stdout))
         if done.exit_code != 0:

@@ -31,3 +31,9 @@ class UnhealthyError(NodeError):
     """The gateway answers and says that something is wrong."""
 
     exit_code = 8
+
+
+class OutrankedError(NodeError):
+    """Somebody with a newer lease has been here: whoever asks must stop working; nothing was touched."""
+
+    exit_code = 9

@@ -35,6 +35,11 @@ class Layout:
         return self.root / "etc/hermes-node/applied.json"
 
     @property
+    def lease(self) -> Path:
+        """The highest fencing token that was ever shown to this machine."""
+        return self.root / "etc/hermes-node/lease.json"
+
+    @property
     def managed(self) -> Path:
         """hermes-agent's managed scope: what is in it wins over the user's own files."""
         return self.root / "etc/hermes"

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, gateway, protocol, servers
+from hermesops.node import VERSION, fencing, gateway, protocol, servers
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
@@ -61,7 +61,13 @@ def status(machine: Machine) -> dict[str, Any]:
         "draining": _is_draining(machine, base),
         "restart_needed": machine.files.read(machine.layout.stale) is not None,
         "jobs_missing": jobs_missing(machine),
+        "lease": _lease(machine),
     }
+
+
+def _lease(machine: Machine) -> str | None:
+    held = fencing.highest(machine)
+    return str(held) if held else None
 
 
 def payload_digest(machine: Machine) -> str | None:

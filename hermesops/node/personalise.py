@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import base as base_configuration
-from hermesops.node import gateway, render
+from hermesops.node import fencing, gateway, render
 from hermesops.node.base import Base
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import MAX_PAYLOAD_BYTES, Payload, identity_from_json
+from hermesops.node.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, identity_from_json
 from hermesops.node.system import Answer
 
 _PRIVATE = Access(0o600)
@@ -40,7 +40,9 @@ class Outcome:
     seconds: float = 0.0
 
 
-def personalise(machine: Machine, path: Path, *, wait_s: float, replace_instance: str = "") -> Outcome:
+def personalise(
+    machine: Machine, path: Path, *, wait_s: float, replace_instance: str = "", lease: FencingToken | None = None
+) -> Outcome:
     """Apply an uploaded payload and start the gateway, or restart it when what it has read has changed.
 
     Args:
@@ -48,10 +50,12 @@ def personalise(machine: Machine, path: Path, *, wait_s: float, replace_instance
         path: The payload; the file is gone afterwards, whatever happens.
         wait_s: Seconds the gateway may take to become healthy; 0 does not start it.
         replace_instance: Id of the instance this machine may stop being.
+        lease: Under which this is done.
 
     Raises:
         BadRequestError: The payload is not one.
         RefusedError: It is older than what is here, or another instance's.
+        OutrankedError: The lease was taken over.
         NotReadyError: The machine is not prepared, or the gateway did not become healthy.
     """
     started = machine.system.monotonic()
@@ -59,18 +63,21 @@ def personalise(machine: Machine, path: Path, *, wait_s: float, replace_instance
     with machine.files.locked(machine.layout.lock):
         base = base_configuration.load(machine.files, machine.layout.base)
         _guard(machine, payload, replace_instance)
+        fencing.admit(machine, lease, replaces=bool(replace_instance))
         return _apply(machine, base, payload, wait_s=wait_s, started=started)
 
 
-def configure(machine: Machine, *, wait_s: float) -> Outcome:
+def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = None) -> Outcome:
     """Render the managed files again from the stored payload and today's base configuration.
 
     Raises:
         NotReadyError: This machine belongs to nobody yet.
+        OutrankedError: The lease was taken over.
     """
     started = machine.system.monotonic()
     with machine.files.locked(machine.layout.lock):
         payload = stored_payload(machine)
+        fencing.admit(machine, lease)
         base = base_configuration.load(machine.files, machine.layout.base)
         return _apply(machine, base, payload, wait_s=wait_s, started=started)
 

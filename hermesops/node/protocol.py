@@ -24,6 +24,9 @@ API_KEY_MIN = 32
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
 _URL = re.compile(r"https?://[A-Za-z0-9.\[\]:_/-]{1,256}")
+_LEASE = re.compile(
+    r"(?P<epoch>[0-9]{1,9})\.(?P<counter>[0-9]{1,18}),(?P<subject>[A-Za-z0-9_./-]{1,255}),(?P<holder>[A-Za-z0-9_.:-]{0,255})"
+)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 T = TypeVar("T")
@@ -42,6 +45,46 @@ class Identity:
     plan: str
     cell: str
     epoch: int
+
+
+@dataclass(frozen=True)
+class FencingToken:
+    """Under which lease a machine is changed, in words ``EPOCH.COUNTER,SUBJECT,HOLDER``.
+
+    Attributes:
+        subject: What is leased, as ``instance/<id>``; numbers of different subjects say nothing about each other.
+        holder: Who holds it, for people.
+    """
+
+    subject: str
+    epoch: int
+    counter: int
+    holder: str
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """What is compared: the later lease of a subject has the higher one."""
+        return self.epoch, self.counter
+
+    @property
+    def words(self) -> str:
+        """The number, for people."""
+        return f"{self.epoch}.{self.counter}"
+
+    def __str__(self) -> str:
+        return f"{self.words},{self.subject},{self.holder}"
+
+    @classmethod
+    def parse(cls, text: str) -> "FencingToken":
+        """Read a token.
+
+        Raises:
+            BadRequestError: It is not one.
+        """
+        found = _LEASE.fullmatch(text)
+        if found is None:
+            raise BadRequestError("lease: not of the form EPOCH.COUNTER,SUBJECT,HOLDER")
+        return cls(found["subject"], int(found["epoch"]), int(found["counter"]), found["holder"])
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,8 @@ async def drive(
         except StoppedError:
             raise
         except LeaseLostError as lost:
-            raise UnavailableError(f"{lost.message}; stopped before touching anything further") from lost
+            words = f"{lost.message}; stopped before touching anything further"
+            raise UnavailableError(words, hint=lost.hint) from lost
         except (RefusedError, UsageError) as error:
             rows.finish_operation(operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease)
             raise

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hermesops.node import personalise
-from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
+from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine as NodeMachine
 from hermesops.node.observe import jobs_missing
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
 from hermesops.node.system import Answer
 
 _PAYLOAD = Payload(
@@ -248,3 +248,15 @@ def test_configuring_applies_a_new_base_configuration(machine: Machine) -> None:
     machine.layout.base.write_text(json.dumps({**base, "config": {"approvals": {"mode": "manual"}}}))
     outcome = personalise.configure(machine.node, wait_s=1)
     assert outcome.changed == [str(machine.layout.managed / "config.yaml"), "gateway"]
+
+
+def test_who_was_outranked_changes_nothing(machine: Machine) -> None:
+    newer, older = FencingToken("instance/i-1", 1, 2, "b:2:b"), FencingToken("instance/i-1", 1, 1, "a:1:a")
+    personalise.personalise(machine.node, machine.upload(_PAYLOAD), wait_s=1, lease=newer)
+    before = {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()}
+    other = replace(_PAYLOAD, settings=Settings(personality="Chatty."))
+    with pytest.raises(OutrankedError, match="b:2:b"):
+        personalise.personalise(machine.node, machine.upload(other), wait_s=1, lease=older)
+    with pytest.raises(OutrankedError, match="b:2:b"):
+        personalise.configure(machine.node, wait_s=1, lease=older)
+    assert {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()} == before

@@ -1,0 +1,71 @@
+"""Commands of hermes-node that change a machine, run under a lease: a machine that knows of a later one refuses."""
+
+from typing import Protocol
+
+from hermesops.channel import Completed
+from hermesops.model.operation import Lease, LeaseLostError
+from hermesops.node.protocol import FencingToken
+
+NODE = "/opt/hermes/node/hermes-node"
+
+_OUTRANKED = 9
+_MISUSED = 2
+_ADMIT_S = 20.0
+_UNKNOWN = b"unrecognized arguments: --lease"
+
+
+class Runs(Protocol):
+    """A channel, as far as commands go."""
+
+    async def run(self, command: str, *, timeout_s: float) -> Completed:
+        """Run a command on a machine."""
+
+
+async def change(channel: Runs, words: str, lease: Lease | None, *, timeout_s: float) -> Completed:
+    """Run a command of hermes-node that changes its machine.
+
+    A node of before leases does not know the option; it says so before it does anything and is asked without.
+
+    Args:
+        channel: The way to the machine.
+        words: The command and its arguments.
+        lease: Under which it is done; ``None`` for none.
+        timeout_s: Seconds it may take.
+
+    Raises:
+        LeaseLostError: Somebody with a newer lease has been there; nothing was touched.
+    """
+    if lease is None:
+        return await channel.run(f"{NODE} {words}", timeout_s=timeout_s)
+    done = await channel.run(f"{NODE} {words} --lease {_token(lease)}", timeout_s=timeout_s)
+    if done.exit_code == _MISUSED and _UNKNOWN in done.stderr:
+        return await channel.run(f"{NODE} {words}", timeout_s=timeout_s)
+    _refuse_outranked(done)
+    return done
+
+
+async def admit(channel: Runs, lease: Lease | None) -> None:
+    """Show a machine the lease before it is changed by other ways than hermes-node's.
+
+    A machine whose hermes-node knows no leases, or that has none, is changed without: there is nobody to ask.
+
+    Raises:
+        LeaseLostError: Somebody with a newer lease has been there.
+    """
+    if lease is not None:
+        _refuse_outranked(await channel.run(f"{NODE} admit --lease {_token(lease)}", timeout_s=_ADMIT_S))
+
+
+def _refuse_outranked(done: Completed) -> None:
+    if done.exit_code != _OUTRANKED:
+        return
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    raise LeaseLostError(
+        said[-1].removeprefix("hermes-node: ") if said else "a newer lease was shown to the machine",
+        hint="hermesops operation list says who is at it; when nobody is, the registry is an older copy than the "
+        "machine has seen: hermesops registry restored --reason …",
+    )
+
+
+def _token(lease: Lease) -> str:
+    return str(FencingToken(lease.subject, lease.epoch, lease.counter, lease.holder))
