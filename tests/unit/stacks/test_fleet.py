@@ -14,11 +14,13 @@ from hermesops import assets
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.stack import StackRef
-from hermesops.provider.machine import COMPUTED, INPUTS
-from hermesops.provider.machine import TYPE as PLUGIN_TYPE
+from hermesops.provider.image import IMAGE
+from hermesops.provider.machine import MACHINE
 from hermesops.stacks.cell import TYPE as CELL_TYPE
 from hermesops.stacks.cell import Cell, CellArgs
 from hermesops.stacks.fleet import PROJECT, FleetProgram
+from hermesops.stacks.image import TYPE as IMAGE_TYPE
+from hermesops.stacks.image import Image
 from hermesops.stacks.machine import TYPE, Machine
 
 ADA, BEA = MachineName("hermes-local-c1-00000000000a"), MachineName("hermes-local-c1-00000000000b")
@@ -149,8 +151,9 @@ def test_a_program_belongs_to_the_stack_of_its_cell() -> None:
 
 def test_program_and_plugin_agree_on_the_resource() -> None:
     """They never import each other, so only a test can hold them together."""
-    assert TYPE == PLUGIN_TYPE
-    assert set(Machine.__annotations__) == {p.name for p in (*INPUTS, *COMPUTED)}
+    for program, type_, plugin in ((Machine, TYPE, MACHINE), (Image, IMAGE_TYPE, IMAGE)):
+        assert type_ == plugin.type
+        assert set(program.__annotations__) == {p.name for p in (*plugin.inputs, *plugin.computed)}
 
 
 def test_the_project_folder_is_of_the_project() -> None:
