@@ -188,3 +188,14 @@ audit = sa.Table(
     sa.Column("previous", sa.String(64), nullable=False, server_default=""),
     sa.Column("hash", sa.String(64), nullable=False, server_default=""),
 )
+
+machine_sightings = sa.Table(
+    "machine_sightings",
+    metadata,
+    sa.Column("machine_id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("server_type", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("boot_id", sa.String(64), nullable=False),
+    sa.Column("boot_seen_at", UtcTimestamp, nullable=True),
+)
