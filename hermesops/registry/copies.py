@@ -19,8 +19,8 @@ from hermesops.registry.damage import RESTORE
 from hermesops.registry.disk import sync_file, sync_folder
 
 DAILY = "daily"
-_NAME = re.compile(r"registry-(\d{8}T\d{6})Z-([a-z0-9-]+)\.db")
-_MOMENT = "%Y%m%dT%H%M%S"
+_NAME = re.compile(r"registry-(\d{8}T\d{6}\.\d{6})Z-([a-z0-9-]+)\.db")
+_MOMENT = "%Y%m%dT%H%M%S.%f"
 _BUSY_S = 20.0
 
 

@@ -105,8 +105,10 @@ def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, wh
     known = max(anchor.highest_epoch() if anchor else 0, epoch)
     before: dict[str, object] = {"entry": last.id, "epoch": last.epoch} if last else {}
     try:
+        # The epoch first: an entry of the old one would bear the number of one that was lost.
+        opened = registry.open_epoch(why, above=known)
         registry.append_audit("registry_restored", "registry", why=why, before=before, after={"copy": copy.name})
-        return registry.open_epoch(why, above=known), registry.check_audit().head
+        return opened, registry.check_audit().head
     finally:
         registry.close()
 

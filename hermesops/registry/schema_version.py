@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError
+from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.registry.damage import RESTORE
 from hermesops.registry.database import Database
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
@@ -79,6 +80,9 @@ def _current(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     version: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    if version is None:
+        # Whoever makes the table writes its row in the same transaction.
+        raise BrokenInvariantError("the registry is damaged: it says no revision", hint=RESTORE)
     return version
 
 

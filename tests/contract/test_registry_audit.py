@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -143,7 +144,7 @@ def test_entries_are_chosen_by_author_subject_and_moment(registry_url: str) -> N
     clock.turn(60)
     write(registry, 2)
     registry.close()
-    chosen: list[tuple[dict[str, object], int]] = [
+    chosen: list[tuple[dict[str, Any], int]] = [
         ({"subject": "instance/1"}, 1),
         ({"who": "tester"}, 2),
         ({"who": "test"}, 0),
@@ -152,7 +153,7 @@ def test_entries_are_chosen_by_author_subject_and_moment(registry_url: str) -> N
         ({"limit": 1}, 1),
     ]
     for words, count in chosen:
-        assert len(registry.list_audit(**words)) == count, words  # type: ignore[arg-type] - some of its arguments
+        assert len(registry.list_audit(**words)) == count, words
 
 
 # The registry is the one that was written to
