@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -147,7 +148,9 @@ class Rebuilding:
         place = self._app.registry_place
         if place.file:
             set_aside(place.file)
-        registry: Registry = place.open_anew(reason)
+        # The anchor may be lost too. Epochs rise by one: no other one has come as far as the minutes since 1970.
+        minutes = int(datetime.now(UTC).timestamp() // 60)
+        registry: Registry = place.open_anew(reason, above=minutes)
         return sum(registry.recover_instance(one, why=reason) for one in rebuild.instances)
 
     async def _recalled(self, client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":

@@ -57,10 +57,14 @@ class RegistryPlace:
         """Open it, as ``open_registry`` does."""
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
 
-    def open_anew(self, why: str) -> Registry:
+    def open_anew(self, why: str, *, above: int = 0) -> Registry:
         """Open one that was lost with all its copies: empty, under an epoch that outranks all that are known.
 
         What is left of an SQLite file must have been set aside before.
+
+        Args:
+            why: For the audit.
+            above: An epoch that is outranked too, whatever the audit's anchor knows.
 
         Raises:
             RefusedError: There is a registry.
@@ -70,7 +74,7 @@ class RegistryPlace:
         if registry.list_audit(limit=1):
             registry.close()
             raise RefusedError("there is a registry, and it is not empty", hint="hermesops registry check")
-        registry.open_epoch(why)
+        registry.open_epoch(why, above=above)
         registry.close()
         return self.open()
 
