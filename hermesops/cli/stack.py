@@ -6,6 +6,7 @@ import typer
 
 from hermesops.cli import context, render, stack_state
 from hermesops.cli.console import Yes, confirm, result, table
+from hermesops.cli.no_wait import NoWait, say_left
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN, RefusedError
 from hermesops.model.cell import parse_cell
@@ -40,10 +41,18 @@ def preview(
 @app.command()
 def up(
     cell: Cell,
+    no_wait: NoWait = False,
 ) -> None:
     """Bring the cell to its rows; destroys nothing that no recorded operation names."""
-    done = context.run(context.compose().cell_stacks.bring(parse_cell(cell), still_wanted=_always))
-    changes = [render.change(one) for one in (done.changes if done else ()) if one.kind is not ChangeKind.SAME]
+    from hermesops.app.stack_ups import StackUps
+
+    composed, name = context.compose(), parse_cell(cell)
+    ups = StackUps(composed)
+    if no_wait:
+        say_left("stack-up", context.run(ups.leave(name)))
+        return
+    done = context.run(ups.run(name, lambda: composed.cell_stacks.up(name)))
+    changes = [render.change(one) for one in done.changes if one.kind is not ChangeKind.SAME]
     table("stack-up", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
 
 
@@ -79,7 +88,3 @@ def outputs(cell: Cell) -> None:
     """Print the stack's outputs."""
     values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
     result("stack-outputs", {"outputs": values}, render.fields(values))
-
-
-async def _always() -> bool:
-    return True

@@ -1,0 +1,53 @@
+"""A cell brought to its rows, as the work of an operation.
+
+Whether it has been is not asked twice: the engine itself looks at what there is, and a run too many changes nothing.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from hermesops.model.ids import CellName
+from hermesops.model.operation import Finished
+from hermesops.model.stack import ChangeKind, UpResult
+
+
+@dataclass(frozen=True)
+class Bring:
+    """Run the cell's program."""
+
+
+class StackUp:
+    """The work of one ``up``, for the operations' loop.
+
+    Args:
+        cell: Which.
+        up: Runs it, within the limits that were set for this run.
+    """
+
+    def __init__(self, cell: CellName, up: Callable[[], Awaitable[UpResult]]) -> None:
+        self.result: UpResult | None = None
+        self._cell = cell
+        self._up = up
+
+    async def observe(self) -> UpResult | None:
+        """What this run of it has done so far."""
+        return self.result
+
+    def decide(self, seen: UpResult | None) -> Bring | Finished:
+        """Run it once."""
+        return Bring() if seen is None else Finished(f"{self._cell} is what its rows say: {summary(seen)}")
+
+    def describe(self, step: Bring, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
+        """The step in a few words."""
+        return f"bringing {self._cell} to its rows"
+
+    async def do(self, step: Bring, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
+        """Run it; what is so already stays."""
+        self.result = await self._up()
+
+
+def summary(result: UpResult) -> str:
+    """How many resources were created, updated … in words. Pure."""
+    kinds = [change.kind for change in result.changes if change.kind is not ChangeKind.SAME]
+    counts = [f"{kinds.count(kind)} {kind.value}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(counts) or "nothing changed"
