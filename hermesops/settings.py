@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal, Self
 
@@ -67,6 +68,16 @@ class Settings(BaseModel):
     cell_size: int = Field(40, ge=1, le=500, description="Machines in a cell at most")
     plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")
     parallel_cells: int = Field(4, ge=1, le=64, description="Cells whose stacks one command runs at the same time")
+    changed_share: float = Field(
+        0.25, ge=0, le=1, description="Part of a cell's machines that one run may change unasked; one always may be"
+    )
+    monthly_budget: Decimal | None = Field(
+        None, ge=0, description="US dollars a month that all machines may cost; more has to be named"
+    )
+    operator_key: Path | None = Field(None, description="SSH key that signs what you save; a public one: ssh-agent's")
+    allowed_signers: Path | None = Field(None, description="Whose signatures count, in OpenSSH's format")
+    revoked_signers: Path | None = Field(None, description="Keys whose signatures count no more")
+    preview_life_h: float = Field(24, gt=0, description="Hours for which a saved preview may be applied")
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
 

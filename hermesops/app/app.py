@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.endpoint import endpoint_of
 from hermesops.app.narration import Tell
-from hermesops.app.programs import cell_program, cell_urns
+from hermesops.app.programs import CellPrograms
 from hermesops.app.session import Session
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.endpoint import Endpoint
+    from hermesops.app.guards import Guards
     from hermesops.app.registry_place import RegistryPlace
     from hermesops.engine.interface import Engine, Progress
     from hermesops.model.check import Check
@@ -85,13 +86,20 @@ class App:
         return CellStacks(
             self.registry,
             self.engine,
-            cell_program,
-            cell_urns,
+            CellPrograms(),
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
+            self.guards.judge,
             parallel=self.env.settings.parallel_cells,
             tell=partial(_tell_progress, self.tell),
             warn=partial(_tell_problem, self.tell),
         )
+
+    @cached_property
+    def guards(self) -> "Guards":
+        """What stands before every run of a cell."""
+        from hermesops.app.guards import Guards
+
+        return Guards(self)
 
     @cached_property
     def cell_states(self) -> "CellStates":

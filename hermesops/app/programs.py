@@ -18,23 +18,25 @@ def fleet_program() -> Callable[[], None]:
     from hermesops.app.app import App
 
     app = App(Environment.load(), lambda _: None)
-    return cell_program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
+    return CellPrograms().program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
 
 
-def cell_program(spec: "CellSpec", released: frozenset[MachineName]) -> Callable[[], None]:
-    """The program of one cell.
+class CellPrograms:
+    """Cells' programs; see ``placement.cell_ports.Programs``."""
 
-    Args:
-        spec: What the cell should be.
-        released: Machines whose protection it drops.
-    """
-    from hermesops.stacks.fleet import FleetProgram
+    def program(self, spec: "CellSpec", released: frozenset[MachineName]) -> Callable[[], None]:
+        """The program of one cell.
 
-    return FleetProgram(spec, released)
+        Args:
+            spec: What the cell should be.
+            released: Machines whose protection it drops.
+        """
+        from hermesops.stacks.fleet import FleetProgram
 
+        return FleetProgram(spec, released)
 
-def cell_urns(stack: "StackRef", machines: Collection[MachineName]) -> tuple[str, ...]:
-    """Pulumi's names of machines of a cell, with what they need."""
-    from hermesops.stacks.fleet import urns_of
+    def urns(self, stack: "StackRef", machines: Collection[MachineName]) -> tuple[str, ...]:
+        """Pulumi's names of machines of a cell, with what they need."""
+        from hermesops.stacks.fleet import urns_of
 
-    return urns_of(stack, machines)
+        return urns_of(stack, machines)

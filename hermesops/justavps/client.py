@@ -166,6 +166,10 @@ class Client:
         """Whose key this is; the cheapest way to learn that the key works."""
         return await self._transport.ask_for(_read("/account"), wire.Account)
 
+    async def get_usage(self) -> wire.Usage:
+        """What the current period has cost so far, by the vendor's own estimate."""
+        return (await self._transport.ask_for(_read("/account/usage"), wire.UsageAnswer)).current_period
+
 
 def _read(path: str, *, query: dict[str, str] | None = None, read_timeout_s: float = _SLOW_READ_S) -> Call:
     return Call("GET", path, query=query or {}, read_timeout_s=read_timeout_s, changes=False)

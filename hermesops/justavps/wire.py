@@ -218,6 +218,19 @@ class ServerType(_Wire):
     available: bool = True
 
 
+class Usage(_Wire):
+    """What an account uses in the current period. The estimated cost is in US dollars."""
+
+    total_machines: int = 0
+    estimated_cost: float | None = None
+
+
+class UsageAnswer(_Wire):
+    """How usage is wrapped."""
+
+    current_period: Usage = Usage()
+
+
 class Account(_Wire):
     """Whose key this is."""
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Preview, StackRef, UpResult
+from hermesops.placement.outlook import Outlook
 
 T = TypeVar("T")
 
@@ -24,6 +25,23 @@ class CellRows(Protocol):
 
     def record_brought(self, name: CellName) -> None:
         """Note that the cell is what its rows said."""
+
+
+class Guard(Protocol):
+    """Stands before every run."""
+
+    async def __call__(self, outlook: Outlook, /) -> None:
+        """Let the run begin, or raise RefusedError or UsageError, and nothing is changed."""
+
+
+class Programs(Protocol):
+    """Cells' Pulumi programs; see ``hermesops.stacks``."""
+
+    def program(self, spec: CellSpec, released: frozenset[MachineName]) -> Program:
+        """A cell's program, from what it should be and the machines whose protection it drops."""
+
+    def urns(self, stack: StackRef, machines: Collection[MachineName]) -> Collection[str]:
+        """What an engine calls machines of a cell, with what they need, when only they are meant."""
 
 
 class Turn(Protocol):

@@ -13,9 +13,10 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
-from hermesops.placement.cell_ports import CellRows, Engine, Program, Turn
+from hermesops.placement.cell_ports import CellRows, Engine, Guard, Program, Programs, Turn
 from hermesops.placement.cell_state import kept, machines_in, made_anew, protected_machines
 from hermesops.placement.gathering import Close, Gathering, Group, StillWanted
+from hermesops.placement.outlook import Outlook, outlook_of
 
 PROJECT = "fleet"
 """Pulumi project of all cells; its folder is ``pulumi/fleet``."""
@@ -42,9 +43,9 @@ class CellStacks:
     Args:
         rows: The registry's side.
         engine: Runs programs.
-        program: Makes a cell's program from what it should be and the machines whose protection it drops.
-        urns_of: What the engine calls machines of a cell, and what they need, when only they are meant.
+        programs: What it runs.
         alone: Waits for and holds the lease of a subject for as long as its context lasts.
+        guard: Looks at what each run would change before it begins.
         parallel: Cells that are run at the same time, at most.
         tell: Called with the engine's progress in a cell that somebody runs by hand.
         warn: The same where it is run for others' wishes, who narrate what they wait for.
@@ -54,9 +55,9 @@ class CellStacks:
         self,
         rows: CellRows,
         engine: Engine,
-        program: Callable[[CellSpec, frozenset[MachineName]], Program],
-        urns_of: Callable[[StackRef, Collection[MachineName]], Collection[str]],
+        programs: Programs,
         alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+        guard: Guard,
         *,
         parallel: int = 1,
         tell: Tell | None = None,
@@ -64,9 +65,9 @@ class CellStacks:
     ) -> None:
         self._rows = rows
         self._engine = engine
-        self._program = program
-        self._urns_of = urns_of
+        self._programs = programs
         self._alone = alone
+        self._guard = guard
         self._slots = asyncio.Semaphore(parallel)
         self._tell = tell
         self._warn = warn
@@ -85,7 +86,7 @@ class CellStacks:
             What changed, or ``None`` when nothing was wanted any more.
 
         Raises:
-            RefusedError: It would destroy a machine that no recorded operation names.
+            RefusedError: It would destroy a machine that no recorded operation names, or pass the limits.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
 
@@ -99,7 +100,12 @@ class CellStacks:
         return await self._gathering.join(cell, still_wanted, run)
 
     async def up(
-        self, cell: CellName, *, named: frozenset[MachineName] = NONE, only: frozenset[MachineName] = NONE
+        self,
+        cell: CellName,
+        *,
+        named: frozenset[MachineName] = NONE,
+        only: frozenset[MachineName] = NONE,
+        guard: Guard | None = None,
     ) -> UpResult:
         """Run the cell's program for the rows as they stand once its lease is ours, whoever else wants that too.
 
@@ -107,14 +113,15 @@ class CellStacks:
             cell: Which.
             named: Machines that somebody named as ones that may be destroyed, beside those of recorded operations.
             only: The machines it is about; none means all.
+            guard: Looks at what would change, in place of the usual one; it is told of the world's drift as well.
 
         Raises:
             UsageError: There is no such cell, or no such machine in it.
-            RefusedError: It would destroy a machine that nobody named.
+            RefusedError: It would destroy a machine that nobody named, or the guard refused; nothing changed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
         async with self._slots, self._alone(lease_of(cell)) as turn:
-            return await turn.guard(self._run(cell, _telling(self._tell, cell), named=named, only=only))
+            return await turn.guard(self._run(cell, _telling(self._tell, cell), named=named, only=only, guard=guard))
 
     async def preview(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
         """What ``up`` would change, and what it would have to destroy, allowed or not; changes nothing.
@@ -122,8 +129,28 @@ class CellStacks:
         Raises:
             UsageError: There is no such cell, or no such machine in it.
         """
-        stack = stack_of(cell)
+        return (await self.outlook(cell, only=only)).preview
+
+    async def outlook(
+        self, cell: CellName, *, only: frozenset[MachineName] = NONE, with_drift: bool = False
+    ) -> Outlook:
+        """Everything there is to know before a run; changes nothing.
+
+        Args:
+            cell: Which.
+            only: The machines it would be about; none means all.
+            with_drift: Ask the vendor about every machine as well.
+
+        Raises:
+            UsageError: There is no such cell, or no such machine in it.
+        """
         spec, state = self._rows.cell_spec(cell), await self.state(cell)
+        shown = await self._preview(spec, state, only)
+        drift = (await self.preview_refresh(cell, only=only)).changes if with_drift and state else ()
+        return outlook_of(spec, self._rows.doomed_machines(cell), state, shown, drift)
+
+    async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
+        stack = stack_of(spec.name)
         held = machines_in(state)
         anew = made_anew(spec, state)
         going = anew | (held.keys() - {machine.name for machine in spec.machines})
@@ -131,7 +158,7 @@ class CellStacks:
         protected = protected_machines(state, going & only if only else going)
         ending = {machine.name for machine in protected}
         targets = self._targets(stack, only, spec, held)
-        shown = await self._engine.preview(stack, self._program(kept(spec, protected), going), targets=targets)
+        shown = await self._engine.preview(stack, self._programs.program(kept(spec, protected), going), targets=targets)
         return Preview(
             stack,
             (
@@ -204,7 +231,9 @@ class CellStacks:
         *,
         named: frozenset[MachineName] = NONE,
         only: frozenset[MachineName] = NONE,
+        guard: Guard | None = None,
     ) -> UpResult:
+        await (guard or self._guard)(await self.outlook(cell, only=only, with_drift=guard is not None))
         stack = stack_of(cell)
         doomed = self._rows.doomed_machines(cell) | named
         spec, state = self._rows.cell_spec(cell), await self.state(cell)
@@ -222,8 +251,8 @@ class CellStacks:
         changed: tuple[Change, ...] = ()
         if protected := protected_machines(state, doomed & only if only else doomed):
             # Protection goes in a run of its own, as Pulumi wants it: what is protected is never deleted.
-            changed = (await up(self._program(kept(spec, protected), doomed))).changes
-        done = await up(self._program(spec, frozenset()))
+            changed = (await up(self._programs.program(kept(spec, protected), doomed))).changes
+        done = await up(self._programs.program(spec, frozenset()))
         if not only:
             self._rows.record_brought(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)
@@ -240,7 +269,7 @@ class CellStacks:
             raise UsageError(
                 f"{stack.stack} has no machine {', '.join(unknown)}", hint=f"hermesops cell show {stack.stack}"
             )
-        return self._urns_of(stack, only) if only else ()
+        return self._programs.urns(stack, only) if only else ()
 
 
 def _telling(tell: Tell | None, cell: CellName) -> Callable[[Any], None] | None:

@@ -12,7 +12,9 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
+from hermesops.placement.cell_ports import Guard
 from hermesops.placement.cell_stacks import CellStacks
+from hermesops.placement.outlook import Outlook
 
 T = TypeVar("T")
 
@@ -54,6 +56,7 @@ class Engine:
     runs: list[tuple[CellSpec, frozenset[MachineName]]] = field(default_factory=list)
     allowed: set[str] = field(default_factory=set)
     targets: list[Collection[str]] = field(default_factory=list)
+    shown: list[tuple[CellSpec, frozenset[MachineName], Collection[str]]] = field(default_factory=list)
     failure: Exception | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
@@ -85,8 +88,7 @@ class Engine:
         return UpResult(stack, ())
 
     async def preview(self, stack: StackRef, program: Callable[[], Any], *, targets: Collection[str] = ()) -> Preview:
-        self.runs.append(program())
-        self.targets.append(targets)
+        self.shown.append((*program(), targets))
         made = [Change(ChangeKind.SAME, f"urn::{machine.name}", "t", machine.name) for machine in program()[0].machines]
         return Preview(stack, tuple(made))
 
@@ -130,12 +132,18 @@ class Turn:
         return await work
 
 
-def program(spec: CellSpec, released: frozenset[MachineName]) -> Callable[[], tuple[CellSpec, frozenset[MachineName]]]:
-    return lambda: (spec, released)
+class Programs:
+    def program(
+        self, spec: CellSpec, released: frozenset[MachineName]
+    ) -> Callable[[], tuple[CellSpec, frozenset[MachineName]]]:
+        return lambda: (spec, released)
+
+    def urns(self, stack: StackRef, machines: Collection[MachineName]) -> list[str]:
+        return [f"{stack.stack}::{name}" for name in sorted(machines)]
 
 
-def urns(stack: StackRef, machines: Collection[MachineName]) -> list[str]:
-    return [f"{stack.stack}::{name}" for name in sorted(machines)]
+async def let_through(_: Outlook, /) -> None:
+    """Mind nothing."""
 
 
 @asynccontextmanager
@@ -144,8 +152,10 @@ async def nobody_else(subject: str) -> AsyncIterator[Turn]:
     yield Turn()
 
 
-def stacks_of(engine: Engine, rows: Rows, alone: Callable[[str], Any] = nobody_else) -> CellStacks:
-    return CellStacks(rows, engine, program, urns, alone)
+def stacks_of(
+    engine: Engine, rows: Rows, alone: Callable[[str], Any] = nobody_else, guard: Guard = let_through
+) -> CellStacks:
+    return CellStacks(rows, engine, Programs(), alone, guard)
 
 
 async def wanted() -> bool:
@@ -298,7 +308,7 @@ async def test_a_preview_says_what_would_have_to_end_although_it_is_protected() 
         (ChangeKind.DELETE, DOOMED),
         (ChangeKind.REPLACE, moved),
     ]
-    ((spec, released),) = engine.runs
+    ((spec, released, _),) = engine.shown
     assert {machine.region for machine in spec.machines} == {"nbg1"}, "what would end stays as it is"
     assert released == {DOOMED, moved}
     only = await stacks_of(engine, rows).preview(CELL, only=frozenset({DOOMED}))
@@ -348,3 +358,28 @@ async def test_a_lost_lease_stops_the_run() -> None:
         with pytest.raises(UnavailableError, match="lost"):
             await work
     assert (engine.runs, engine.targets) == ([], [])
+
+
+async def test_a_guard_stands_before_every_run() -> None:
+    seen: list[Outlook] = []
+
+    async def refuse(outlook: Outlook, /) -> None:
+        seen.append(outlook)
+        raise RefusedError("not today")
+
+    engine = Engine([resource(KEPT, protect=False)])
+    stacks = stacks_of(engine, Rows(frozenset({DOOMED})), guard=refuse)
+    for work in (stacks.bring(CELL, still_wanted=wanted), stacks.up(CELL)):
+        with pytest.raises(RefusedError, match="not today"):
+            await work
+    assert engine.runs == []
+    assert [(one.cell, one.doomed, len(one.held)) for one in seen] == [(CELL, frozenset({DOOMED}), 1)] * 2
+
+
+async def test_a_guard_of_ones_own_takes_the_place_of_the_usual_one() -> None:
+    async def refuse(_: Outlook, /) -> None:
+        raise RefusedError("not today")
+
+    engine = Engine([resource(KEPT, protect=False)])
+    await stacks_of(engine, Rows(), guard=refuse).up(CELL, guard=let_through)
+    assert len(engine.runs) == 1

@@ -1,0 +1,132 @@
+"""What stands before every run of a cell: the environment's limits, or a preview that somebody signed."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hermesops
+from hermesops.placement.guard import Cost, Limits, Named, judge
+from hermesops.placement.price import Bill, PriceList, bill_of
+from hermesops.placement.prices import Prices
+from hermesops.placement.saved_preview import (
+    NAMESPACE,
+    SavedPreview,
+    from_file,
+    refuse_moved,
+    refuse_stale,
+    saved,
+    to_file,
+)
+
+if TYPE_CHECKING:
+    from hermesops.access.signature import Signers
+    from hermesops.app.app import App
+    from hermesops.model.cell import CellMachine
+    from hermesops.model.ids import CellName
+    from hermesops.placement.outlook import Outlook
+
+NOTHING_NAMED = Named()
+
+
+class Guards:
+    """Makes what judges runs.
+
+    Args:
+        app: The environment.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+        settings = app.env.settings
+        self._limits = Limits(settings.changed_share, settings.monthly_budget)
+
+    async def judge(self, outlook: "Outlook", named: Named = NOTHING_NAMED) -> None:
+        """Let a run begin within the limits and what was named; see ``placement.guard.judge``."""
+        cost = await self.cost(outlook) if self._limits.budget is not None else None
+        judge(outlook, limits=self._limits, named=named, cost=cost)
+
+    async def refuse_moved(self, outlook: "Outlook", preview: SavedPreview) -> None:
+        """Let a run begin that is the one somebody signed."""
+        refuse_moved(preview, outlook, self.versions())
+
+    async def cost(self, outlook: "Outlook") -> Cost:
+        """What all machines of the environment cost a month, before and after a run."""
+        others = self._machines(but=outlook.cell)
+        prices = await self.prices(*others, *outlook.held, *outlook.wanted.machines)
+        rest = bill_of(others, prices)
+        return Cost(rest + bill_of(outlook.held, prices), rest + bill_of(outlook.wanted.machines, prices))
+
+    async def bills(self) -> "Mapping[CellName, Bill]":
+        """What each cell's machines cost a month, by the rows."""
+        registry = self._app.registry
+        cells = {cell.name: registry.cell_spec(cell.name).machines for cell in registry.list_cells()}
+        prices = await self.prices(*(machine for machines in cells.values() for machine in machines))
+        return {name: bill_of(machines, prices) for name, machines in cells.items()}
+
+    async def prices(self, *machines: "CellMachine") -> PriceList:
+        """Today's prices where these machines are."""
+        async with self._app.session() as session:
+            return await Prices(session.client).of({machine.region for machine in machines})
+
+    def sign(self, outlook: "Outlook", cost: Cost) -> str:
+        """The file of a saved preview, signed by the operator.
+
+        Raises:
+            RefusedError: The operator's key does not sign.
+        """
+        preview = saved(
+            outlook,
+            environment=self._app.env.name,
+            versions=self.versions(),
+            cost=str(cost.after),
+            now=datetime.now(UTC),
+        )
+        return to_file(preview, self._signers.sign(preview.to_bytes(), namespace=NAMESPACE))
+
+    def open(self, text: str) -> tuple[SavedPreview, str]:
+        """A saved preview that counts here and now, and who signed it.
+
+        Raises:
+            UsageError: It is none.
+            RefusedError: Its signature does not hold, or it is too old or another environment's.
+        """
+        preview, signature = from_file(text)
+        signer = self._signers.verify(preview.to_bytes(), signature, namespace=NAMESPACE)
+        env = self._app.env
+        refuse_stale(
+            preview,
+            environment=env.name,
+            now=datetime.now(UTC),
+            life=timedelta(hours=env.settings.preview_life_h),
+        )
+        return preview, signer
+
+    def versions(self) -> Mapping[str, str]:
+        """What makes previews here."""
+        return {"hermesops": hermesops.__version__, "engine": self._app.engine.name, "program": _program_digest()}
+
+    @property
+    def _signers(self) -> "Signers":
+        from hermesops.access.signature import Signers
+
+        settings = self._app.env.settings
+        return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
+
+    def _machines(self, *, but: "CellName") -> "tuple[CellMachine, ...]":
+        registry = self._app.registry
+        names = (cell.name for cell in registry.list_cells() if cell.name != but)
+        return tuple(machine for name in names for machine in registry.cell_spec(name).machines)
+
+
+@cache
+def _program_digest() -> str:
+    """Of the code that says what a cell is and what a change of a machine means."""
+    package = Path(hermesops.__file__).parent
+    files = sorted(file for folder in ("stacks", "provider") for file in (package / folder).glob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
