@@ -1,0 +1,31 @@
+"""Several computers at random on one registry leave no contradiction; small counts here, large ones in the soak."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from hermesops.registry.anchor import Anchor
+from tests.support.registries import registry_at
+from tests.support.registry_hammer import contradictions
+
+ROUNDS = 60
+SEEDS = (1, 2)
+
+
+def test_computers_that_work_at_random_contradict_nothing(registry_url: str, tmp_path: Path) -> None:
+    registry = registry_at(registry_url)
+    anchors = {seed: tmp_path / f"{seed}.anchor" for seed in SEEDS}
+    command = [sys.executable, "-m", "tests.support.registry_hammer", registry_url]
+    running = [
+        subprocess.Popen(
+            [*command, str(anchor), str(seed), str(ROUNDS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for seed, anchor in anchors.items()
+    ]
+    said = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    lines = [line for out, _ in said for line in out.splitlines()]
+    found = contradictions(registry, map(Anchor, anchors.values()), lines)
+    assert found == []
+    assert len(registry.list_audit()) > ROUNDS, "they did work"
+    registry.close()
