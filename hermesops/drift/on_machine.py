@@ -1,14 +1,16 @@
 """What a machine's own account differs in from its row. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hermesops.drift.accounts import MachineAccount, Rebooted
 from hermesops.drift.finding import Kind
 from hermesops.model.check import Verdict
 from hermesops.model.instance import Instance, InstanceStatus
 
-_NAMED = 6
-"""Tasks that a finding names; there may be dozens."""
+_NAMED = 5
+"""Tasks or checks that a finding names; there may be dozens."""
+
+_LONGEST = 200
 
 
 def told_differences(instance: Instance, told: MachineAccount, rebooted: Rebooted | None) -> Iterator[tuple[Kind, str]]:
@@ -26,13 +28,18 @@ def told_differences(instance: Instance, told: MachineAccount, rebooted: Reboote
         yield Kind.REBOOTED, f"it has booted since {rebooted.since:%Y-%m-%d %H:%M} UTC, when it was last looked at"
     yield from _identity(instance, told)
     if told.changed:
-        more = f" and {len(told.changed) - _NAMED} more" if len(told.changed) > _NAMED else ""
-        yield Kind.FILES_CHANGED, f"the roles would change: {'; '.join(told.changed[:_NAMED])}{more}"
+        yield Kind.FILES_CHANGED, f"the roles would change: {_named(told.changed)}"
     if told.roles_unseen:
         yield Kind.ROLES_UNSEEN, told.roles_unseen
-    for check in told.checks:
-        kind = Kind.CHECK_FAILED if check.verdict is Verdict.FAILED else Kind.CHECK_UNSEEN
-        yield kind, f"{check.name}: {check.seen}"
+    for kind, verdict in ((Kind.CHECK_FAILED, Verdict.FAILED), (Kind.CHECK_UNSEEN, Verdict.UNKNOWN)):
+        if checks := [f"{check.name}: {check.seen}" for check in told.checks if check.verdict is verdict]:
+            yield kind, _named(checks)
+
+
+def _named(several: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
+    return "; ".join(one[:_LONGEST] for one in several[:_NAMED]) + more
 
 
 def _identity(instance: Instance, told: MachineAccount) -> Iterator[tuple[Kind, str]]:
