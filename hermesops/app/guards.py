@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import hermesops
 from hermesops.placement.guard import Cost, Limits, Named, judge
-from hermesops.placement.price import Bill, PriceList, bill_of
+from hermesops.placement.price import PriceList, bill_of
 from hermesops.placement.prices import Prices
 from hermesops.placement.saved_preview import (
     NAMESPACE,
@@ -58,13 +58,6 @@ class Guards:
         prices = await self.prices(*others, *outlook.held, *outlook.wanted.machines)
         rest = bill_of(others, prices)
         return Cost(rest + bill_of(outlook.held, prices), rest + bill_of(outlook.wanted.machines, prices))
-
-    async def bills(self) -> "Mapping[CellName, Bill]":
-        """What each cell's machines cost a month, by the rows."""
-        registry = self._app.registry
-        cells = {cell.name: registry.cell_spec(cell.name).machines for cell in registry.list_cells()}
-        prices = await self.prices(*(machine for machines in cells.values() for machine in machines))
-        return {name: bill_of(machines, prices) for name, machines in cells.items()}
 
     async def prices(self, *machines: "CellMachine") -> PriceList:
         """Today's prices where these machines are."""

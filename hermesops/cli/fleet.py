@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, fleet_repairs, render_fleet
+from hermesops.cli import context, fleet_cost, fleet_repairs, render_fleet
 from hermesops.cli.console import result
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hermesops.drift.finding import Finding
 
 app = Noun(help="The whole fleet.", no_args_is_help=True)
+app.command()(fleet_cost.cost)
 app.command()(fleet_repairs.adopt)
 app.command()(fleet_repairs.remove_orphan)
 app.command()(fleet_repairs.converge)
