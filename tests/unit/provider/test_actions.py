@@ -1,7 +1,9 @@
 """Making, changing and deleting one machine, with a vendor that misbehaves."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -224,3 +226,48 @@ async def test_the_vendor_is_not_opened_before_it_is_needed() -> None:
     await subject.read("id-1", NAME)
     await subject.read("id-1", NAME)
     assert opened == ["opened"]
+
+
+@pytest.mark.parametrize("waiting", ["create", "update", "delete"])
+async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
+    """The next look would be an hour away."""
+    monkeypatch.setattr(patience_module, "_PACE_S", ((3600.0, 7200.0),))
+    vendor = ScriptedVendor([NEW])
+    subject = machines(vendor)
+    work: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "create": lambda: subject.create(ORDER, timeout_s=0, tell=Told()),
+        "update": lambda: subject.update("id-1", NAME, "pro", timeout_s=0, tell=Told()),
+        "delete": lambda: subject.delete("id-1", NAME),
+    }
+    task = asyncio.create_task(work[waiting]())
+    looks = {"create": 1, "update": 2, "delete": 2}[waiting]
+    looked: list[None] = []
+
+    def look() -> None:
+        looked.append(None)
+        if len(looked) == looks:
+            subject.stopping.set()
+
+    vendor.on_look = look
+    with pytest.raises((HalfMadeError, InterruptedWorkError), match="interrupted"):
+        await asyncio.wait_for(task, 60)
+
+
+async def test_an_order_on_its_way_is_answered_for_when_the_engine_wants_an_end() -> None:
+    vendor = ScriptedVendor([NEW])
+    subject = machines(vendor)
+    ordered = vendor.order
+
+    async def late(order: Order) -> Seen:
+        subject.stopping.set()
+        return await ordered(order)
+
+    vendor.order = late  # type: ignore[method-assign]
+    with pytest.raises(HalfMadeError) as caught:
+        await subject.create(ORDER, timeout_s=0, tell=Told())
+    assert caught.value.thing.id == "id-1"
+
+
+async def test_a_timeout_of_the_program_counts_for_a_deletion() -> None:
+    with pytest.raises(UnavailableError, match=r"waited 0\.05 s"):
+        await machines(ScriptedVendor([READY])).delete("id-1", NAME, timeout_s=0.05)

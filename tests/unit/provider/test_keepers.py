@@ -1,0 +1,44 @@
+"""What is looked at when the engine asks without an id: the one of that name."""
+
+from dataclasses import dataclass, replace
+
+from hermesops.provider.actions import Machines
+from hermesops.provider.image_actions import Images
+from hermesops.provider.keepers import ImageKeeper, MachineKeeper
+from hermesops.provider.ports import Seen, SeenImage
+
+MACHINE = Seen("id-1", "m", "provisioning", region="hel1", server_type="starter", image_id="img")
+
+
+@dataclass
+class Books:
+    """A vendor that only answers what it has of a name."""
+
+    machine: Seen | None = None
+    listed: tuple[SeenImage, ...] = ()
+
+    async def find(self, name: str) -> Seen | None:
+        return self.machine if self.machine and self.machine.name == name else None
+
+    async def images(self, name: str) -> list[SeenImage]:
+        return [image for image in self.listed if image.name == name]
+
+
+async def test_a_machine_is_found_by_its_name_alone() -> None:
+    def keeper(machine: Seen | None) -> MachineKeeper:
+        return MachineKeeper(Machines(lambda: Books(machine)))  # type: ignore[arg-type, return-value]  only find is asked
+
+    assert await keeper(MACHINE).read("", "m") == MACHINE
+    assert await keeper(MACHINE).read("", "other") is None
+    assert await keeper(MACHINE).read("", "") is None
+    assert await keeper(replace(MACHINE, status="deleted")).read("", "m") is None
+
+
+async def test_an_image_is_found_by_its_name_unless_it_failed() -> None:
+    failed = SeenImage("i-1", "snap", "failed")
+    creating = SeenImage("i-2", "snap", "creating")
+    books = Books(listed=(failed, creating))
+    keeper = ImageKeeper(Images(lambda: books))  # type: ignore[arg-type, return-value]  only images is asked
+    assert await keeper.read("", "snap") == creating
+    assert await keeper.read("", "other") is None
+    assert await ImageKeeper(Images(lambda: Books(listed=(failed,)))).read("", "snap") is None  # type: ignore[arg-type, return-value]  as above
