@@ -92,6 +92,11 @@ class Machines:
             machine = found if found is not None and found.id == machine_id else None
         return None if machine is None or machine.status == "deleted" else machine
 
+    async def find(self, name: str) -> Seen | None:
+        """The machine of that name, or ``None`` when there is none."""
+        machine = await self.vendor.find(name) if name else None
+        return None if machine is None or machine.status == "deleted" else machine
+
     async def delete(self, machine_id: str, name: str, *, timeout_s: float = 0) -> None:
         """Destroy a machine for good and wait until the vendor knows none of that id.
 

@@ -76,6 +76,11 @@ class Images:
         image = await self.vendor.look_image(image_id)
         return None if image is None or image.status == "deleted" else image
 
+    async def find(self, name: str) -> SeenImage | None:
+        """The image of that name, or ``None`` when there is none that is or becomes usable."""
+        images = await self.vendor.images(name) if name else []
+        return next((image for image in images if image.status not in _GONE), None)
+
     async def delete(self, image_id: str, name: str, *, timeout_s: float = 0) -> None:
         """Delete an image for good and wait until the vendor knows none of that id.
 

@@ -27,7 +27,11 @@ class Keeper(Protocol):
         """Bring the one of that id, which must bear that name, to new inputs."""
 
     async def read(self, thing_id: str, name: str) -> Thing | None:
-        """What is there; ``None`` when nothing is. The name may be empty, as in an import."""
+        """What is there; ``None`` when nothing is.
+
+        The name may be empty, as in an import. Without an id the one of that name is meant: so the embedded engine
+        looks up what an interrupted create has made.
+        """
 
     async def delete(self, thing_id: str, name: str, *, timeout_s: float) -> None:
         """Take the one of that id away, which must bear that name."""
@@ -58,7 +62,7 @@ class MachineKeeper:
 
     async def read(self, thing_id: str, name: str) -> Thing | None:
         """Look at one."""
-        return await self._machines.read(thing_id, name)
+        return await (self._machines.read(thing_id, name) if thing_id else self._machines.find(name))
 
     async def delete(self, thing_id: str, name: str, *, timeout_s: float) -> None:
         """Destroy one."""
@@ -85,8 +89,7 @@ class ImageKeeper:
 
     async def read(self, thing_id: str, name: str) -> Thing | None:
         """Look at one."""
-        del name
-        return await self._images.read(thing_id)
+        return await (self._images.read(thing_id) if thing_id else self._images.find(name))
 
     async def delete(self, thing_id: str, name: str, *, timeout_s: float) -> None:
         """Delete one."""

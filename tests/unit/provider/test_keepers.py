@@ -1,11 +1,12 @@
 """What is looked at when the engine asks without an id: the one of that name."""
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.keepers import ImageKeeper, MachineKeeper
-from hermesops.provider.ports import Seen, SeenImage
+from hermesops.provider.ports import ImageVendor, Seen, SeenImage, Vendor
 
 MACHINE = Seen("id-1", "m", "provisioning", region="hel1", server_type="starter", image_id="img")
 
@@ -24,21 +25,24 @@ class Books:
         return [image for image in self.listed if image.name == name]
 
 
-async def test_a_machine_is_found_by_its_name_alone() -> None:
-    def keeper(machine: Seen | None) -> MachineKeeper:
-        return MachineKeeper(Machines(lambda: Books(machine)))  # type: ignore[arg-type, return-value]  only find is asked
+def machines(books: Books) -> MachineKeeper:
+    return MachineKeeper(Machines(lambda: cast("Vendor", books)))
 
-    assert await keeper(MACHINE).read("", "m") == MACHINE
-    assert await keeper(MACHINE).read("", "other") is None
-    assert await keeper(MACHINE).read("", "") is None
-    assert await keeper(replace(MACHINE, status="deleted")).read("", "m") is None
+
+def images(*listed: SeenImage) -> ImageKeeper:
+    return ImageKeeper(Images(lambda: cast("ImageVendor", Books(listed=listed))))
+
+
+async def test_a_machine_is_found_by_its_name_alone() -> None:
+    assert await machines(Books(MACHINE)).read("", "m") == MACHINE
+    assert await machines(Books(MACHINE)).read("", "other") is None
+    assert await machines(Books(MACHINE)).read("", "") is None
+    assert await machines(Books(replace(MACHINE, status="deleted"))).read("", "m") is None
 
 
 async def test_an_image_is_found_by_its_name_unless_it_failed() -> None:
     failed = SeenImage("i-1", "snap", "failed")
     creating = SeenImage("i-2", "snap", "creating")
-    books = Books(listed=(failed, creating))
-    keeper = ImageKeeper(Images(lambda: books))  # type: ignore[arg-type, return-value]  only images is asked
-    assert await keeper.read("", "snap") == creating
-    assert await keeper.read("", "other") is None
-    assert await ImageKeeper(Images(lambda: Books(listed=(failed,)))).read("", "snap") is None  # type: ignore[arg-type, return-value]  as above
+    assert await images(failed, creating).read("", "snap") == creating
+    assert await images(creating).read("", "other") is None
+    assert await images(failed).read("", "snap") is None
