@@ -159,6 +159,24 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
                 world["objects"][request.id]["inputs"] = news
         return provider_pb2.UpdateResponse(properties=struct({**news, "ip": olds["ip"], "status": "running"}))
 
+    def Read(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
+        """By id, or without one by the name in the inputs."""
+        self._note("Read", request)
+        self._fault("Read", request.name, context)
+        name = plain(request.inputs).get("name")
+        with self._world() as world:
+            objects = world["objects"]
+            found = request.id or next((key for key, thing in objects.items() if thing["name"] == name), "")
+            if found not in objects:
+                return provider_pb2.ReadResponse()
+            inputs = objects[found]["inputs"]
+            status = objects[found].get("status", "running")
+        given = plain(request.properties)
+        outputs = {**given, **inputs, "ip": given.get("ip", "10.0.0.1"), "status": status}
+        if inputs.get("password"):
+            outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{found}"}
+        return provider_pb2.ReadResponse(id=found, inputs=struct(inputs), properties=struct(outputs))
+
     def Delete(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Delete", request)
         self._fault("Delete", request.name, context)

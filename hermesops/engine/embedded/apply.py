@@ -91,11 +91,30 @@ class Applier:
         self.halt.failures.append(failure)
         self.events.tell(failure)
 
+    def fail_asking(self, urn: str, fault: ProviderFaultError) -> NoReturn:
+        """Tell what a plugin said to a question, before any step was begun, and stop the run."""
+        self.halt.faults.append(fault)
+        self.fail(urn, fault.message)
+
     def finish(self, step: Step, resource: Resource, *, outputs: bool = True) -> None:
         """Tell that a step ended well."""
         self.finished.append((step, resource.id))
         if outputs:
             self.events.step("outputs", step, resource.id)
+
+    def untouched(self, old: Resource) -> Resource:
+        """Take over a resource that is no target, exactly as it was."""
+        step = Step(Op.SAME, old.urn)
+        self.events.step("pre", step, old.id)
+        self.journal.move(old, old)
+        self.finish(step, old, outputs=old.custom or self.dry)
+        return old
+
+    def unlisted(self, old: Resource) -> None:
+        """Tell that a resource stays as it was and where it was."""
+        step = Step(Op.SAME, old.urn)
+        self.events.step("pre", step, old.id)
+        self.finish(step, old, outputs=old.custom or self.dry)
 
     def same(self, old: Resource, new: Resource) -> Resource:
         """Take over a resource that stays as it is; written at once only if something stored differs."""
@@ -142,7 +161,7 @@ class Applier:
             self.events.step("pre", step)
             if self.dry:
                 made = await self._previewed(step, effects.create(goal.urn, inputs, preview=True))
-                new = self._with_outputs(new, *made)
+                new = self.with_outputs(new, *made)
                 self.journal.move(None, new)
             else:
                 new = await self._made(step, new, effects, recorded)
@@ -152,28 +171,22 @@ class Applier:
         return new
 
     async def _made(self, step: Step, new: Resource, effects: Effects, recorded: Callable[[], None] | None) -> Resource:
-        self._forget_unconfirmed(new.urn)
         operation = self.journal.begin("creating", new)
         try:
             resource_id, outputs = await effects.create(new.urn, new.inputs, preview=False)
         except ProviderFaultError as fault:
             half = fault.half_made
             if half is not None:
-                new = replace(self._with_outputs(new, half.id, half.properties), init_errors=half.reasons)
+                new = replace(self.with_outputs(new, half.id, half.properties), init_errors=half.reasons)
                 if recorded:
                     recorded()
             self.journal.end(operation, new=new if half else None)
             self.fail_with(fault, step)
-        new = self._with_outputs(new, resource_id, outputs)
+        new = self.with_outputs(new, resource_id, outputs)
         if recorded:
             recorded()
         self.journal.end(operation, new=new)
         return new
-
-    def _forget_unconfirmed(self, urn: str) -> None:
-        """A create that was begun and never confirmed is repeated now; the provider finds what it made by name."""
-        for operation in [op for op in self.journal.pending if op.kind == "creating" and op.resource.urn == urn]:
-            self.journal.pending.remove(operation)
 
     async def update(
         self,
@@ -193,7 +206,7 @@ class Applier:
             self.events.step("pre", step, old.id)
             if self.dry:
                 outputs = await self._previewed(step, effects.update(old, inputs, preview=True))
-                new = self._with_outputs(new, old.id, outputs)
+                new = self.with_outputs(new, old.id, outputs)
                 self.journal.move(old, new)
             else:
                 new = await self._changed(step, old, new, effects)
@@ -207,7 +220,7 @@ class Applier:
         except ProviderFaultError as fault:
             self._record_half_changed(operation, old, new, fault)
             self.fail_with(fault, step)
-        new = self._with_outputs(new, old.id, outputs)
+        new = self.with_outputs(new, old.id, outputs)
         self.journal.end(operation, old=old, new=new)
         return new
 
@@ -219,7 +232,7 @@ class Applier:
             self.journal.end(operation)
             return
         # Old inputs with new outputs: the next Diff then still sees what is missing.
-        kept = self._with_outputs(replace(new, inputs=old.inputs), half.id or old.id, half.properties)
+        kept = self.with_outputs(replace(new, inputs=old.inputs), half.id or old.id, half.properties)
         self.journal.end(operation, old=old, new=replace(kept, init_errors=half.reasons))
 
     async def _previewed(self, step: Step, call: Awaitable[T]) -> T:
@@ -234,7 +247,8 @@ class Applier:
         self.fail(step.urn, describe(fault), step)
 
     @staticmethod
-    def _with_outputs(new: Resource, resource_id: str, outputs: Mapping[str, Any]) -> Resource:
+    def with_outputs(new: Resource, resource_id: str, outputs: Mapping[str, Any]) -> Resource:
+        """The resource as its provider answered; what has to be secret is marked."""
         marked = with_secret_outputs(outputs, new.inputs, new.additional_secret_outputs)
         return replace(new, id=resource_id, outputs=marked)
 
@@ -270,4 +284,5 @@ def _stored(resource: Resource) -> tuple[Any, ...]:
         resource.pending_replacement,
         resource.init_errors,
         set(resource.additional_secret_outputs),
+        resource.import_id,
     )

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from hermesops.engine.embedded.answers import Difference, Differs
 from hermesops.engine.embedded.events import Op, Step
 from hermesops.engine.embedded.kinds import Property
-from hermesops.engine.embedded.provider import Difference, Differs
 from hermesops.engine.embedded.state import Resource
 from hermesops.engine.embedded.values import Secret
 

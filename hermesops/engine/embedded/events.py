@@ -16,9 +16,12 @@ class Op(StrEnum):
     REPLACE = "replace"
     CREATE_REPLACEMENT = "create-replacement"
     DELETE_REPLACED = "delete-replaced"
+    IMPORT = "import"
+    IMPORT_REPLACEMENT = "import-replacement"
+    REFRESH = "refresh"
 
 
-COUNTED = frozenset({Op.SAME, Op.CREATE, Op.UPDATE, Op.DELETE, Op.REPLACE})
+COUNTED = frozenset({Op.SAME, Op.CREATE, Op.UPDATE, Op.DELETE, Op.REPLACE, Op.IMPORT})
 
 
 @dataclass(frozen=True)

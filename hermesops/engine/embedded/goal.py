@@ -16,7 +16,6 @@ from hermesops.model.stack import StackRef
 
 REFUSED = {
     "remote": "remote components",
-    "importId": "the import option",
     "ignoreChanges": "ignore_changes",
     "replaceOnChanges": "replace_on_changes",
     "retainOnDelete": "retain_on_delete",
@@ -50,6 +49,7 @@ class Goal:
     Attributes:
         properties: Exactly what the program passed.
         delete_first: The program's word on delete-before-replace; None leaves it to the provider.
+        import_id: The id of something that exists and that this is to be from now on; empty for none.
     """
 
     urn: str
@@ -64,6 +64,7 @@ class Goal:
     provider: str = ""
     delete_first: bool | None = None
     additional_secret_outputs: tuple[str, ...] = ()
+    import_id: str = ""
 
     def resource(self, **more: Property) -> Resource:
         """Put it down as the state would have it."""
@@ -76,6 +77,7 @@ class Goal:
             property_dependencies=self.property_dependencies,
             protect=self.protect,
             additional_secret_outputs=self.additional_secret_outputs,
+            import_id=self.import_id,
             **more,
         )
 
@@ -104,6 +106,7 @@ def goal_of(ref: StackRef, request: Message) -> Goal:
         provider=request.provider,
         delete_first=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
         additional_secret_outputs=tuple(request.additionalSecretOutputs),
+        import_id=request.importId,
     )
 
 

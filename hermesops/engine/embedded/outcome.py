@@ -13,6 +13,7 @@ KINDS = {
     Op.UPDATE: ChangeKind.UPDATE,
     Op.REPLACE: ChangeKind.REPLACE,
     Op.DELETE: ChangeKind.DELETE,
+    Op.IMPORT: ChangeKind.IMPORT,
 }
 UNCLEAR = frozenset({"DEADLINE_EXCEEDED"})
 

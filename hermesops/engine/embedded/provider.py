@@ -3,18 +3,25 @@
 Source: recordings, semantics §2 (which calls, in which order, with what).
 """
 
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from hermesops.engine.embedded import urns
-from hermesops.engine.embedded.kinds import Message, Property
+from hermesops.engine.embedded.answers import (
+    Difference,
+    Differs,
+    Found,
+    Problem,
+    as_variable,
+    difference_of,
+    marked_again,
+)
+from hermesops.engine.embedded.kinds import Message
 from hermesops.engine.embedded.rpc import Connection, ProviderFaultError
 from hermesops.engine.embedded.state import Resource
-from hermesops.engine.embedded.values import UNKNOWN, Secret, Vault, from_wire, has_secret, revealed, to_wire
+from hermesops.engine.embedded.values import UNKNOWN, Vault, from_wire, revealed, to_wire
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,33 +30,6 @@ if TYPE_CHECKING:
 
 CLI_ONLY = "__internal"
 """A setting of provider resources that the CLI keeps for itself."""
-
-
-class Differs(Enum):
-    """What a provider says when asked whether two versions differ."""
-
-    UNKNOWN = 0
-    NO = 1
-    YES = 2
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A provider's answer to Diff or DiffConfig."""
-
-    differs: Differs
-    diffs: tuple[str, ...] = ()
-    replaces: tuple[str, ...] = ()
-    detailed: Mapping[str, Any] | None = None
-    delete_first: bool = False
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One reason why a provider's Check refuses inputs; ``property`` may be empty."""
-
-    property: str
-    reason: str
 
 
 @dataclass
@@ -154,7 +134,7 @@ class Provider:
             news=self._struct(news, bare=True),
         )
         try:
-            return _difference(await self.connection.call("DiffConfig", request))
+            return difference_of(await self.connection.call("DiffConfig", request))
         except ProviderFaultError as fault:
             if fault.code != "UNIMPLEMENTED":
                 raise
@@ -165,7 +145,7 @@ class Provider:
         package = urns.package_of(urns.type_of(self.urn))
         inputs = {key: value for key, value in inputs.items() if key != CLI_ONLY}
         plain = revealed(dict(inputs), self.vault)
-        variables = {f"{package}:config:{key}": _as_variable(value) for key, value in plain.items() if key != "version"}
+        variables = {f"{package}:config:{key}": as_variable(value) for key, value in plain.items() if key != "version"}
         request = self._request(
             "Configure",
             urn=self.urn,
@@ -206,7 +186,7 @@ class Provider:
     async def diff(self, old: Resource, news: Mapping[str, Any]) -> Difference:
         """Ask what changing a resource's inputs would take."""
         request = self._request_about(old, "Diff", olds=self._struct(old.outputs), news=self._struct(news))
-        return _difference(await self.connection.call("Diff", request))
+        return difference_of(await self.connection.call("Diff", request))
 
     async def create(self, urn: str, inputs: Mapping[str, Any], *, preview: bool) -> tuple[str, dict[str, Any]]:
         """Make a resource; in a preview only say what would come out."""
@@ -232,6 +212,49 @@ class Provider:
         )
         return self._outputs(await self._changing("Update", request, inputs), inputs)
 
+    async def look(self, old: Resource) -> Found | None:
+        """Look at a resource that the state has; None when it is gone."""
+        request = self._request(
+            "Read",
+            id=old.id,
+            urn=old.urn,
+            name=urns.name_of(old.urn),
+            type=old.type,
+            inputs=self._struct(old.inputs),
+            properties=self._struct(old.outputs),
+        )
+        return await self._found(request, old.inputs)
+
+    async def look_up(self, urn: str, resource_id: str) -> Found | None:
+        """Look at something that the state does not have, by its id alone; None when it is not there."""
+        request = self._request("Read", id=resource_id, urn=urn, name=urns.name_of(urn), type=urns.type_of(urn))
+        return await self._found(request, {})
+
+    async def look_up_by_name(self, urn: str, inputs: Mapping[str, Any]) -> Found | None:
+        """Find what an interrupted Create with these inputs has made; None when it made nothing.
+
+        Asked as a Read without an id, which only plugins understand that find things by a name in their inputs.
+        """
+        request = self._request(
+            "Read", urn=urn, name=urns.name_of(urn), type=urns.type_of(urn), inputs=self._struct(inputs)
+        )
+        return await self._found(request, inputs)
+
+    async def _found(self, request: Message, known: Mapping[str, Any]) -> Found | None:
+        try:
+            answer = await self.connection.call("Read", request)
+        except ProviderFaultError as fault:
+            if fault.half_made is None:
+                raise
+            half = fault.half_made
+            return Found(half.id, known, self._outputs_of(dict(half.properties), known), half.reasons)
+        if not answer.id:
+            return None
+        inputs = from_wire(answer.inputs) if answer.HasField("inputs") else dict(known)
+        if not self.accepts_secrets:
+            inputs = marked_again(inputs, known)
+        return Found(answer.id, inputs, self._outputs(answer, inputs))
+
     async def delete(self, old: Resource) -> None:
         """Destroy a resource."""
         request = self._request_about(old, "Delete", properties=self._struct(old.outputs))
@@ -254,47 +277,7 @@ class Provider:
             raise
 
     def _outputs(self, answer: Message, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        outputs = from_wire(answer.properties)
+        return self._outputs_of(from_wire(answer.properties), inputs)
+
+    def _outputs_of(self, outputs: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
         return outputs if self.accepts_secrets else marked_again(outputs, inputs)
-
-
-def _difference(answer: Message) -> Difference:
-    detailed = None
-    if answer.hasDetailedDiff:
-        detailed = {path: _detail(item) for path, item in answer.detailedDiff.items()}
-    return Difference(
-        differs=Differs(answer.changes),
-        diffs=tuple(answer.diffs),
-        replaces=tuple(answer.replaces),
-        detailed=detailed,
-        delete_first=answer.deleteBeforeReplace,
-    )
-
-
-DETAIL_KINDS = ("add", "add-replace", "delete", "delete-replace", "update", "update-replace")
-
-
-def _detail(item: Message) -> dict[str, Any]:
-    return {"diffKind": DETAIL_KINDS[item.kind], "inputDiff": item.inputDiff}
-
-
-def _as_variable(value: Property) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-def marked_again(answer: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Put secret marks back where the same property was secret before the plugin saw it bare."""
-    return {key: _marked(value, sent.get(key)) for key, value in answer.items()}
-
-
-def _marked(value: Property, before: Property) -> Property:
-    match before:
-        case Secret():
-            return value if isinstance(value, Secret) else Secret(value)
-        case dict() if isinstance(value, dict) and has_secret(before):
-            return marked_again(value, before)
-        case list() if isinstance(value, list) and has_secret(before):
-            padded = [*before, *([None] * len(value))]
-            return [_marked(item, padded[index]) for index, item in enumerate(value)]
-        case _:
-            return value

@@ -97,6 +97,21 @@ class Providers:
             self._stored[reference] = asyncio.create_task(self._load(urn, resource_id, resources))
         return await asyncio.shield(self._stored[reference])
 
+    async def for_look_up(self, reference: str, resources: list[Resource]) -> Provider:
+        """As ``of_state``; where the state has lost that provider, a default one without settings stands in."""
+        urn, resource_id = urns.split_reference(reference)
+        if not urns.is_default_provider(urn) or any(r.urn == urn and r.id == resource_id for r in resources):
+            return await self.of_state(reference, resources)
+        if urn not in self._stored:
+            self._stored[urn] = asyncio.create_task(self._stand_in(urn, resource_id))
+        return await asyncio.shield(self._stored[urn])
+
+    async def _stand_in(self, urn: str, resource_id: str) -> Provider:
+        provider = await self.launch(urn)
+        provider.id = resource_id
+        await provider.configure({})
+        return provider
+
     async def _load(self, urn: str, resource_id: str, resources: list[Resource]) -> Provider:
         stored = next((r for r in resources if r.urn == urn and r.id == resource_id), None)
         if stored is None:

@@ -3,28 +3,33 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.apply import Applier, Halt, StopRunError
 from hermesops.engine.embedded.events import COUNTED, EventLog, Op
 from hermesops.engine.embedded.goal import goal_of
-from hermesops.engine.embedded.guard import guarded, refuse_unnamed
+from hermesops.engine.embedded.guard import refuse_unnamed
 from hermesops.engine.embedded.journal import Journal
 from hermesops.engine.embedded.kinds import Message
+from hermesops.engine.embedded.known import Known
 from hermesops.engine.embedded.monitor import EngineLog, Monitor, StoppedError
 from hermesops.engine.embedded.program import start_program
 from hermesops.engine.embedded.providers import Providers
+from hermesops.engine.embedded.refresh import Refresh
 from hermesops.engine.embedded.register import Registrar
 from hermesops.engine.embedded.removal import Removal
-from hermesops.engine.embedded.rpc import ProviderFaultError
-from hermesops.engine.embedded.state import Deployment, Operation, Resource
+from hermesops.engine.embedded.state import Deployment, Resource
+from hermesops.engine.embedded.taking_in import TakingIn
+from hermesops.engine.embedded.targets import left_behind, missing, not_named
+from hermesops.engine.embedded.unconfirmed import Unconfirmed, stuck_in
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 from hermesops.engine.embedded.values import from_wire, is_unknown, to_wire
 from hermesops.engine.interface import MayDestroy, Program, StackConfig
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError
+from hermesops.model.stack import Import
 
 T = TypeVar("T")
 
@@ -38,6 +43,7 @@ class Run:
 
     Attributes:
         may_destroy: Whom the caller allows to be destroyed; None allows everything.
+        targets: URNs that may be touched; empty for all.
         verdict: The error that the run ends with, when it is ours and not a provider's.
     """
 
@@ -49,24 +55,30 @@ class Run:
     dry: bool
     config: StackConfig = field(default_factory=lambda: StackConfig({}))
     may_destroy: MayDestroy | None = None
+    targets: Collection[str] = ()
     verdict: Exception | None = None
     started: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
         self.halt = Halt()
         self.applier = Applier(self.journal, self.events, self.halt, asyncio.Semaphore(self.parallel), self.dry)
+        self.known = Known()
         self.registrar = Registrar(
             self.journal.ref,
-            olds=self.before.resources,
+            known=self.known,
             applier=self.applier,
             providers=self.providers,
             config=self.config,
             may_destroy=self.may_destroy,
+            targets=self.targets,
         )
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def program(self, program: Program) -> None:
         """Run the program and, when it ended well, delete what it did not want."""
+        await self._guarded(self._start())
+        if self.halt.stopped:
+            return
         loop = asyncio.get_running_loop()
         ref = self.journal.ref
         about = {
@@ -102,8 +114,25 @@ class Run:
             await self._guarded(self._remove_unwanted())
 
     async def destroy(self) -> None:
-        """Delete everything that the state holds."""
+        """Delete everything that the state holds, or the targets."""
         await self._guarded(self._remove_all())
+
+    async def refresh(self) -> None:
+        """Bring the state to what is there."""
+        await self._guarded(self._refresh())
+
+    async def _refresh(self) -> None:
+        await self._start()
+        self._refuse_missing()
+        await Refresh(self.applier, self.providers, self.targets).run()
+
+    async def take_in(self, wanted: Sequence[Import]) -> None:
+        """Import things by hand."""
+        await self._guarded(self._take_in(wanted))
+
+    async def _take_in(self, wanted: Sequence[Import]) -> None:
+        await self._start()
+        await TakingIn(self.journal.ref, self.known, self.applier, self.providers, self.registrar).take(wanted)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -131,51 +160,50 @@ class Run:
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=END_LIMIT_S)
 
+    async def _start(self) -> None:
+        """Settle what an interrupted run left, and take the state as it is then."""
+        await Unconfirmed(self.applier, self.providers).settle()
+        self.known.begin(self.journal.left)
+
     async def _remove_unwanted(self) -> None:
-        self._drop_deleted_already()
-        await self._adopt_unconfirmed()
-        victims = list(self.journal.left)
-        refuse_unnamed((v for v in victims if not v.delete), self.may_destroy)
-        await Removal(self.applier, self.providers).remove(victims)
+        self._refuse_missing()
+        victims = [old for old in self.journal.left if self._is_target(old)]
+        await self._remove(victims, [old for old in victims if not old.delete])
 
     async def _remove_all(self) -> None:
-        self._drop_deleted_already()
-        await self._adopt_unconfirmed()
-        victims = self.journal.resources
-        refuse_unnamed(victims, self.may_destroy)
-        await Removal(self.applier, self.providers).remove(victims)
+        await self._start()
+        self._refuse_missing()
+        victims = [old for old in self.journal.left if self._is_target(old)]
+        if self.targets:
+            self._refuse_dependents(victims)
+        for old in [old for old in self.journal.left if not self._is_target(old)]:
+            self.applier.unlisted(old)
+        await self._remove(victims, victims)
 
-    def _drop_deleted_already(self) -> None:
-        for entry in [r for r in self.journal.left if r.pending_replacement]:
+    async def _remove(self, victims: list[Resource], guarded_ones: list[Resource]) -> None:
+        """Delete; what was deleted already for a replacement that never came only leaves the list."""
+        for entry in [old for old in victims if old.pending_replacement]:
             self.journal.move(entry, None)
+        refuse_unnamed((old for old in guarded_ones if not old.pending_replacement), self.may_destroy)
+        left = [old for old in victims if not old.pending_replacement]
+        await Removal(self.applier, self.providers).remove(left)
 
-    async def _adopt_unconfirmed(self) -> None:
-        """Take in what an interrupted run may have made and nobody wants any more, so that it can be deleted."""
-        for operation in list(self.journal.pending):
-            old = operation.resource
-            if not guarded(old) or self.registrar.knows(old.urn):
-                # What no provider made cannot be lost; and where the state has the thing, a provider that finds
-                # things by their names has not made a second one.
-                self.journal.pending.remove(operation)
-                continue
-            refuse_unnamed([old], self.may_destroy)
-            name = urns.name_of(old.urn)
-            self.events.warning(f"an interrupted run may have made {name}; finding it by its name", old.urn)
-            if self.dry:
-                self.journal.pending.remove(operation)
-                continue
-            await self._adopt(operation)
+    def _is_target(self, resource: Resource) -> bool:
+        return not self.targets or resource.urn in self.targets
 
-    async def _adopt(self, operation: Operation) -> None:
-        old = operation.resource
-        try:
-            provider = await self.providers.of_state(old.provider, self.journal.resources)
-            resource_id, outputs = await provider.create(old.urn, old.inputs, preview=False)
-        except ProviderFaultError as fault:
-            self.halt.faults.append(fault)
-            self.applier.fail(old.urn, fault.message)
-        self.journal.left.append(replace(old, id=resource_id, outputs=outputs))
-        self.journal.end(operation)
+    def _refuse_missing(self) -> None:
+        there = {*self.known.olds, *self.known.news}
+        for urn in sorted(set(self.targets) - there):
+            self.applier.fail("", missing(urn))
+
+    def _refuse_dependents(self, victims: list[Resource]) -> None:
+        """Nothing is deleted from under what stays."""
+        behind = left_behind(self.journal.left, victims)
+        for dependent in behind:
+            self.applier.report(not_named(dependent.urn), dependent.urn)
+        if behind:
+            self.halt.stopped = True
+            raise StopRunError
 
     async def register(self, request: Message) -> Message:
         """Bring about one registration of the program; see Registrations."""
@@ -209,11 +237,12 @@ class Run:
         self.halt.check()
         goal = goal_of(self.journal.ref, request)
         new = await self.registrar.register(goal)
-        known = goal.properties if not goal.custom else new.outputs
+        known = new.inputs if not goal.custom else new.outputs
         return resource_pb2.RegisterResourceResponse(
             urn=new.urn,
             id="" if is_unknown(new.id) and not urns.is_provider(new.type) else new.id,
             object=to_wire(known, self.journal.vault, secrets=True),
+            unknown=new.urn in self.known.skipped,
         )
 
     async def _register_outputs(self, request: Message) -> None:
@@ -234,7 +263,7 @@ class Run:
     @property
     def changed_nothing(self) -> bool:
         """Whether every step so far left its resource as it was, the stack's outputs included."""
-        if any(guarded(operation.resource) for operation in self.before.pending):
+        if stuck_in(self.before):
             return False
         ops = {step.op for step, _ in self.applier.finished}
         before = {old.urn: old.outputs for old in self.before.resources if not old.custom}
@@ -243,27 +272,5 @@ class Run:
 
     def stack_outputs(self) -> Mapping[str, Any]:
         """What the program exported."""
-        return self.registrar.outputs_of(urns.stack_urn(self.journal.ref))
-
-
-def refuse_unresolved(before: Deployment, adopting: frozenset[str]) -> None:
-    """Refuse to go on over creates that were begun, never confirmed, and cannot be looked up by name.
-
-    Raises:
-        RefusedError: There are such creates.
-    """
-    stuck = [
-        op.resource
-        for op in before.pending
-        if op.kind == "creating" and guarded(op.resource) and urns.package_of(op.resource.type) not in adopting
-    ]
-    if stuck:
-        names = ", ".join(_named(resource) for resource in stuck)
-        raise RefusedError(
-            f"an interrupted run began to create {names} and it is not known whether they exist",
-            hint="look for them, then run `pulumi refresh --clear-pending-creates` with the CLI",
-        )
-
-
-def _named(resource: Resource) -> str:
-    return f"{urns.name_of(resource.urn)} ({resource.type})"
+        root = self.known.news.get(urns.stack_urn(self.journal.ref))
+        return root.outputs if root else {}

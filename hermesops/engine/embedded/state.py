@@ -25,14 +25,19 @@ OTHER_ENGINES_ONLY = {
 
 KNOWN = {
     "urn", "custom", "delete", "id", "type", "inputs", "outputs", "parent", "protect", "dependencies", "initErrors",
-    "provider", "propertyDependencies", "pendingReplacement", "additionalSecretOutputs", "created", "modified",
+    "provider", "propertyDependencies", "pendingReplacement", "additionalSecretOutputs", "importID", "created",
+    "modified",
     "sourcePosition", "sourcePositions", "stackTrace",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One resource as the state has it; never changed, only replaced by another."""
+    """One resource as the state has it; never changed, only replaced by another.
+
+    Attributes:
+        import_id: The id that the program says it was imported by, as long as it says so.
+    """
 
     urn: str
     type: str
@@ -49,6 +54,7 @@ class Resource:
     pending_replacement: bool = False
     init_errors: tuple[str, ...] = ()
     additional_secret_outputs: tuple[str, ...] = ()
+    import_id: str = ""
     created: str = ""
     modified: str = ""
     other: Mapping[str, Any] = field(default_factory=dict)
@@ -105,6 +111,7 @@ def resource_from_doc(doc: Mapping[str, Any]) -> Resource:
         pending_replacement=bool(doc.get("pendingReplacement")),
         init_errors=tuple(doc.get("initErrors") or ()),
         additional_secret_outputs=tuple(doc.get("additionalSecretOutputs") or ()),
+        import_id=doc.get("importID", ""),
         created=doc.get("created", ""),
         modified=doc.get("modified", ""),
         other={k: v for k, v in doc.items() if k not in KNOWN},
@@ -129,6 +136,7 @@ def resource_to_doc(resource: Resource, vault: Vault) -> dict[str, Any]:
         "propertyDependencies": {k: list(v) for k, v in resource.property_dependencies.items()},
         "pendingReplacement": resource.pending_replacement,
         "additionalSecretOutputs": list(resource.additional_secret_outputs),
+        "importID": resource.import_id,
         **resource.other,
         "created": resource.created,
         "modified": resource.modified,
