@@ -68,7 +68,7 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
         env=env,
         # Both names are in use among callers, and nobody outside knows which one the vendor reads.
         init_script=text(body, "cloud_init_script", "") or text(body, "startup_script", ""),
-        backups=body.get("enable_backups") is True,
+        backups=_flag(body, "enable_backups"),
         ssh_key_ids=_uuids(body, "ssh_key_ids"),
     )
 
@@ -76,6 +76,8 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
 def token_order(body: Mapping[str, object]) -> tuple[str, str, int]:
     """Machine id, label and seconds to live of a body of ``POST /proxy-tokens``."""
     seconds = body.get("expires_in_seconds", 7 * _DAY_S)
+    if isinstance(seconds, float) and seconds.is_integer():
+        seconds = int(seconds)
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 1:
         raise Problem(400, "expires_in_seconds: a positive number is expected")
     return text(body, "machine_id"), text(body, "label", ""), seconds
@@ -91,6 +93,13 @@ def text(body: Mapping[str, object], name: str, default: str | None = None) -> s
     if name == "name" and len(value) > _NAME_LIMIT:
         raise Problem(400, f"name: at most {_NAME_LIMIT} characters")
     return value
+
+
+def _flag(body: Mapping[str, object], name: str) -> bool:
+    value = body.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise Problem(400, f"{name}: true or false is expected")
+    return value is True
 
 
 def _optional_uuid(body: Mapping[str, object], name: str) -> str | None:

@@ -3,9 +3,12 @@
 It must not decide when something is an error; handlers raise a ``Problem`` and this module gives it the vendor's shape.
 """
 
+from http import HTTPStatus
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 
 CHECKOUT = "https://checkout.invalid/session"
 """Where a payment method would be added."""
@@ -77,8 +80,19 @@ async def answer_problem(_request: Request, problem: Exception) -> Response:
     return problem.response()
 
 
-async def answer_http_exception(_request: Request, problem: Exception) -> Response:
+async def answer_http_exception(request: Request, problem: Exception) -> Response:
     """Starlette's own 404 and 405 in the vendor's shape."""
     if not isinstance(problem, HTTPException):
         raise problem
-    return Problem(problem.status_code, problem.detail).response()
+    answer = Problem(problem.status_code, problem.detail).response()
+    if problem.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers["allow"] = ", ".join(sorted(_methods_of(request)))
+    return answer
+
+
+def _methods_of(request: Request) -> set[str]:
+    """What may be asked of a path. Starlette's own answer names the first fitting route only, one path has several."""
+    scope, routes = request.scope, request.app.routes
+    fitting = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
+    # The first is the closest: fixed paths stand before those that would take the same word for an id.
+    return {method for route in fitting if route.path == fitting[0].path for method in route.methods or ()}

@@ -8,13 +8,15 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from hermesops.localcloud import control, vendor_api
@@ -34,6 +36,7 @@ from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.machines_api import Machines
 from hermesops.localcloud.misbehaviour import Misbehaviour
 from hermesops.localcloud.model_log import ModelLog
+from hermesops.localcloud.openapi.document import document
 from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import key_of, write_object
 from hermesops.localcloud.problem import Problem, answer_http_exception, answer_problem
@@ -168,7 +171,24 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
         *KeysApi(store, parts.keys).routes(),
         *WebhooksApi(store).routes(),
         *Account(store, faults).routes(),
+        Route("/openapi.json", _describe(f"http://{_LOOPBACK}:{port}{vendor_api.PREFIX}")),
     ]
+
+
+def all_vendor_routes(database: Path, driver: HostDriver) -> list[Route]:
+    """What a server of that world would serve; for holding its document to it."""
+    store = Store(database)
+    try:
+        return vendor_routes(_parts(store, driver, ""), 0)
+    finally:
+        store.close()
+
+
+def _describe(url: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        return JSONResponse(document(url))
+
+    return answer
 
 
 def _api(parts: _Parts, port: int, facts: Mapping[str, object]) -> Starlette:
