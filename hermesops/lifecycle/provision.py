@@ -218,6 +218,8 @@ class Provision:
                 self._rows.set_machine(instance.id, machine_id)
             case StartMachine(machine_id=machine_id):
                 await self._world.start_machine(machine_id)
+                # The vendor says yes before it begins: whoever looks at once still sees it stopped.
+                await self._world.await_machine(instance, machine_id)
             case AwaitMachine(machine_id=machine_id):
                 await self._world.await_machine(instance, machine_id)
             case Personalise(machine_id=machine_id):
