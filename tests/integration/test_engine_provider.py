@@ -3,15 +3,19 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pulumi
 import pytest
+from pulumi import ResourceOptions
 
 from hermesops.engine import make_engine
-from hermesops.engine.interface import Engine
+from hermesops.engine.interface import Engine, Program
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import ChangeKind
+from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.stacks.fleet import FleetProgram
+from hermesops.stacks.image import Image, ImageArgs
+from hermesops.stacks.machine import Machine, MachineArgs
 from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 CELL = CellName("cell1")
@@ -48,6 +52,18 @@ def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
 def cell(*names: MachineName, size: str = "starter", released: frozenset[MachineName] = frozenset()) -> FleetProgram:
     machines = tuple(CellMachine(name, size, "hel1", None, None) for name in names)
     return FleetProgram(CellSpec(name=CELL, machines=machines), released)
+
+
+def with_image(*, protect: bool | None = None, kept: bool = True) -> Program:
+    """A program of a machine and, unless it is not wanted any more, an image of it."""
+
+    def program() -> None:
+        machine = Machine(NAMES[0], MachineArgs(region="hel1", server_type="starter"))
+        if kept:
+            options = ResourceOptions() if protect is None else ResourceOptions(protect=protect)
+            pulumi.export("image", Image("base-1", ImageArgs(machine_id=machine.id), options).id)
+
+    return program
 
 
 def text_of(folder: Path) -> str:
@@ -89,3 +105,15 @@ async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvp
     state = text_of(tmp_path / "pulumi")
     assert vendor.key not in state
     assert PRIVATE_KEY.splitlines()[1] not in state
+
+
+async def test_an_image_of_a_machine_is_protected_from_birth(engine: Engine, vendor: FakeJustAvps) -> None:
+    stack = StackRef("images", "one")
+    made = await engine.up(stack, with_image())
+    assert list(vendor.images) == [made.outputs["image"]]
+    assert (await engine.up(stack, with_image())).changes == ()
+    with pytest.raises(RefusedError, match="protected"):
+        await engine.up(stack, with_image(kept=False))
+    await engine.up(stack, with_image(protect=False))
+    await engine.up(stack, with_image(kept=False))
+    assert (vendor.images, len(vendor.machines)) == ({}, 1)

@@ -1,5 +1,6 @@
 """The plugin as an engine meets it: a process found on PATH, spoken to over gRPC, in front of JustAVPS's API."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2_grpc,
 from pulumi.runtime.proto import provider_pb2 as proto
 
 from hermesops.provider import values
+from hermesops.provider.image import TYPE as IMAGE_TYPE
 from hermesops.provider.machine import TYPE
 from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
@@ -282,6 +284,30 @@ def test_previews_ask_the_vendor_nothing(plugin: Plugin, vendor: FakeJustAvps) -
     assert created["name"] == NAME
     updated = values.read(plugin.update("id", INPUTS | {"server_type": "pro"}, preview=True).properties)
     assert updated == INPUTS | {"server_type": "pro"}
+
+
+def test_an_image_is_saved_read_and_deleted(plugin: Plugin, vendor: FakeJustAvps) -> None:
+    machine_id = vendor.add(NAME, status="ready")
+    urn = f"urn:pulumi:cell1::fleet::{IMAGE_TYPE}::base-1"
+    inputs = {"name": "base-1", "machine_id": machine_id}
+    made = plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs)))
+    assert values.read(made.properties).items() >= {**inputs, "status": "ready"}.items()
+    assert plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs))).id == made.id
+    imported = plugin.stub.Read(proto.ReadRequest(id=made.id, urn=urn))
+    assert values.read(imported.inputs) == inputs
+    old, new = values.write(inputs), values.write(inputs | {"machine_id": "another"})
+    answer = plugin.stub.Diff(proto.DiffRequest(id=made.id, urn=urn, olds=old, old_inputs=old, news=new))
+    assert (list(answer.replaces), answer.deleteBeforeReplace) == (["machine_id"], True)
+    with pytest.raises(grpc.RpcError, match="left alone"):
+        plugin.stub.Delete(proto.DeleteRequest(id=made.id, urn=urn, properties=values.write({"name": "base-2"})))
+    plugin.stub.Delete(proto.DeleteRequest(id=made.id, urn=urn, properties=made.properties))
+    assert vendor.images == {}
+    assert plugin.stub.Read(proto.ReadRequest(id=made.id, urn=urn)).id == ""
+
+
+def test_the_schema_has_both_resources(plugin: Plugin) -> None:
+    schema = json.loads(plugin.stub.GetSchema(proto.GetSchemaRequest()).schema)
+    assert set(schema["resources"]) == {TYPE, IMAGE_TYPE}
 
 
 def test_check_fills_the_name_and_refuses_what_cannot_be(plugin: Plugin) -> None:

@@ -47,6 +47,7 @@ class FakeJustAvps:
     orders: list[dict[str, str]] = field(default_factory=list)
     machines: dict[str, dict[str, object]] = field(default_factory=dict)
     looks: dict[str, int] = field(default_factory=dict)
+    images: dict[str, dict[str, object]] = field(default_factory=dict)
 
     def add(self, name: str, **values: object) -> str:
         """Put a machine there, as if ordered by someone."""
@@ -80,6 +81,10 @@ class FakeJustAvps:
                 Route(one, self._look, methods=["GET"]),
                 Route(one, self._delete, methods=["DELETE"]),
                 Route(f"{one}/resize", self._resize, methods=["POST"]),
+                Route(f"{one}/image", self._save, methods=["POST"]),
+                Route("/api/v1/images", self._list_images, methods=["GET"]),
+                Route("/api/v1/images/{image_id}", self._look_at_image, methods=["GET"]),
+                Route("/api/v1/images/{image_id}", self._delete_image, methods=["DELETE"]),
             ]
         )
 
@@ -132,6 +137,33 @@ class FakeJustAvps:
         machine = self.machines[request.path_params["machine_id"]]
         machine["server_type"] = (await request.json())["server_type"]
         return JSONResponse({"action": "resize", "status": "pending"}, 202)
+
+    async def _save(self, request: Request) -> Response:
+        image_id = str(uuid.uuid4())
+        self.images[image_id] = {
+            "id": image_id,
+            "name": (await request.json())["name"],
+            "status": "creating",
+            "source_machine_id": request.path_params["machine_id"],
+            "provider_image_id": None,
+            "created_at": datetime.now(UTC).isoformat(),
+        }
+        return JSONResponse(self.images[image_id], 202)
+
+    async def _list_images(self, _: Request) -> Response:
+        return JSONResponse({"images": list(self.images.values())})
+
+    async def _look_at_image(self, request: Request) -> Response:
+        image = self.images.get(request.path_params["image_id"])
+        if image is None:
+            return JSONResponse({"message": "no such image"}, 404)
+        answer = dict(image)
+        image |= {"status": "ready", "provider_image_id": "17"}  # by the next look
+        return JSONResponse(answer)
+
+    async def _delete_image(self, request: Request) -> Response:
+        self.images.pop(request.path_params["image_id"], None)
+        return Response(status_code=204)
 
 
 @contextmanager
