@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hermesops.app.app import App
     from hermesops.app.session import Session
     from hermesops.converge import Converged
+    from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
     from hermesops.drift.inspection import Asked, RolesSaid
     from hermesops.drift.survey import Survey
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance import Instance
     from hermesops.model.selector import Selector
+
+_ENTRIES = 10_000
 
 _BUILD_LASTS = timedelta(hours=2)
 """A build's machines that are older were left behind by a killed one."""
@@ -120,3 +124,23 @@ class Drift:
             failure = f"{host.status} at {host.failure.task}" if host.failure else host.status
             said[instance.id] = RolesSaid(host.changed, "" if host.status == "done" else f"roles: {failure}")
         return said
+
+
+async def happenings(app: "App", since: datetime) -> "tuple[Happening, ...]":
+    """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
+    from hermesops.drift import changes
+    from hermesops.errors import HermesError
+    from hermesops.placement.cell_stacks import PROJECT, stack_of
+
+    runs = {}
+    there = set(await app.engine.stacks(PROJECT))
+    for cell in app.registry.list_cells():
+        if stack_of(cell.name) in there:
+            try:
+                runs[cell.name] = await app.engine.history(stack_of(cell.name))
+            except HermesError as error:
+                app.tell(f"the history of {cell.name} cannot be read: {error.message}")
+    entries = app.registry.list_audit(since=since, limit=_ENTRIES)
+    if len(entries) == _ENTRIES:
+        app.tell(f"only the newest {_ENTRIES} entries of the audit are shown")
+    return changes.happenings(entries, runs, since=since)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, fleet_cost, fleet_repairs, render_fleet
-from hermesops.cli.console import result
+from hermesops.cli.console import result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN
 
@@ -60,3 +60,16 @@ def drift(
     findings = context.run(work())
     result("fleet-drift", render_fleet.drift(findings), render_fleet.drift_lines(findings))
     return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0
+
+
+@app.command()
+def changes(
+    since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a moment in ISO 8601.")],
+) -> None:
+    """Tell what happened: what was done, by whom, what stacks ran, and what changed behind our back, oldest first."""
+    from hermesops.app.drift import happenings
+    from hermesops.cli.moments import since as moment_of
+
+    found = context.run(happenings(context.compose(), moment_of(since)))
+    rows = render_fleet.changes(found)
+    table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hermesops.cli.render import moment
 from hermesops.model.fleet import CellTally
 from hermesops.model.instance import InstanceStatus
 
 if TYPE_CHECKING:
     from hermesops.converge import Converged
+    from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
     from hermesops.drift.rebuild import Rebuild
 
@@ -100,6 +102,14 @@ def converged(ran: "Converged") -> list[dict[str, object]]:
             "failure": f"{host.failure.task}: {host.failure.message}" if host.failure else None,
         }
         for host in ran.hosts.values()
+    ]
+
+
+def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
+    """What happened, oldest first; nobody did what was only seen."""
+    return [
+        {"at": moment(one.at), "who": one.who or None, "what": one.what, "subject": one.subject, "detail": one.detail}
+        for one in found
     ]
 
 
