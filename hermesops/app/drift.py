@@ -76,6 +76,21 @@ class Drift:
             "instance", hosts_of(instances), variables=variables, check=check, tell=None if check else tell
         )
 
+    async def accept_size(self, instance: "Instance", *, reason: str) -> tuple[str, str]:
+        """Order from now on the size that an instance's machine was given behind our back; the sizes before and now.
+
+        Raises:
+            UnavailableError: JustAVPS lists no machine of it.
+        """
+        from hermesops.errors import UnavailableError
+
+        async with self._app.alone(f"instance/{instance.id}"):
+            machine = await self._session.reach.machine(instance)
+            if machine is None or not machine.server_type:
+                raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
+            before = self._app.registry.accept_server_type(instance.id, machine.server_type, why=reason)
+        return before, machine.server_type
+
     async def _bundle(self, recipe: "Recipe", instance: "Instance") -> str:
         """The folder of the agent's wheels, for the Python that an instance's machine has."""
         from hermesops.image import survey, wheels

@@ -16,6 +16,7 @@ app = Noun(help="The whole fleet.", no_args_is_help=True)
 app.command()(fleet_cost.cost)
 app.command()(fleet_repairs.adopt)
 app.command()(fleet_repairs.remove_orphan)
+app.command()(fleet_repairs.accept_size)
 app.command()(fleet_repairs.converge)
 
 

@@ -1,4 +1,4 @@
-"""``hermesops fleet adopt|remove-orphan|converge``: what repairs machines that differ."""
+"""``hermesops fleet adopt|remove-orphan|accept-size|converge``: what repairs machines that differ."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +54,25 @@ def remove_orphan(
 
     context.run(work())
     result("fleet-remove-orphan", {"machine": machine}, [f"machine {machine} is destroyed"])
+
+
+def accept_size(
+    user: Annotated[str, typer.Argument(help="User id, alias or instance id.")],
+    reason: Why = "",
+) -> None:
+    """Order the size that a machine was given behind our back: disks cannot shrink, and it is paid for."""
+    from hermesops.app.drift import Drift
+
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+
+    async def work() -> tuple[str, str]:
+        async with composed.session() as session:
+            return await Drift(session).accept_size(instance, reason=reason)
+
+    before, now = context.run(work())
+    words = f"{user} has a {now}" + (f", ordered as {before} before" if before != now else ", as ordered")
+    result("fleet-accept-size", {"user": user, "before": before, "now": now}, [words])
 
 
 def converge(

@@ -33,7 +33,8 @@ REMEDIES: Mapping[Kind, Remedy] = {
     Kind.MACHINE_REPLACED: Remedy(Severity.CRITICAL, (_PROVISION, _REFRESH, _UP)),
     Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), ("instance terminate {user}",)),
     Kind.LEAVING: Remedy(Severity.WARNING, ("instance terminate {user}",)),
-    Kind.RESIZED: Remedy(Severity.WARNING, (_REFRESH, _UP)),
+    # Only ever larger: a disk that has grown cannot shrink, so what was ordered is not to be had again.
+    Kind.RESIZED: Remedy(Severity.WARNING, ("fleet accept-size {user}", _REFRESH)),
     Kind.WRONG_IMAGE: Remedy(Severity.WARNING, _ANEW),
     Kind.STOPPED: Remedy(Severity.CRITICAL, (_PROVISION,)),
     Kind.IN_ERROR: Remedy(Severity.CRITICAL, (_PROVISION,), _ANEW),

@@ -66,6 +66,17 @@ class RecoveryRows(Rows):
                 why=why,
             )
 
+    def accept_server_type(self, instance_id: InstanceId, server_type: str, *, why: str) -> str:
+        """Order from now on the size that an instance's machine has; the size ordered before."""
+        is_it = instance_details.c.instance_id == instance_id
+        with self._database.writing() as connection:
+            before = str(connection.execute(instance_details.select().where(is_it)).one().server_type)
+            if before != server_type:
+                connection.execute(instance_details.update().where(is_it).values(server_type=server_type))
+                change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
+                self._note(connection, "size_accepted", f"instance/{instance_id}", **change, why=why)
+        return before
+
     def _details(self, one: Recovered) -> dict[str, Any]:
         settings = json.dumps(dataclasses.asdict(one.settings), default=dict)
         return {
