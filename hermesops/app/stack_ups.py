@@ -73,14 +73,15 @@ class StackUps:
     ) -> Operation:
         """Write the row of an ``up``; an unfinished one that was asked for otherwise is given up."""
         from hermesops.operation.abandon import abandon
+        from hermesops.placement.stack_up import subject_of
 
         registry = self._app.registry
         intent = {"cell": cell, "named": sorted(named), "only": sorted(only)}
-        found = registry.open_operation(OperationKind.STACK_UP, f"cell/{cell}", intent=intent)
+        found = registry.open_operation(OperationKind.STACK_UP, subject_of(cell), intent=intent)
         if dict(found.intent) == intent:
             return found
         await abandon(found, registry, reason="another up of the cell was asked for")
-        return registry.open_operation(OperationKind.STACK_UP, f"cell/{cell}", intent=intent)
+        return registry.open_operation(OperationKind.STACK_UP, subject_of(cell), intent=intent)
 
     def work_of(self, operation: Operation, _lease: Lease) -> "StackUp":
         """What continues an ``up`` from its row."""

@@ -1,6 +1,5 @@
 """What does each kind of operation, given its row and the lease under which it is done."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops.app.stack_ups import StackUps
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.restart import Restart
     from hermesops.lifecycle.terminate import Terminate
     from hermesops.operation.runner import Make
-    from hermesops.placement.cell_up import BringCell
 
 
 class Works:
@@ -36,7 +34,6 @@ class Works:
             OperationKind.TERMINATE: self._terminate,
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            OperationKind.STACK_UP: self._stack_up,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
         }
 
@@ -62,12 +59,6 @@ class Works:
         from hermesops.lifecycle.configure import Configure
 
         return Configure(_instance_of(operation), self._session.reach.under(lease))
-
-    def _stack_up(self, operation: Operation, lease: Lease) -> "BringCell":  # noqa: ARG002 - the stack has its own lease
-        from hermesops.placement.cell_up import BringCell, CellUp
-
-        wish, ups = CellUp.from_intent(operation.intent), self._session.ups
-        return BringCell(wish, self._app.cell_stacks, partial(ups.__setitem__, wish.cell))
 
 
 def _instance_of(operation: Operation) -> InstanceId:

@@ -77,7 +77,15 @@ def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = ()) -> 
     sys.stdout.flush()
 
 
-def table(kind: str, key: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
+def table(
+    kind: str,
+    key: str,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+    empty: str,
+    *,
+    beside: Mapping[str, object] | None = None,
+) -> None:
     """Print rows as JSON under ``key``, or as a table of the named columns.
 
     Args:
@@ -86,9 +94,10 @@ def table(kind: str, key: str, columns: Sequence[str], rows: Sequence[Mapping[st
         columns: Fields that a person sees, in order.
         rows: All fields of every row.
         empty: What a person reads when there is none.
+        beside: What stands beside the rows in JSON.
     """
     if _mode.json:
-        result(kind, {key: list(rows)})
+        result(kind, {key: list(rows), **(beside or {})})
         return
     if not rows:
         print(empty)
@@ -103,19 +112,26 @@ def table(kind: str, key: str, columns: Sequence[str], rows: Sequence[Mapping[st
 
 def error(failure: HermesError) -> None:
     """Say what went wrong and what to do next, on stderr; as JSON on stdout too when a program reads."""
+    complain(failure)
+    if _mode.json:
+        result("error", failure_data(failure))
+
+
+def complain(failure: HermesError) -> None:
+    """Say what went wrong and what to do next, on stderr only: the result on stdout tells it already."""
     _to_stderr(f"error: {failure.message}")
     if failure.hint:
         _to_stderr(f"hint: {failure.hint}")
-    if _mode.json:
-        result(
-            "error",
-            {
-                "error": type(failure).__name__,
-                "message": failure.message,
-                "hint": failure.hint,
-                "exit_code": failure.exit_code,
-            },
-        )
+
+
+def failure_data(failure: HermesError) -> dict[str, object]:
+    """The shape of an error in JSON."""
+    return {
+        "error": type(failure).__name__,
+        "message": failure.message,
+        "hint": failure.hint,
+        "exit_code": failure.exit_code,
+    }
 
 
 def confirm(question: str, *, expect: str) -> bool:
@@ -135,4 +151,6 @@ def _to_stderr(line: str) -> None:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
     return "-" if value is None or value == "" else str(value)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli.console import result, say
+from hermesops.cli.console import say
 
 if TYPE_CHECKING:
     from hermesops.model.operation import Operation
@@ -15,25 +15,10 @@ NoWait = Annotated[
 ]
 
 
-def say_left(kind: str, operation: "Operation") -> None:
-    """Say under which id the workers do it.
-
-    Args:
-        kind: Name of the JSON shape.
-        operation: What was left to them.
-    """
-    result(kind, {"operation_id": operation.id}, [f"left to the workers: operation {operation.id}"])
-    say(_hint(operation))
-
-
 async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:
     """Bring an operation to its end here, or leave it to the workers; its outcome in a line."""
     if not no_wait:
         return await operations.run(operation)
     operations.leave(operation)
-    say(_hint(operation))
+    say(f"hermesops operation continue {operation.id} waits for its end; hermesops worker is what brings it there")
     return f"left to the workers: operation {operation.id}"
-
-
-def _hint(operation: "Operation") -> str:
-    return f"hermesops operation continue {operation.id} waits for its end; hermesops worker is what brings it there"

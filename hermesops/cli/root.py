@@ -10,6 +10,7 @@ import typer
 from hermesops import __version__
 from hermesops.cli import (
     audit,
+    cell,
     context,
     doctor,
     fleet,
@@ -50,6 +51,7 @@ app.command()(worker.worker)
 app.add_typer(instance.app, name="instance")
 app.add_typer(image.app, name="image")
 app.add_typer(stack.app, name="stack")
+app.add_typer(cell.app, name="cell")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(operation.app, name="operation")
 app.add_typer(local.app, name="local")

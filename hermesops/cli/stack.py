@@ -1,16 +1,17 @@
-"""``hermesops stack``: a cell's Pulumi stack, looked at and run by hand."""
+"""``hermesops stack``: cells' Pulumi stacks, looked at and run by hand."""
 
 from typing import Annotated
 
 import typer
 
 from hermesops.cli import context, render, stack_state
+from hermesops.cli.cell_options import All, Cells, ExitCode, Targets, Where, about, choose
+from hermesops.cli.cell_runs import report
 from hermesops.cli.console import Yes, confirm, result, table
-from hermesops.cli.no_wait import NoWait, say_left
+from hermesops.cli.no_wait import NoWait
 from hermesops.cli.noun import Noun
-from hermesops.errors import CHANGES_REMAIN, RefusedError
+from hermesops.errors import RefusedError
 from hermesops.model.cell import parse_cell
-from hermesops.model.stack import ChangeKind
 
 app = Noun(help="Pulumi stacks of cells.", no_args_is_help=True)
 app.command("rollback-state")(stack_state.rollback_state)
@@ -28,48 +29,63 @@ def list_() -> None:
 
 @app.command()
 def preview(
-    cell: Cell,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 7 when something would change.")] = False,
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    targets: Targets = None,
+    exit_code: ExitCode = False,
 ) -> int:
-    """Show what bringing the cell to its rows would change; nothing does."""
-    seen = context.run(context.compose().cell_stacks.preview(parse_cell(cell)))
-    changes = [render.change(one) for one in seen.changes if one.kind is not ChangeKind.SAME]
-    table("stack-preview", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
-    return CHANGES_REMAIN if changes and exit_code else 0
+    """Show what bringing cells to their rows would change; nothing does."""
+    chosen = choose(context.compose(), cells, where, targets, everything=everything)
+    return report("stack-preview", context.run(chosen.preview(targets or ())), remaining=exit_code)
 
 
 @app.command()
 def up(
-    cell: Cell,
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    targets: Targets = None,
     no_wait: NoWait = False,
-) -> None:
-    """Bring the cell to its rows; destroys nothing that no recorded operation names."""
-    from hermesops.app.stack_ups import StackUps
+) -> int:
+    """Bring cells to their rows; destroys nothing that no recorded operation names."""
+    chosen = choose(context.compose(), cells, where, targets, everything=everything)
+    return report("stack-up", context.run((chosen.leave_up if no_wait else chosen.up)(targets or ())))
 
-    composed, name = context.compose(), parse_cell(cell)
-    ups = StackUps(composed)
-    if no_wait:
-        say_left("stack-up", context.run(ups.leave(name)))
-        return
-    done = context.run(ups.run(name, lambda: composed.cell_stacks.up(name)))
-    changes = [render.change(one) for one in done.changes if one.kind is not ChangeKind.SAME]
-    table("stack-up", "changes", ("kind", "type", "name", "properties"), changes, f"{cell}: no changes")
+
+@app.command()
+def refresh(
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    targets: Targets = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would be written.")] = False,
+    exit_code: ExitCode = False,
+) -> int:
+    """Bring the states of cells to what the vendor has; no machine is changed."""
+    chosen = choose(context.compose(), cells, where, targets, everything=everything)
+    if preview:
+        return report("stack-refresh-preview", context.run(chosen.preview_refresh(targets or ())), remaining=exit_code)
+    return report("stack-refresh", context.run(chosen.refresh(targets or ())), remaining=exit_code)
 
 
 @app.command()
 def destroy(
-    cell: Cell,
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
     yes: Yes = False,
-) -> None:
-    """Remove a cell that holds no instance any more."""
-    parse_cell(cell)
+) -> int:
+    """Remove cells that hold no instance any more."""
     composed = context.compose()
-    name = composed.env.name
-    if not yes and not confirm(f"This removes cell {cell} of environment {name}.", expect=cell):
-        raise RefusedError(f"not confirmed: {cell} in {name} is untouched", hint="--yes confirms without a terminal")
-    done = context.run(composed.cell_stacks.destroy(parse_cell(cell)))
-    changes = [render.change(one) for one in done.changes]
-    table("stack-destroy", "changes", ("kind", "type", "name"), changes, f"{cell}: nothing was there")
+    chosen = choose(composed, cells, where, None, everything=everything)
+    names, environment = about(chosen), composed.env.name
+    word = chosen.chosen[0].name if len(chosen.chosen) == 1 else f"{len(chosen.chosen)} cells"
+    if not yes and not confirm(f"This removes {names} of environment {environment}.", expect=word):
+        raise RefusedError(
+            f"not confirmed: {names} in {environment} is untouched", hint="--yes confirms without a terminal"
+        )
+    return report("stack-destroy", context.run(chosen.destroy()))
 
 
 @app.command()

@@ -11,6 +11,11 @@ from hermesops.model.operation import Finished
 from hermesops.model.stack import ChangeKind, UpResult
 
 
+def subject_of(cell: CellName) -> str:
+    """What is leased while somebody brings a cell to its rows by hand; its stack has a lease of its own."""
+    return f"cell/{cell}"
+
+
 @dataclass(frozen=True)
 class Bring:
     """Run the cell's program."""

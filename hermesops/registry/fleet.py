@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 class FleetRows(Rows):
     """All instances at once."""
 
-    def list_ordered(self) -> tuple[Ordered, ...]:
-        """Every living instance with the machine its row orders, by machine name."""
+    def list_ordered(self, cell: CellName | None = None) -> tuple[Ordered, ...]:
+        """Every living instance, or those of a cell, with the machine its row orders, by machine name."""
         details = instance_details.c
         query = ALL.add_columns(details.server_type, details.region, details.image_id, details.machine_wanted)
+        if cell is not None:
+            query = query.where(details.cell == cell)
         with self._database.reading() as connection:
             found = connection.execute(query.where(LIVING).order_by(details.machine_name))
             return tuple(_ordered(row) for row in found)

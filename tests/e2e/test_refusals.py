@@ -38,10 +38,15 @@ def one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("instance", "terminate", "nobody", "--yes"), 2, ("nobody",)),
         (("instance", "restart", "nobody"), 2, ("nobody",)),
         (("instance", "exec", "nobody", "--timeout", "nan", "--", "true"), 2, ("--timeout nan",)),
-        (("stack", "up", "nope"), 2, ("no cell nope", "hermesops stack list")),
+        (("stack", "up", "nope"), 2, ("no cell nope", "hermesops cell list")),
+        (("stack", "up"), 2, ("which cells?", "hermesops cell list")),
+        (("stack", "up", "--all"), 2, ("no cells yet",)),
+        (("stack", "up", "--where", "region=hel1"), 2, ("selects none",)),
+        (("stack", "refresh", "--where", "colour=red"), 2, ("no field 'colour'",)),
+        (("cell", "show", "nope"), 2, ("no cell nope",)),
         (("stack", "preview", "nope"), 2, ("no cell nope",)),
         (("stack", "up", "../nope"), 2, ("'../nope' is no name of a cell",)),
-        (("stack", "destroy", "nope", "--yes"), 2, ("no stack nope",)),
+        (("stack", "destroy", "nope", "--yes"), 2, ("no cell nope",)),
         (("stack", "export", "nope"), 2, ("no stack nope",)),
         (("stack", "outputs", "nope"), 2, ("no stack nope",)),
         (("operation", "continue", "nope"), 2, ("no operation with id 'nope'",)),
@@ -61,7 +66,7 @@ async def test_what_cannot_be_meant_is_named(
     one_line(ran, exit_code, *words)
 
 
-_NOUNS: set[str] = {"provision", "instance", "stack", "operation", "--env", "bogus"}
+_NOUNS: set[str] = {"provision", "instance", "stack", "cell", "operation", "--env", "bogus"}
 
 
 async def test_an_unknown_setting_is_named_with_what_was_meant(nowhere: Command) -> None:

@@ -1,0 +1,94 @@
+"""The same work for several cells at once, each with an end of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from hermesops.errors import (
+    BrokenInvariantError,
+    HaltedError,
+    HermesError,
+    PartlyDoneError,
+    RefusedError,
+    UnavailableError,
+    UnknownOutcomeError,
+    UsageError,
+)
+from hermesops.model.ids import CellName
+from hermesops.model.stack import Change
+
+_CLASSES = (
+    UsageError,
+    RefusedError,
+    UnavailableError,
+    UnknownOutcomeError,
+    PartlyDoneError,
+    HaltedError,
+    BrokenInvariantError,
+)
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """What became of one cell.
+
+    Attributes:
+        changes: What was, or would be, changed; empty where it failed.
+        error: Why it was not done to its end.
+        operation_id: The row of what was left to the workers; empty where it was done here.
+    """
+
+    cell: CellName
+    changes: tuple[Change, ...] = ()
+    error: HermesError | None = None
+    operation_id: str = ""
+
+
+async def run_cells(
+    cells: Sequence[CellName], work: Callable[[CellName], Awaitable[CellRun]], *, parallel: int
+) -> tuple[CellRun, ...]:
+    """Do the work for each cell; one that fails does not hold up the others.
+
+    Args:
+        cells: Which.
+        work: Done once for each.
+        parallel: How many at the same time.
+
+    Returns:
+        An end for every cell, in their order.
+    """
+    slots = asyncio.Semaphore(parallel)
+
+    async def one(cell: CellName) -> CellRun:
+        async with slots:
+            try:
+                return await work(cell)
+            except HermesError as error:
+                return CellRun(cell, error=error)
+
+    return tuple(await asyncio.gather(*(one(cell) for cell in cells)))
+
+
+def failure_of(runs: Sequence[CellRun]) -> HermesError | None:
+    """What the whole comes to: nothing when all went well, else one error that names every cell that did not.
+
+    A single cell's error stays as it is. Where all failed alike, so did the whole; else it was done in part.
+    """
+    failed = [(run.cell, run.error) for run in runs if run.error]
+    if not failed:
+        return None
+    (_, first), *_ = failed
+    if len(runs) == 1:
+        return first
+    words = "; ".join(f"{cell}: {error.message}" for cell, error in failed)
+    kind = _class_of(first)
+    if len(failed) == len(runs) and all(_class_of(error) is kind for _, error in failed):
+        return kind(f"none of {len(runs)} cells is done: {words}", hint=first.hint)
+    return PartlyDoneError(
+        f"{len(failed)} of {len(runs)} cells are not done: {words}",
+        hint=f"the same command for these continues: {' '.join(cell for cell, _ in failed)}",
+    )
+
+
+def _class_of(error: HermesError) -> type[HermesError]:
+    return next((kind for kind in _CLASSES if isinstance(error, kind)), HermesError)

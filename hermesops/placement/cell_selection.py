@@ -1,0 +1,63 @@
+"""Which of all cells a command is about. Pure; nothing is about everything by default."""
+
+from collections.abc import Sequence
+
+from hermesops.errors import UsageError
+from hermesops.model.cell import Cell, parse_cell
+from hermesops.model.plan import Plan
+from hermesops.model.selector import Selector
+
+FIELDS = frozenset({"cell", "region", "plan"})
+"""What cells can be selected by."""
+
+
+def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, everything: bool) -> tuple[Cell, ...]:
+    """The cells that an operator named, each once, by name.
+
+    Args:
+        cells: Every cell there is.
+        names: Cells as typed.
+        where: A selector as typed; empty for none. With ``plan``, cells that take that plan are meant.
+        everything: Whether every cell was asked for in so many words.
+
+    Raises:
+        UsageError: Nothing was said, two things at once, a cell that is not there, or what selects none.
+    """
+    if (bool(names), bool(where), everything).count(True) != 1:
+        raise UsageError(
+            "which cells? Name them, or give either --where or --all", hint="hermesops cell list shows them"
+        )
+    if names:
+        return _named(cells, names)
+    if everything:
+        return _some(cells, "there are no cells yet; the first provision opens one")
+    return _some(filter_cells(cells, where), f"--where {where} selects none of the cells")
+
+
+def filter_cells(cells: Sequence[Cell], where: str) -> tuple[Cell, ...]:
+    """The cells that a selector takes; all of them when it is empty.
+
+    Raises:
+        UsageError: It does not read like one.
+    """
+    selector = Selector.parse(where, fields=FIELDS)
+    return tuple(cell for cell in cells if _is_meant(cell, selector))
+
+
+def _named(cells: Sequence[Cell], names: Sequence[str]) -> tuple[Cell, ...]:
+    wanted = {parse_cell(name) for name in names}
+    found = tuple(cell for cell in cells if cell.name in wanted)
+    if missing := sorted(wanted - {cell.name for cell in found}):
+        raise UsageError(f"there is no cell {', '.join(missing)}", hint="hermesops cell list")
+    return found
+
+
+def _some(cells: Sequence[Cell], none: str) -> tuple[Cell, ...]:
+    if not cells:
+        raise UsageError(none, hint="hermesops cell list")
+    return tuple(cells)
+
+
+def _is_meant(cell: Cell, selector: Selector) -> bool:
+    plans = [cell.only_plan] if cell.only_plan else list(Plan)
+    return any(selector.takes({"cell": cell.name, "region": cell.region, "plan": plan}) for plan in plans)

@@ -1,0 +1,56 @@
+"""One cell as the registry has it: its row, its machines, and who works on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermesops.model.cell import Cell
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName
+from hermesops.model.operation import Lease, Operation
+from hermesops.placement.cell_stacks import lease_of
+from hermesops.placement.stack_up import subject_of
+
+
+@dataclass(frozen=True)
+class CellView:
+    """A cell with what is around it.
+
+    Attributes:
+        machines: What its rows order, those to be destroyed too.
+        holder: Who runs its stack right now; empty when nobody does.
+        operations: Runs of it that were asked for and have not ended.
+    """
+
+    cell: Cell
+    machines: tuple[Ordered, ...]
+    holder: str
+    operations: tuple[Operation, ...]
+
+
+class Rows(Protocol):
+    """What is read of the registry."""
+
+    def get_cell(self, name: CellName) -> Cell:
+        """One cell."""
+
+    def list_ordered(self, cell: CellName | None = None) -> Sequence[Ordered]:
+        """The living instances of a cell with their machines."""
+
+    def list_leases(self) -> Sequence[Lease]:
+        """The leases that are held now."""
+
+    def list_operations(self, *, unfinished: bool = False) -> Sequence[Operation]:
+        """Operations."""
+
+
+def view(rows: Rows, name: CellName) -> CellView:
+    """See a cell.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    cell = rows.get_cell(name)
+    holder = next((lease.holder for lease in rows.list_leases() if lease.subject == lease_of(name)), "")
+    waiting = tuple(one for one in rows.list_operations(unfinished=True) if one.subject == subject_of(name))
+    return CellView(cell, tuple(rows.list_ordered(name)), holder, waiting)
