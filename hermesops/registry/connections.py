@@ -6,8 +6,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hermesops.errors import RefusedError
 from hermesops.model.connection import ServiceConnection
 from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
 from hermesops.registry.rows import Rows, new_id
 from hermesops.registry.schema import hermes_connections, hermes_instances
 from hermesops.registry.sealing import place
@@ -28,13 +30,19 @@ class ConnectionRows(Rows):
         scopes: Sequence[str] = (),
         expires_at: datetime | None = None,
     ) -> None:
-        """Keep a service's tokens instead of those before."""
+        """Keep a service's tokens instead of those before.
+
+        Raises:
+            RefusedError: The instance is terminated: its secrets are erased, and none are added.
+        """
         columns = hermes_connections.c
         with self._database.writing() as connection:
             # The instance's row stands for all of its connections: two at once make one row, not two.
-            connection.execute(
-                sa.select(hermes_instances.c.id).where(hermes_instances.c.id == instance_id).with_for_update()
-            )
+            status = connection.execute(
+                sa.select(hermes_instances.c.status).where(hermes_instances.c.id == instance_id).with_for_update()
+            ).scalar()
+            if status == InstanceStatus.TERMINATED:
+                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
             connection.execute(
                 hermes_connections.delete().where(columns.instance_id == instance_id, columns.service == service)
             )

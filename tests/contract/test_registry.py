@@ -29,26 +29,20 @@ from hermesops.registry.database import Database
 from hermesops.registry.registry import migrate_registry
 from hermesops.registry.schema_version import REVISIONS
 from tests.support import postgresql
-from tests.support.prerequisites import require
 from tests.support.registries import KEYS, TurnedClock, registry_at
 
 CELL = CellName("cell1")
 CANARY = "canary-7c1e9a"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgresql.PostgreSql]:
-    require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
-    with postgresql.running() as running:
-        yield running
+@pytest.fixture
+def server(postgresql_server: postgresql.PostgreSql) -> postgresql.PostgreSql:
+    return postgresql_server
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/state/registry.db"
-    new_database: str = request.getfixturevalue("server").new_database()
-    return new_database
+@pytest.fixture
+def url(registry_url: str) -> str:
+    return registry_url
 
 
 @pytest.fixture
@@ -467,6 +461,9 @@ def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
     assert [held.service for held in registry.list_connections(instance.id)] == ["github"]
     registry.mark_terminated(instance.id)
     assert registry.list_connections(instance.id) == ()
+    with pytest.raises(RefusedError, match="is terminated"):
+        registry.connect_service(instance.id, "github", access_token=f"{CANARY}-c")
+    assert registry.list_connections(instance.id) == ()
 
 
 # Cells and images
@@ -688,8 +685,7 @@ def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
 # Between processes
 
 
-def test_three_processes_provision_one_row(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/registry.db"
+def test_three_processes_provision_one_row(url: str) -> None:
     script = textwrap.dedent(
         f"""
         from hermesops.model.plan import Plan
