@@ -38,8 +38,8 @@ class Rows(Leases, Protocol):
     def get_operation(self, operation_id: str) -> Operation:
         """One operation."""
 
-    def list_operations(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Operation, ...]:
-        """Operations, newest first."""
+    def unfinished_operations(self) -> tuple[Operation, ...]:
+        """Operations of known kinds that have not ended, oldest first; not more than can be looked at in a moment."""
 
     def list_leases(self) -> tuple[Lease, ...]:
         """The leases that are held."""
@@ -77,7 +77,7 @@ class Tally:
     Attributes:
         done: Operations that it brought to a good end.
         failed: Operations that turned out to be impossible; their rows say why.
-        left: Operations that had to be left, by what stopped them; an end by anybody takes them out again.
+        left: Operations that had to be left, by what stopped them; kept only by a worker that ends by itself.
     """
 
     done: int = 0
@@ -111,6 +111,7 @@ class Worker:
         self._operations = operations
         self._queue = make_queue(self._turn)
         self._grace_s = grace_s
+        self._is_alive = asyncio.Event()
         self._stopping = asyncio.Event()
         self._is_draining = False
         self._turns: set[asyncio.Task[str]] = set()
@@ -129,19 +130,23 @@ class Worker:
             once: Stop by itself when every operation has ended or been tried.
 
         Raises:
-            UnavailableError: The database does not answer at the start; later it is waited for.
+            UnavailableError: The queue does not open; later it is waited for.
         """
         self._is_draining = once
-        await self._queue.open()
-        _log.info("worker_started", worker=self.name)
         alive = asyncio.create_task(self._stay_alive())
         try:
-            await self._loop()
-            await self._end_turns()
+            # Before the first turn: whoever has a task and is not alive loses it to its peers.
+            await self._is_alive.wait()
+            await self._queue.open()
+            try:
+                _log.info("worker_started", worker=self.name)
+                await self._loop()
+                await self._end_turns()
+            finally:
+                await self._queue.close()
         finally:
             alive.cancel()
             await asyncio.gather(alive, return_exceptions=True)
-            await self._queue.close()
             _log.info("worker_stopped", worker=self.name, done=self.tally.done, failed=self.tally.failed)
         return self.tally
 
@@ -168,7 +173,7 @@ class Worker:
         """Fill the queue once; whether there is nothing to do, as far as this run goes."""
         tasks = await self._queue.tasks()
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
-        rows = [row for row in self._rows.list_operations(unfinished=True) if self._is_ours(row)]
+        rows = [row for row in self._rows.unfinished_operations() if self._is_ours(row)]
         leases = self._rows.list_leases()
         steps = reaper.decide(
             rows,
@@ -196,13 +201,14 @@ class Worker:
         try:
             outcome = await turn
         except asyncio.CancelledError:
+            turn.cancel()
             _log.warning("turn_cut_short", operation=operation_id)
             return False
         except StoppedError as stopped:
             _log.info("turn_stopped", operation=operation_id, why=stopped.message)
             return False
         except (LeaseHeldError, LeaseLostError) as held:
-            self.tally.left[operation_id] = held.message
+            self._note_left(operation_id, held)
             _log.info("operation_is_taken", operation=operation_id, why=held.message)
             return False
         except (RefusedError, UsageError) as refused:
@@ -210,7 +216,7 @@ class Worker:
             _log.warning("operation_failed", operation=operation_id, problem=refused.message)
             return False
         except HermesError as error:
-            self.tally.left[operation_id] = error.message
+            self._note_left(operation_id, error)
             _log.warning("turn_failed", operation=operation_id, problem=error.message, kind=type(error).__name__)
             return not self._is_draining
         finally:
@@ -220,6 +226,10 @@ class Worker:
             self.tally.done += 1
             _log.info("operation_done", operation=operation_id, outcome=outcome)
         return False
+
+    def _note_left(self, operation_id: OperationId, error: HermesError) -> None:
+        if self._is_draining:
+            self.tally.left[operation_id] = error.message
 
     async def _drive(self, operation_id: OperationId) -> str:
         if self._stopping.is_set():
@@ -243,6 +253,7 @@ class Worker:
         while True:
             try:
                 async with LeaseKeeper(self._rows, WORKER + self.name, holder=self.name) as keeper:
+                    self._is_alive.set()
                     await keeper.lost()
             except HermesError as error:
                 _log.warning("worker_not_seen_alive", worker=self.name, problem=error.message)

@@ -133,6 +133,17 @@ class OperationRows(Rows):
         with self._database.reading() as connection:
             return tuple(_operation(row) for row in connection.execute(query))
 
+    def unfinished_operations(self, *, limit: int = 2000) -> tuple[Operation, ...]:
+        """Operations that have not ended, oldest first, of the kinds that this hermesops knows."""
+        query = (
+            sa.select(operations)
+            .where(UNFINISHED, operations.c.kind.in_([kind.value for kind in OperationKind]))
+            .order_by(operations.c.created_at, operations.c.id)
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            return tuple(_operation(row) for row in connection.execute(query))
+
     def _open(
         self,
         connection: sa.Connection,

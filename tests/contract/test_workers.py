@@ -25,20 +25,10 @@ MOMENTS = OPERATIONS * (2 * 2 * len(EFFECTS) + 6)
 """How many moments to die at a worker has that does everything alone, about."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgresql.PostgreSql]:
-    require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
-    with postgresql.running() as running:
-        yield running
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def plan(request: pytest.FixtureRequest, tmp_path: Path) -> Plan:
-    if request.param == "sqlite":
-        registry, queue = f"sqlite:///{tmp_path}/registry.db", f"sqlite:///{tmp_path}/worker.db"
-    else:
-        registry = queue = request.getfixturevalue("server").new_database()
-    return Plan(registry, queue, tmp_path / "world")
+@pytest.fixture
+def plan(registry_url: str, tmp_path: Path) -> Plan:
+    is_file = registry_url.startswith("sqlite")
+    return Plan(registry_url, f"sqlite:///{tmp_path}/worker.db" if is_file else registry_url, tmp_path / "world")
 
 
 @pytest.fixture
@@ -119,26 +109,28 @@ def test_a_lost_queue_is_filled_again_from_the_rows(registry: Registry, plan: Pl
     until(lambda: bool(FileWorld(plan.world).counts()))
     drop_queue(plan)
     rows += leave(registry, range(OPERATIONS, 2 * OPERATIONS))
-    until(lambda: not registry.list_operations(unfinished=True))
+    until(lambda: not registry.unfinished_operations())
     worker.terminate()
     ends(worker)
     all_happened_once(registry, plan, rows)
 
 
 @pytest.mark.postgres
-def test_a_restart_of_the_database_loses_nothing(server: postgresql.PostgreSql, tmp_path: Path) -> None:
-    url = server.new_database()
-    plan = Plan(url, url, tmp_path / "world", lease_s=5)
-    registry = registry_at(url)
-    rows = leave(registry, range(OPERATIONS))
-    worker = start(replace(plan, once=False, effect_s=0.1, concurrency=2))
-    until(lambda: bool(FileWorld(plan.world).counts()))
-    server.restart()
-    until(lambda: not registry.list_operations(unfinished=True))
-    worker.terminate()
-    ends(worker)
-    all_happened_once(registry, plan, rows)
-    registry.close()
+def test_a_restart_of_the_database_loses_nothing(tmp_path: Path) -> None:
+    require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
+    with postgresql.running() as server:  # its own: others' work is not to be disturbed
+        url = server.new_database()
+        plan = Plan(url, url, tmp_path / "world", lease_s=5)
+        registry = registry_at(url)
+        rows = leave(registry, range(OPERATIONS))
+        worker = start(replace(plan, once=False, effect_s=0.1, concurrency=2))
+        until(lambda: bool(FileWorld(plan.world).counts()))
+        server.restart()
+        until(lambda: not registry.unfinished_operations())
+        worker.terminate()
+        ends(worker)
+        all_happened_once(registry, plan, rows)
+        registry.close()
 
 
 async def test_workers_and_a_command_on_one_row_share_one_lease(registry: Registry, plan: Plan) -> None:

@@ -1,0 +1,88 @@
+"""The history of operations, on both databases."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
+from hermesops.registry import Registry, schema
+from tests.support.registries import TurnedClock, registry_at
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture
+def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=clock)
+    yield opened
+    opened.close()
+
+
+def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, clock: TurnedClock) -> None:
+    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
+    registry.record_step(operation.id, "left to the workers")
+    lease = registry.take_lease("instance/a", "w:1:aa")
+    for step in ("first", "second", "second"):
+        clock.turn(1)
+        registry.record_step(operation.id, step, lease=lease)
+    steps = registry.operation_steps(operation.id)
+    assert [(one.step, one.holder, one.problem) for one in steps] == [
+        ("left to the workers", "", ""),
+        ("first", "w:1:aa", ""),
+        ("second", "w:1:aa", ""),
+        ("second", "w:1:aa", ""),
+    ]
+    assert [(later.at - former.at).total_seconds() for former, later in itertools.pairwise(steps)] == [
+        1,
+        1,
+        1,
+    ]
+    assert registry.operation_steps(registry.open_operation(OperationKind.RESTART, "instance/b").id) == ()
+
+
+def test_a_problem_is_kept_with_the_step_it_befell(registry: Registry, clock: TurnedClock) -> None:
+    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
+    first = registry.take_lease("instance/a", "w:1:aa")
+    registry.record_step(operation.id, "restarting", lease=first)
+    registry.record_problem(operation.id, "no answer", lease=first)
+    clock.turn(20)
+    second = registry.take_lease("instance/a", "w:2:bb")
+    registry.record_problem(operation.id, "the vendor is away", lease=second)
+    registry.record_problem(operation.id, "and stays away", lease=second)
+    assert [(one.step, one.holder, one.problem) for one in registry.operation_steps(operation.id)] == [
+        ("restarting", "w:1:aa", "no answer"),
+        ("looking", "w:2:bb", "the vendor is away"),
+        ("looking", "w:2:bb", "and stays away"),
+    ]
+    assert registry.get_operation(operation.id).status is OperationStatus.RUNNING
+    with pytest.raises(LeaseLostError):
+        registry.record_problem(operation.id, "late", lease=first)
+
+
+def test_long_words_fit(registry: Registry) -> None:
+    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
+    registry.record_step(operation.id, "x" * 1000)
+    assert registry.get_operation(operation.id).step == registry.operation_steps(operation.id)[0].step == "x" * 255
+
+
+def test_the_unfinished_ones_come_oldest_first_and_of_known_kinds(registry: Registry, clock: TurnedClock) -> None:
+    rows = []
+    for name in "abcd":
+        rows.append(registry.open_operation(OperationKind.RESTART, f"instance/{name}"))
+        clock.turn(1)
+    registry.finish_operation(rows[1].id, OperationStatus.DONE, "fine")
+    with registry._database.writing() as connection:
+        newer = schema.operations.update().where(schema.operations.c.id == rows[2].id).values(kind="of_next_year")
+        connection.execute(newer)
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.operations)) == 4
+    assert [row.id for row in registry.unfinished_operations()] == [rows[0].id, rows[3].id]
+    assert [row.id for row in registry.unfinished_operations(limit=1)] == [rows[0].id]
+
+
+def test_the_moment_is_that_of_the_rows(registry: Registry, clock: TurnedClock) -> None:
+    assert registry.moment() == clock()

@@ -1,0 +1,190 @@
+"""A worker brings what it is given to its end, and says what it could not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import (
+    Finished,
+    Lease,
+    LeaseHeldError,
+    Operation,
+    OperationKind,
+    OperationStatus,
+)
+from hermesops.operation.reaper import Task
+from hermesops.operation.runner import Operations
+from hermesops.operation.worker import WORKER, Worker
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def row(name: str) -> Operation:
+    return Operation(
+        OperationId(name),
+        OperationKind.RESTART,
+        f"instance/{name}",
+        None,
+        {},
+        OperationStatus.RUNNING,
+        "",
+        "",
+        NOW,
+        NOW,
+    )
+
+
+class Registry:
+    """Rows and leases in memory."""
+
+    def __init__(self, *names: str) -> None:
+        self.open = {OperationId(name): row(name) for name in names}
+        self.ended: dict[OperationId, OperationStatus] = {}
+        self.leases: dict[str, Lease] = {}
+
+    def get_operation(self, operation_id: str) -> Operation:
+        return self.open[OperationId(operation_id)]
+
+    def unfinished_operations(self) -> tuple[Operation, ...]:
+        return tuple(self.open.values())
+
+    def list_leases(self) -> tuple[Lease, ...]:
+        return tuple(self.leases.values())
+
+    def moment(self) -> datetime:
+        return NOW + timedelta(hours=1)
+
+    def take_lease(self, subject: str, holder: str) -> Lease:
+        if subject in self.leases:
+            raise LeaseHeldError(f"{subject} is being worked on by {self.leases[subject].holder}")
+        self.leases[subject] = Lease(subject, holder, 1, 1, NOW)
+        return self.leases[subject]
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        return lease
+
+    def release_lease(self, lease: Lease) -> None:
+        self.leases.pop(lease.subject)
+
+    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
+        """Steps are not looked at here."""
+
+    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
+        """Nor are problems."""
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        assert lease
+        assert outcome
+        del self.open[operation_id]
+        self.ended[operation_id] = status
+
+
+class Queue:
+    """Takes each turn at once."""
+
+    def __init__(self, registry: Registry, turn: Callable[[OperationId], Awaitable[bool]]) -> None:
+        self.registry = registry
+        self.turn = turn
+        self.again: list[OperationId] = []
+        self.events: list[str] = []
+
+    async def open(self) -> None:
+        assert any(subject.startswith(WORKER) for subject in self.registry.leases), "alive before the first turn"
+        self.events.append("open")
+
+    async def close(self) -> None:
+        self.events.append("close")
+
+    async def tasks(self) -> Sequence[Task]:
+        return ()
+
+    async def enqueue(self, operation_id: OperationId) -> None:
+        if await self.turn(operation_id):
+            self.again.append(operation_id)
+
+    async def revive(self, task_ids: Sequence[str]) -> None:
+        raise AssertionError(task_ids)
+
+    async def prune(self) -> None:
+        self.events.append("prune")
+
+
+class Ends:
+    """Work that ends at once, with an error or well."""
+
+    def __init__(self, error: HermesError | None) -> None:
+        self.error = error
+
+    async def observe(self) -> None:
+        """There is nothing to see."""
+
+    def decide(self, _seen: None) -> Finished:
+        if self.error:
+            raise self.error
+        return Finished("done")
+
+    def describe(self, step: None, seen: None) -> str:
+        raise AssertionError((step, seen))
+
+    async def do(self, step: None, seen: None) -> None:
+        raise AssertionError((step, seen))
+
+
+def worker_over(registry: Registry, errors: dict[str, HermesError]) -> tuple[Worker, list[Queue]]:
+    queues: list[Queue] = []
+
+    def make_queue(turn: Callable[[OperationId], Awaitable[bool]]) -> Queue:
+        queues.append(Queue(registry, turn))
+        return queues[0]
+
+    operations = Operations(
+        registry, {OperationKind.RESTART: lambda row, _lease: Ends(errors.get(row.id))}, lambda _: None
+    )
+    return Worker("w1", registry, operations, make_queue, grace_s=1), queues
+
+
+async def test_it_ends_when_everything_has_ended_or_been_tried() -> None:
+    registry = Registry("well", "impossible", "silent", "taken")
+    worker, queues = worker_over(
+        registry, {"impossible": RefusedError("never"), "silent": UnavailableError("no answer")}
+    )
+    original = registry.take_lease
+
+    def take_lease(subject: str, holder: str) -> Lease:
+        if subject == "instance/taken":
+            raise LeaseHeldError("somebody is at it")
+        return original(subject, holder)
+
+    registry.take_lease = take_lease  # type: ignore[method-assign]
+    tally = await asyncio.wait_for(worker.run(once=True), 20)
+    assert (tally.done, tally.failed) == (1, 1)
+    assert tally.left == {"silent": "no answer", "taken": "somebody is at it"}
+    assert registry.ended == {"well": OperationStatus.DONE, "impossible": OperationStatus.FAILED}
+    assert queues[0].events == ["open", "prune", "close"]
+    assert registry.leases == {}, "its own lease is given back as well"
+
+
+async def test_what_got_no_answer_is_tried_again_later() -> None:
+    registry = Registry("silent")
+    worker, queues = worker_over(registry, {"silent": UnavailableError("no answer")})
+    running = asyncio.create_task(worker.run())
+    while not queues[0].again:
+        assert not running.done()
+        await asyncio.wait({running}, timeout=0.01)
+    worker.stop()
+    tally = await asyncio.wait_for(running, 20)
+    assert queues[0].again[0] == "silent"
+    assert tally.left == {}
+
+
+async def test_after_it_was_told_to_stop_no_turn_begins() -> None:
+    registry = Registry("well")
+    worker, queues = worker_over(registry, {})
+    worker.stop()
+    await asyncio.wait_for(worker.run(), 20)
+    assert await queues[0].turn(OperationId("well")) is False
+    assert registry.ended == {}
