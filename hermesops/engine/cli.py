@@ -13,6 +13,7 @@ from hermesops.engine.cli_events import Told, changes_of, error_of
 from hermesops.engine.cli_workspace import Workspace
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.embedded.stored import StoredStacks
+from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 from hermesops.engine.interface import MayDestroy, Program, StackConfig, Tell
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.stack import Change, ChangeKind, Import, Preview, StackRef, UpResult
@@ -49,7 +50,10 @@ class CliEngine(StoredStacks):
         parallel: int = 16,
     ) -> None:
         super().__init__(FileBackend(folder), passphrase)
+        self._folder = folder
         self._command = command
+        self._environment = environment
+        self._plugin_folders = plugin_folders
         self._parallel = parallel
         self._workspace = Workspace(
             command, self._backend, passphrase=passphrase, environment=environment, plugin_folders=plugin_folders
@@ -97,7 +101,7 @@ class CliEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> UpResult:
         """Make the world as the program says; see Engine."""
-        self._refuse_unresolved(stack)
+        await self._settle(stack, tell)
         if may_destroy is not None:
             refuse_unnamed(await self.preview(stack, program, targets=targets, config=config), may_destroy)
         told = Told(tell)
@@ -118,7 +122,7 @@ class CliEngine(StoredStacks):
     ) -> UpResult:
         """Delete everything in a stack, or the targets; see Engine."""
         self._backend.existing(stack)
-        self._refuse_unresolved(stack)
+        await self._settle(stack, tell)
         if may_destroy is not None:
             refuse_unnamed(await self.preview_destroy(stack, targets=targets), may_destroy)
         told = Told(tell)
@@ -147,7 +151,7 @@ class CliEngine(StoredStacks):
     async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
         """Bring the state to what is really there; see Engine."""
         self._backend.existing(stack)
-        self._refuse_unresolved(stack)
+        await self._settle(stack, tell)
         told = Told(tell)
 
         def act(opened: "Stack") -> None:
@@ -171,7 +175,7 @@ class CliEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> UpResult:
         """Take things that exist into a stack; see Engine. The CLI loads its Python plugin for it and tells nothing."""
-        self._refuse_unresolved(stack)
+        await self._settle(stack, tell)
         had = {(r["urn"], r.get("id")) for r in (self._backend.read(stack) or {}).get("resources", [])}
 
         def act(opened: "Stack") -> None:
@@ -190,16 +194,30 @@ class CliEngine(StoredStacks):
         ]
         return UpResult(stack, tuple(changes), await self.outputs(stack))
 
-    def _refuse_unresolved(self, stack: StackRef) -> None:
-        """The CLI repeats an interrupted create and keeps its mark for ever, so a person has to look first."""
+    async def _settle(self, stack: StackRef, tell: Tell | None) -> None:
+        """Settle interrupted creates: the CLI would repeat them, and keeps their mark for ever.
+
+        The files are the same, so the embedded engine looks them up.
+        """
         pending = (self._backend.read(stack) or {}).get("pending_operations") or []
-        stuck = [op["resource"]["urn"] for op in pending if op["type"] == "creating" and op["resource"].get("custom")]
-        if stuck:
-            names = ", ".join(urn.rpartition("::")[2] for urn in stuck)
+        if not any(op["type"] == "creating" for op in pending):
+            return
+        from hermesops.engine.embedded.engine import EmbeddedEngine  # noqa: PLC0415  loaded only here
+
+        settling = EmbeddedEngine(
+            self._folder,
+            passphrase=self._passphrase,
+            environment=self._environment,
+            plugin_folders=self._plugin_folders,
+        )
+        try:
+            await settling.settle(stack, tell=tell)
+        except UnsupportedByEmbeddedError as error:
             raise RefusedError(
-                f"an interrupted run began to create {names} and it is not known whether they exist",
-                hint=f"look for them, then run `pulumi refresh --clear-pending-creates --stack {stack.stack}`",
-            )
+                f"an interrupted run began to create something, and it cannot be looked up: {error.message}",
+                hint=f"look for it at its vendor and delete what is there, then run "
+                f"`pulumi refresh --clear-pending-creates --stack {stack.stack}`",
+            ) from error
 
     async def _do(
         self,

@@ -99,8 +99,8 @@ async def test_a_locked_stack_is_a_refusal(cli: StandIn) -> None:
 
 async def test_interrupted_creates_are_looked_at_first(cli: StandIn) -> None:
     resource = {
-        "urn": "urn:pulumi:dev::rec::justavps:index:Machine::b",
-        "type": "justavps:index:Machine",
+        "urn": "urn:pulumi:dev::rec::aws:ec2/instance:Instance::b",
+        "type": "aws:ec2/instance:Instance",
         "custom": True,
     }
     cli.state(pending_operations=[{"type": "creating", "resource": resource}])

@@ -75,12 +75,33 @@ class FakeStack:
         requests = [line["request"] for line in lines if line["rpc"] == rpc]
         return [request for request in requests if name in {None, request["name"]} and not request.get("preview")]
 
+    def world(self) -> dict[str, Any]:
+        """What exists, by id."""
+        objects: dict[str, Any] = json.loads((self.plugins / "world.json").read_text())["objects"]
+        return objects
+
+    def change_world(self, objects: Mapping[str, Any]) -> None:
+        """Put other things there, behind the engine's back."""
+        file = self.plugins / "world.json"
+        counters = json.loads(file.read_text())["counters"] if file.exists() else {}
+        file.write_text(json.dumps({"counters": counters, "objects": objects}))
+
+    def resource(self, name: str) -> dict[str, Any] | None:
+        """What the state has under a logical name."""
+        named = (r for r in self.state().get("resources", []) if r["urn"].endswith(f"::{name}"))
+        return next(named, None)
+
     def faults(self, *faults: Mapping[str, Any]) -> None:
         (self.plugins / "faults.json").write_text(json.dumps(faults))
 
     def state(self) -> dict[str, Any]:
         latest: dict[str, Any] = json.loads(self.state_file.read_text())["checkpoint"]["latest"]
         return latest
+
+
+def urn_of(name: str) -> str:
+    """The URN of a machine of such a program."""
+    return f"urn:pulumi:dev::rec::justavps:index:Machine::{name}"
 
 
 def machines(names: Sequence[str], **properties: Any) -> Program:  # noqa: ANN401  whatever a program may pass
@@ -98,11 +119,13 @@ def _machines(names: Sequence[str], properties: Mapping[str, Any], *, in_order: 
     def program() -> None:
         import pulumi  # noqa: PLC0415  as a program of ours would
 
+        inputs = {key: value for key, value in properties.items() if key != "import_id"}
+
         class Machine(pulumi.CustomResource):
             def __init__(self, name: str, before: list[pulumi.Resource]) -> None:
                 outputs = dict.fromkeys(("ip", "status", "rootPassword"))
-                options = pulumi.ResourceOptions(depends_on=before)
-                super().__init__("justavps:index:Machine", name, {**outputs, **properties}, options)
+                options = pulumi.ResourceOptions(depends_on=before, import_=properties.get("import_id"))
+                super().__init__("justavps:index:Machine", name, {**outputs, **inputs}, options)
 
         made: list[Machine] = []
         for name in names:

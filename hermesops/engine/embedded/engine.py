@@ -160,6 +160,19 @@ class EmbeddedEngine(StoredStacks):
             run = await self._ran(stack, events, work, "resource-import", config=config, dry=False)
             return self._closed(run, "resource-import")
 
+    async def settle(self, stack: StackRef, *, tell: Tell | None = None) -> None:
+        """Look up what an interrupted run had begun to create: take over what is there, forget what is not.
+
+        Every other call does this first; this one is for the CLI, which would create it again.
+
+        Raises:
+            RefusedError: Its package cannot look things up by name; nothing changed.
+            UnavailableError: It could not be looked up now.
+        """
+        events = EventLog(_listener(tell))
+        with self._locked(stack, events):
+            _raise(await self._ran(stack, events, Run.settle_creates, "settle", dry=False), "look-up")
+
     async def _ran(
         self,
         stack: StackRef,

@@ -76,7 +76,7 @@ class Run:
 
     async def program(self, program: Program) -> None:
         """Run the program and, when it ended well, delete what it did not want."""
-        await self._guarded(self._start())
+        await self.settle_creates()
         if self.halt.stopped:
             return
         loop = asyncio.get_running_loop()
@@ -112,6 +112,10 @@ class Run:
         await self.settle()
         if not self.halt.stopped:
             await self._guarded(self._remove_unwanted())
+
+    async def settle_creates(self) -> None:
+        """Only look up what an interrupted run had begun to create."""
+        await self._guarded(self._start())
 
     async def destroy(self) -> None:
         """Delete everything that the state holds, or the targets."""
