@@ -119,15 +119,17 @@ class Command:
 
 
 @asynccontextmanager
-async def local_world(home: Path, *, image: bool = True, base: str = "") -> AsyncIterator[Command]:
+async def local_world(home: Path, *, image: bool = True, base: str = "", driver: str = "") -> AsyncIterator[Command]:
     """A running local world with an image in it; nothing of it is left afterwards.
 
     Args:
         home: What ``HERMESOPS_HOME`` says.
         image: Whether to build the image.
         base: What its machines boot from; the default unless given.
+        driver: What runs them; the default unless given.
     """
-    command = Command(home, {"HERMESOPS_LOCAL_BASE": base} if base else {})
+    chosen = {"HERMESOPS_LOCAL_BASE": base, "HERMESOPS_LOCAL_DRIVER": driver}
+    command = Command(home, {name: value for name, value in chosen.items() if value})
     remember_world(home / "local" / "world")
     try:
         await command.ok("local", "up")

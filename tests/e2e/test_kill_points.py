@@ -1,0 +1,36 @@
+"""A shard of what tests/soak/test_kill_points.py does whole, another one with each commit."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import kill_points
+from tests.support.command import Command, local_world
+
+SHARDS = 40
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command:
+        yield command
+
+
+@pytest.mark.parametrize("act", [kill_points.PROVISION, kill_points.TERMINATE], ids=lambda act: act.name)
+async def test_killed_at_a_write_the_same_command_finishes_it(
+    world: Command, act: kill_points.Act, tmp_path: Path
+) -> None:
+    writes = await kill_points.writes_of(world, act, tmp_path)
+    points = range(1 + shard() % SHARDS, len(writes) + 1, SHARDS)
+    cuts = await kill_points.cut(world, act, points, tmp_path)
+    assert [cut for cut in cuts if cut.wrong] == []
+    assert await kill_points.check_whole(world) == ""
+
+
+def shard() -> int:
+    """Another one with each commit, the same for all who test one."""
+    here = Path(__file__).parent
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    return int(head.stdout.strip()[:8] or "0", 16)

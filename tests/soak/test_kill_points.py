@@ -1,0 +1,41 @@
+"""Killed at every write to registry, state or vendor, in the command or its plugin: nothing is lost or made twice."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from tests.support import kill_points
+from tests.support.command import Command, local_world
+
+pytestmark = pytest.mark.timeout(7200)
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command:
+        yield command
+
+
+async def test_whatever_write_it_dies_at_the_same_command_finishes_it(world: Command, tmp_path: Path) -> None:
+    table = Table("command", "writes", "of what", "finished", title="killed at every write")
+    try:
+        for act in kill_points.ACTS:
+            writes = await kill_points.writes_of(world, act, tmp_path)
+            cuts = await kill_points.cut(world, act, range(1, len(writes) + 1), tmp_path)
+            kinds = Counter(
+                " ".join(write.split()[:2]).removeprefix("before ").removeprefix("after ") for write in writes
+            )
+            table.add_row(
+                act.name,
+                str(len(writes)),
+                ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+                str(sum(not cut.wrong for cut in cuts)),
+            )
+            assert [cut for cut in cuts if cut.wrong] == []
+    finally:
+        Console(width=160).print(table)
+    assert await kill_points.check_whole(world) == ""

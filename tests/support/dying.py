@@ -1,0 +1,138 @@
+"""``python -m tests.support.dying COUNTER AT ARGUMENTS…``: hermesops that is killed at its AT-th write.
+
+A write is everything that changes something outside the process: a transaction of the registry, a file of Pulumi's
+state, a change asked of the vendor, by this process or by its plugin. Each counts twice, just before and just after.
+The whole process group dies, and the plugin, as when the computer does. With AT 0 nothing dies, and the counter says
+how many writes there are.
+"""
+
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+PLUGIN = "pulumi-resource-justavps"
+_LEASE_S = 2.0
+
+
+class Fate:
+    """Counts writes across processes, and ends them all at the chosen one.
+
+    Args:
+        counter: A file; its length is the count.
+        at: Which write; 0 for none.
+    """
+
+    def __init__(self, counter: Path, at: int) -> None:
+        self._counter = counter
+        self._at = at
+
+    def write(self, what: str) -> None:
+        """One more."""
+        with self._counter.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            number = len(file.readlines()) + 1
+            file.write(what + "\n")
+            file.flush()
+            if number == self._at:
+                # The plugin is in a session of its own; it goes last, since it may be the one that speaks.
+                os.killpg(int(self._counter.with_suffix(".group").read_text()), signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def haunt(fate: Fate) -> None:
+    """Make every write of this process known to fate."""
+    from hermesops.engine.embedded.folder_place import FolderPlace  # noqa: PLC0415 - what is not used is not loaded
+    from hermesops.justavps.transport import Transport  # noqa: PLC0415 - as above
+    from hermesops.registry.database import Database  # noqa: PLC0415 - as above
+
+    for name in ("write", "keep", "delete"):
+        setattr(FolderPlace, name, _around(getattr(FolderPlace, name), f"state {name}", fate))
+    Transport.opened = _opened(Transport.opened, fate)  # type: ignore[method-assign]
+    Database.writing = _transaction(Database.writing, fate)  # type: ignore[method-assign]
+
+
+def _around(write: Callable[..., Any], what: str, fate: Fate) -> Callable[..., Any]:
+    @wraps(write)
+    def call(*arguments: object, **options: object) -> object:
+        fate.write(f"before {what}")
+        done = write(*arguments, **options)
+        fate.write(f"after {what}")
+        return done
+
+    return call
+
+
+def _opened(opened: Callable[..., Any], fate: Fate) -> Callable[..., Any]:
+    @wraps(opened)
+    @asynccontextmanager
+    async def call(self: object, request: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - the transport's own types
+        what = f"{request.method} {request.path.rpartition('/')[2]}"
+        if request.changes:
+            fate.write(f"before vendor {what}")
+        async with opened(self, request) as answer:
+            if request.changes:
+                fate.write(f"after vendor {what}")
+            yield answer
+
+    return call
+
+
+def _transaction(writing: Callable[..., Any], fate: Fate) -> Callable[..., Any]:
+    @wraps(writing)
+    @contextmanager
+    def call(self: object, **options: object) -> Iterator[Any]:
+        with writing(self, **options) as connection:
+            yield connection
+            fate.write("before commit")
+        fate.write("after commit")
+
+    return call
+
+
+def plugin_folder(folder: Path, counter: Path, at: int) -> Path:
+    """A folder with a plugin that shares this command's fate; the engine looks beside its Python first."""
+    folder.mkdir(exist_ok=True)
+    script = folder / PLUGIN
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.dying "{counter}" {at} {PLUGIN} "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+def hasten() -> None:
+    """Let leases of this process run out soon after its death, so that a test need not wait for that."""
+    from datetime import timedelta  # noqa: PLC0415 - as above
+
+    from hermesops.operation import lease  # noqa: PLC0415 - as above
+    from hermesops.registry import leases  # noqa: PLC0415 - as above
+
+    leases.LEASE_LIFE = timedelta(seconds=_LEASE_S)
+    lease.RENEW_S = _LEASE_S / 4
+
+
+def main() -> int:
+    """Be hermesops, or its plugin."""
+    counter, at, *arguments = sys.argv[1:]
+    haunt(Fate(Path(counter), int(at)))
+    if arguments[:1] == [PLUGIN]:
+        from hermesops.cli.provider import main as plugin  # noqa: PLC0415 - one of two programs
+
+        sys.argv = arguments
+        return plugin() or 0
+    from hermesops.cli.main import main as command  # noqa: PLC0415 - as above
+
+    hasten()
+    Path(counter).with_suffix(".group").write_text(str(os.getpgrp()))
+    sys.executable = str(plugin_folder(Path(f"{counter}.plugin"), Path(counter), int(at)) / "python")
+    sys.argv = ["hermesops", *arguments]
+    return command()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
