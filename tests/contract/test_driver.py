@@ -101,7 +101,7 @@ async def test_a_machine_is_who_the_plan_says(machine: TestMachine) -> None:
     assert (await machine.execute("hostname")).stdout == "quiet-fox\n"
     assert await machine.download("/etc/justavps/env") == b"WORD='a b'\n"
     info = await machine.http.get("/toolbox/files/info", params={"path": "/etc/justavps/env"})
-    assert (info.json()["mode"], info.json()["owner"]) == ("0600", "root")
+    assert (info.json()["mode_bits"], info.json()["owner"]) == ("600", "root")
 
 
 async def test_a_command_ends_with_its_exit_code_and_an_unknown_one_with_127(machine: TestMachine) -> None:

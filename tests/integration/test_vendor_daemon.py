@@ -112,7 +112,7 @@ async def test_code_runs_in_its_language(machine: TestMachine) -> None:
 async def test_processes_are_listed_and_ended_but_not_the_first(machine: TestMachine) -> None:
     await machine.execute("setsid sleep 4714 >/dev/null 2>&1 & :")
     listed = (await machine.http.get("/toolbox/process/list")).json()["processes"]
-    sleeper = next(process for process in listed if process["command"] == "sleep 4714")
+    sleeper = next(process for process in listed if process["args"] == "sleep 4714")
     assert sleeper["user"] == "root"
     killed = await machine.http.post("/toolbox/process/kill", json={"pid": sleeper["pid"], "signal": "KILL"})
     assert killed.status_code == 200
@@ -133,7 +133,7 @@ async def test_a_large_file_travels_both_ways_in_pieces(machine: TestMachine) ->
     sent = await machine.http.post(
         "/toolbox/files/upload", params={"path": "/srv/deep/er/big", "mode": "640"}, content=pieces()
     )
-    assert sent.json() == {"path": "/srv/deep/er/big", "size": count * len(block)}
+    assert sent.json() == {"path": "/srv/deep/er/big", "name": "big", "type": "file", "size": count * len(block)}
     received = hashlib.sha256()
     async with machine.http.stream("GET", "/toolbox/files/download", params={"path": "/srv/deep/er/big"}) as answer:
         assert answer.headers["content-length"] == str(count * len(block))
@@ -162,16 +162,22 @@ async def test_an_upload_that_breaks_off_leaves_nothing(machine: TestMachine) ->
 async def test_files_are_looked_at_and_changed(machine: TestMachine) -> None:
     await machine.upload("/srv/t/a.txt", b"one", mode="600")
     info = (await machine.http.get("/toolbox/files/info", params={"path": "/srv/t/a.txt"})).json()
-    assert (info["type"], info["size"], info["mode"], info["owner"]) == ("file", 3, "0600", "root")
+    assert (info["type"], info["size"], info["mode"], info["owner"]) == ("file", 3, "-rw-------", "root")
+    assert (info["mode_bits"], info["group"], info["symlink_target"]) == ("600", "root", None)
     await machine.http.post(
         "/toolbox/files/permissions", json={"path": "/srv/t/a.txt", "mode": "644", "owner": "nobody"}
     )
     assert (await machine.execute("stat -c '%a %U' /srv/t/a.txt")).stdout == "644 nobody\n"
-    await machine.http.post("/toolbox/files/move", json={"source": "/srv/t/a.txt", "destination": "/srv/t/b/c.txt"})
+    where = {"source": "/srv/t/a.txt", "destination": "/srv/t/b/c.txt"}
+    assert (await machine.http.post("/toolbox/files/move", params=where)).json() == where
     listed = (await machine.http.get("/toolbox/files", params={"path": "/srv/t", "depth": "2"})).json()["entries"]
     assert [entry["path"] for entry in listed] == ["/srv/t/b", "/srv/t/b/c.txt"]
-    found = (await machine.http.get("/toolbox/files/find", params={"path": "/srv", "pattern": "*.txt"})).json()
-    assert found["matches"] == ["/srv/t/b/c.txt"]
+    found = (await machine.http.get("/toolbox/files/find", params={"path": "/srv", "pattern": "^o.e$"})).json()
+    assert found == {
+        "matches": [{"file": "/srv/t/b/c.txt", "line": 1, "content": "one"}],
+        "truncated": False,
+        "total": 1,
+    }
     assert await machine.download("/srv/t/b/c.txt") == b"one"
     gone = await machine.http.delete("/toolbox/files", params={"path": "/srv/t", "recursive": "true"})
     assert gone.json() == {"deleted": True, "path": "/srv/t"}

@@ -2,16 +2,17 @@
 
 import contextlib
 import errno
-import fnmatch
 import grp
 import os
 import pwd
 import shutil
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from . import multipart
 from .http import HttpError, Request, head
 
 _PROTECTED = frozenset(
@@ -19,11 +20,11 @@ _PROTECTED = frozenset(
     | {"/srv", "/sys", "/tmp", "/usr", "/var", "/usr/bin", "/usr/lib", "/usr/sbin", "/var/lib", "/etc/justavps"}  # noqa: S108
 )
 _MAX_DEPTH = 10
-_MAX_RESULTS = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def _path(given: object, key: str = "path") -> Path:
+def path_of(given: object, key: str = "path") -> Path:
+    """An absolute path that somebody gave."""
     if not isinstance(given, str) or not given.startswith("/") or "\0" in given:
         raise HttpError(400, "bad_request", f"{key} must be an absolute path")
     return Path(os.path.normpath(given))
@@ -73,32 +74,43 @@ def describe(path: Path) -> dict[str, object]:
         owner = pwd.getpwuid(found.st_uid).pw_name
     except KeyError:
         owner = str(found.st_uid)
-    kinds = ((stat.S_ISDIR, "directory"), (stat.S_ISREG, "file"), (stat.S_ISLNK, "symlink"))
-    answer: dict[str, object] = {
+    try:
+        group = grp.getgrgid(found.st_gid).gr_name
+    except KeyError:
+        group = str(found.st_gid)
+    return {
         "name": path.name,
         "path": str(path),
-        "type": next((name for test, name in kinds if test(found.st_mode)), "other"),
+        "type": _kind(found.st_mode),
         "size": found.st_size,
-        "mode": f"{stat.S_IMODE(found.st_mode):04o}",
+        "mode": stat.filemode(found.st_mode),
+        "mode_bits": f"{stat.S_IMODE(found.st_mode):o}",
         "owner": owner,
-        "uid": found.st_uid,
-        "gid": found.st_gid,
-        "modified": found.st_mtime,
+        "group": group,
+        "mod_time": _moment(found.st_mtime),
+        "symlink_target": os.readlink(path) if stat.S_ISLNK(found.st_mode) else None,  # noqa: PTH115 - the text, not a Path
     }
-    if stat.S_ISLNK(found.st_mode):
-        answer["target"] = os.readlink(path)  # noqa: PTH115 - the text, not a Path
-    return answer
+
+
+def _kind(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "directory"), (stat.S_ISREG, "file"), (stat.S_ISLNK, "symlink"))
+    return next((name for test, name in kinds if test(mode)), "other")
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def listing(query: dict[str, str]) -> dict[str, object]:
     """The entries of a folder, ``depth`` levels deep (1 unless said)."""
-    path = _path(query.get("path"))
-    depth = min(_MAX_DEPTH, max(1, _number(query.get("depth"), 1)))
+    path = path_of(query.get("path"))
+    depth = min(_MAX_DEPTH, max(1, number(query.get("depth"), 1)))
     with translated(path):
         return {"path": str(path), "entries": list(_walk(path, depth))}
 
 
-def _number(given: str | None, default: int) -> int:
+def number(given: str | None, default: int) -> int:
+    """A number that somebody gave, or not."""
     return int(given) if given and given.isdecimal() else default
 
 
@@ -114,37 +126,21 @@ def _walk(path: Path, depth: int) -> Iterator[dict[str, object]]:
 
 def info(query: dict[str, str]) -> dict[str, object]:
     """What one path is."""
-    path = _path(query.get("path"))
+    path = path_of(query.get("path"))
     with translated(path):
         return describe(path)
 
 
 def exists(query: dict[str, str]) -> dict[str, object]:
     """Whether a path exists, a dangling link included."""
-    path = _path(query.get("path"))
-    return {"path": str(path), "exists": os.path.lexists(path)}
-
-
-def find(query: dict[str, str]) -> dict[str, object]:
-    """Paths below one whose name matches ``pattern``; ``include`` narrows to files or directories."""
-    path = _path(query.get("path"))
-    pattern = query.get("pattern") or "*"
-    limit = min(_MAX_RESULTS, max(1, _number(query.get("max_results"), 100)))
-    wanted = query.get("include", "")
-    with translated(path):
-        path.stat()
-        results: list[str] = []
-        for folder, folders, names in os.walk(path):
-            candidates = ([] if wanted == "directories" else names) + ([] if wanted == "files" else folders)
-            results += [os.path.join(folder, name) for name in sorted(candidates) if fnmatch.fnmatch(name, pattern)]  # noqa: PTH118
-            if len(results) >= limit:
-                break
-    return {"path": str(path), "matches": results[:limit], "truncated": len(results) > limit}
+    path = path_of(query.get("path"))
+    there = os.path.lexists(path)
+    return {"path": str(path), "exists": there, "type": _kind(path.lstat().st_mode) if there else None}
 
 
 def download(request: Request) -> None:
     """Send a file as it is; its length is promised, so a file that shrinks meanwhile breaks the connection."""
-    path = _path(request.query.get("path"))
+    path = path_of(request.query.get("path"))
     with translated(path):
         source = path.open("rb")
     with source:
@@ -168,7 +164,7 @@ def _send_unsized(connection: socket.socket, data: bytes) -> None:
 
 def upload(request: Request) -> dict[str, object]:
     """Write the body to a file: whole or not at all; parents are made."""
-    path = _path(request.query.get("path"))
+    path = path_of(request.query.get("path"))
     mode = _mode(request.query.get("mode"), 0o644)
     overwrite = _flag(request.query.get("overwrite"), default=True)
     if not request.chunked and request.length is None:
@@ -179,8 +175,17 @@ def upload(request: Request) -> dict[str, object]:
         if not overwrite and os.path.lexists(path):
             raise FileExistsError
         path.parent.mkdir(parents=True, exist_ok=True)
-        size = _write(path, request.body(), mode, overwrite=overwrite)
-    return {"path": str(path), "size": size}
+        boundary = multipart.boundary_of(request.headers.get("content-type", ""))
+        pieces = multipart.first_part(request.body(), boundary) if boundary else request.body()
+        size = _write(path, pieces, mode, overwrite=overwrite)
+    return {"path": str(path), "name": path.name, "type": "file", "size": size}
+
+
+def rewrite(path: Path, data: bytes) -> None:
+    """Give a file other content: whole or not at all, mode and owner as they were."""
+    before = path.stat()
+    _write(path, iter((data,)), stat.S_IMODE(before.st_mode), overwrite=True)
+    os.chown(path, before.st_uid, before.st_gid)
 
 
 def _write(path: Path, pieces: Iterator[bytes], mode: int, *, overwrite: bool) -> int:
@@ -209,7 +214,7 @@ def _write(path: Path, pieces: Iterator[bytes], mode: int, *, overwrite: bool) -
 
 def folder(body: dict[str, object]) -> dict[str, object]:
     """Make a folder and its parents."""
-    path = _path(body.get("path"))
+    path = path_of(body.get("path"))
     mode = _mode(body.get("mode"), 0o755)
     with translated(path):
         created = not path.is_dir()
@@ -221,8 +226,8 @@ def folder(body: dict[str, object]) -> dict[str, object]:
 
 def move(body: dict[str, object]) -> dict[str, object]:
     """Rename, across file systems too; refuses an existing destination unless ``overwrite``."""
-    source = _path(body.get("source"), "source")
-    destination = _path(body.get("destination"), "destination")
+    source = path_of(body.get("source"), "source")
+    destination = path_of(body.get("destination"), "destination")
     _refuse_protected(source)
     with translated(source):
         source.lstat()
@@ -236,7 +241,7 @@ def move(body: dict[str, object]) -> dict[str, object]:
 
 def permissions(body: dict[str, object]) -> dict[str, object]:
     """Change mode, owner and group of one path, or of everything below it with ``recursive``."""
-    path = _path(body.get("path"))
+    path = path_of(body.get("path"))
     mode = body.get("mode")
     owner, group = body.get("owner"), body.get("group")
     below = [Path(top) / name for top, folders, names in os.walk(path) for name in folders + names]
@@ -260,7 +265,7 @@ def _chown(path: Path, owner: object, group: object) -> None:
 
 def delete(query: dict[str, str]) -> dict[str, object]:
     """Delete a file or an empty folder; a full one with ``recursive``."""
-    path = _path(query.get("path"))
+    path = path_of(query.get("path"))
     _refuse_protected(path)
     with translated(path):
         if path.is_dir() and not path.is_symlink():

@@ -114,6 +114,10 @@ class Request:
             raise HttpError(400, "bad_json", "the body must be a JSON object")
         return value
 
+    def asked(self) -> dict[str, object]:
+        """What a call asks for that takes it from the query, as the vendor's own client sends it, or from the body."""
+        return {**self.json(), **self.query}
+
     def _take(self, count: int) -> bytes:
         piece = self.stream.read1(count)
         if not piece:

@@ -32,10 +32,10 @@ def _process(pid: int) -> dict[str, object]:
         "pid": pid,
         "ppid": int(fields.get("PPid", "0")),
         "user": user,
-        "name": name,
+        "command": name,
+        "args": command or f"[{name}]",
         "state": fields.get("State", "?")[:1],
-        "rss_kib": rss_kib,
-        "command": command or f"[{name}]",
+        "memory_rss_bytes": rss_kib * 1024,
     }
 
 
@@ -56,14 +56,12 @@ def kill(body: dict[str, object]) -> dict[str, object]:
         os.kill(pid, number)
     except ProcessLookupError as error:
         raise HttpError(404, "not_found", f"there is no process {pid}") from error
-    return {"killed": True, "pid": pid, "signal": number}
+    return {"killed": True, "pid": pid, "signal": signal.Signals(number).name.removeprefix("SIG")}
 
 
 def _signal(given: object) -> int:
-    if isinstance(given, int):
-        return given
     name = str(given).upper().removeprefix("SIG")
     try:
-        return int(given) if isinstance(given, str) and given.isdecimal() else signal.Signals[f"SIG{name}"].value
-    except KeyError as error:
+        return signal.Signals(int(name)).value if name.isdecimal() else signal.Signals[f"SIG{name}"].value
+    except (KeyError, ValueError) as error:
         raise HttpError(400, "bad_request", f"there is no signal {given}") from error

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from . import execution, files, group, jobs, processes, tunnel
+from . import archive, execution, files, group, jobs, processes, search, tunnel
 from .config import Config
 from .health import Health
 from .http import ChunkedAnswer, Hangup, HttpError, Request, read_request, send_json
@@ -44,12 +44,14 @@ class Server:
             ("DELETE", "/toolbox/files"): lambda r: files.delete(r.query),
             ("GET", "/toolbox/files/info"): lambda r: files.info(r.query),
             ("GET", "/toolbox/files/exists"): lambda r: files.exists(r.query),
-            ("GET", "/toolbox/files/find"): lambda r: files.find(r.query),
+            ("GET", "/toolbox/files/find"): lambda r: search.find(r.query),
+            ("POST", "/toolbox/files/replace"): lambda r: search.replace(r.json()),
+            ("POST", "/toolbox/files/bulk-download"): archive.bulk_download,
             ("GET", "/toolbox/files/download"): files.download,
             ("POST", "/toolbox/files/upload"): files.upload,
-            ("POST", "/toolbox/files/folder"): lambda r: files.folder(r.json()),
-            ("POST", "/toolbox/files/move"): lambda r: files.move(r.json()),
-            ("POST", "/toolbox/files/permissions"): lambda r: files.permissions(r.json()),
+            ("POST", "/toolbox/files/folder"): lambda r: files.folder(r.asked()),
+            ("POST", "/toolbox/files/move"): lambda r: files.move(r.asked()),
+            ("POST", "/toolbox/files/permissions"): lambda r: files.permissions(r.asked()),
         }
 
     def run(self, ready: Callable[[], None]) -> None:

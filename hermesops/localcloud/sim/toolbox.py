@@ -5,6 +5,7 @@ Source: ``hermesops.localcloud.daemon``, whose calls and answers these are.
 
 import fnmatch
 import json
+import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -146,18 +147,18 @@ def _upload(guest: Guest, call: Call) -> dict[str, Any]:
 
 
 def _described(path: str, entry: Entry) -> dict[str, Any]:
-    answer = {
+    return {
         "name": path.rpartition("/")[2],
         "path": path,
         "type": _KINDS.get(stat.S_IFMT(entry.mode), "other"),
         "size": len(entry.data),
-        "mode": f"{stat.S_IMODE(entry.mode):04o}",
+        "mode": stat.filemode(entry.mode),
+        "mode_bits": f"{stat.S_IMODE(entry.mode):o}",
         "owner": _NAMES.get(entry.uid, str(entry.uid)),
-        "uid": entry.uid,
-        "gid": entry.gid,
-        "modified": 0.0,
+        "group": _NAMES.get(entry.gid, str(entry.gid)),
+        "mod_time": "1970-01-01T00:00:00Z",
+        "symlink_target": entry.data.decode() if stat.S_ISLNK(entry.mode) else None,
     }
-    return answer | ({"target": entry.data.decode()} if stat.S_ISLNK(entry.mode) else {})
 
 
 def _listing(guest: Guest, call: Call) -> dict[str, Any]:
@@ -173,15 +174,26 @@ def _listing(guest: Guest, call: Call) -> dict[str, Any]:
 
 
 def _find(guest: Guest, call: Call) -> dict[str, Any]:
-    path, pattern = _path(call), call.query.get("pattern") or "*"
+    path, include = _path(call), call.query.get("include") or "*"
     _found(guest, path)
-    matches = [name for name in guest.disk.below(path) if fnmatch.fnmatch(name.rpartition("/")[2], pattern)]
+    try:
+        pattern = re.compile(call.query.get("pattern") or "")
+    except re.error as error:
+        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_request", f"pattern: {error}") from error
+    files = {name: entry for name, entry in guest.disk.below(path).items() if stat.S_ISREG(entry.mode)}
+    matches = [
+        {"file": name, "line": number, "content": line}
+        for name, entry in files.items()
+        if fnmatch.fnmatch(name.rpartition("/")[2], include)
+        for number, line in enumerate(entry.data.decode(errors="replace").splitlines(), start=1)
+        if pattern.search(line)
+    ]
     limit = min(_MAX_RESULTS, int(call.query.get("max_results") or 100))
-    return {"path": path, "matches": matches[:limit], "truncated": len(matches) > limit}
+    return {"matches": matches[:limit], "truncated": len(matches) > limit, "total": len(matches)}
 
 
 def _folder(guest: Guest, call: Call) -> dict[str, Any]:
-    body = _object(call.body)
+    body = {**_object(call.body), **call.query}
     path = _absolute(body.get("path"))
     created = not guest.disk.is_folder(path)
     if created:
