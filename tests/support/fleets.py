@@ -10,8 +10,9 @@ from hermesops.drift.accounts import Accounts, MachineAccount, StackAccount, Sta
 from hermesops.justavps.wire import Image, ImageStatus, Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId, machine_name
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.model.recovery import Recovered
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IMAGE = ImageId("image-1")
@@ -90,3 +91,26 @@ def stacks_of(rows: Iterable[Ordered]) -> dict[CellName, StackAccount]:
 def told(row: Ordered, **changes: Any) -> MachineAccount:  # noqa: ANN401 - any field of the account
     """A machine that says what it should."""
     return replace(MachineAccount(instance_id=row.instance.id, boot_id="b1", changed=()), **changes)
+
+
+def recovered(number: int) -> Recovered:
+    """Instance ``number`` as its machine remembers it."""
+    row = ordered(number)
+    instance = row.instance
+    return Recovered(
+        id=instance.id,
+        user_id=instance.user_id,
+        plan=instance.plan,
+        status=InstanceStatus.RUNNING,
+        cell=instance.cell,
+        epoch=instance.epoch,
+        machine_id=MachineId(f"m-{number}"),
+        machine_name=instance.machine_name,
+        server_type=row.server_type,
+        region=row.region,
+        image_id=row.image_id,
+        created_at=AT,
+        settings=InstanceSettings(),
+        api_server_key="k" * 43,
+        model_token_generation=1,
+    )

@@ -1,0 +1,76 @@
+"""An orphan goes to the instance it says it is, or is destroyed; a user's only memory is not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hermesops.drift.memory import Forgotten
+from hermesops.drift.orphans import Holder, Recover, Take, adoption, chosen, refuse_removal
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.instance import InstanceStatus
+from tests.support.fleets import machine_for, ordered, recovered
+
+NAME = MachineName("hermes-local-cell1-ffffffffffff")
+NOBODYS = Forgotten(MachineId("m-x"), NAME, "it is nobody's by its own account", is_nobodys=True)
+SILENT = Forgotten(MachineId("m-x"), NAME, "no answer")
+
+
+def holder(*, has_machine: bool = False, **changes: Any) -> Holder:  # noqa: ANN401 - any field of an instance
+    return Holder(ordered(0, **changes).instance, has_machine)
+
+
+def test_an_instance_without_a_row_comes_back_and_one_without_a_machine_takes_it() -> None:
+    told = recovered(0)
+    assert adoption(told, None) == Recover(told)
+    assert adoption(told, holder()) == Take(told.id, told)
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (holder(status=InstanceStatus.TERMINATED), "is terminated"),
+        (holder(has_machine=True), "is on machine"),
+        (holder(epoch=2), "its memory is older"),
+    ],
+)
+def test_an_orphan_that_its_instance_needs_no_more_is_not_adopted(held: Holder, words: str) -> None:
+    with pytest.raises(RefusedError, match=words) as refused:
+        adoption(recovered(0), held)
+    assert "fleet remove-orphan" in refused.value.hint
+
+
+def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
+    with pytest.raises(RefusedError, match="nobody's"):
+        adoption(NOBODYS, None)
+    with pytest.raises(UnavailableError, match="does not say whose it is"):
+        adoption(SILENT, None)
+
+
+def test_what_nobody_would_miss_may_be_removed() -> None:
+    refuse_removal(NOBODYS, None)
+    refuse_removal(recovered(0), holder(status=InstanceStatus.TERMINATED))
+    refuse_removal(recovered(0), holder(has_machine=True))
+
+
+@pytest.mark.parametrize(("told", "held"), [(SILENT, None), (recovered(0), None), (recovered(0), holder())])
+def test_what_is_or_may_be_a_users_only_memory_is_kept(told: Any, held: Holder | None) -> None:  # noqa: ANN401 - either
+    with pytest.raises(RefusedError) as refused:
+        refuse_removal(told, held)
+    assert "--forget" in refused.value.hint
+
+
+def test_an_orphan_is_meant_by_its_name_and_by_its_id_where_two_have_it() -> None:
+    first = machine_for(ordered(1), id="m-1", name=NAME)
+    second = machine_for(ordered(1), id="m-2", name=NAME)
+    assert chosen([first], NAME, "") is first
+    assert chosen([first, second], NAME, "m-2") is second
+    with pytest.raises(UsageError, match=r"m-1, m-2"):
+        chosen([first, second], NAME, "")
+    with pytest.raises(UsageError, match="is no orphan"):
+        chosen([first], "hermes-local-cell1-000000000000", "")
+
+
+def test_an_older_memory_is_told_by_its_epoch_only() -> None:
+    assert isinstance(adoption(replace(recovered(0), epoch=3), holder(epoch=2)), Take)

@@ -1,0 +1,48 @@
+"""After a total loss: what machines tell is believed once, and what nobody tells is listed by name."""
+
+from dataclasses import replace
+
+from hermesops.drift.memory import Forgotten
+from hermesops.drift.rebuild import plan_rebuild
+from hermesops.model.ids import CellName, MachineId, MachineName, user_id_from_alias
+from tests.support.fleets import recovered
+
+GONE = MachineName("hermes-local-cell1-ffffffffffff")
+
+
+def test_every_instance_that_its_machine_remembers_is_known_again() -> None:
+    told = [recovered(number) for number in range(100)]
+    planned = plan_rebuild(reversed(told))
+    assert sorted(one.id for one in planned.instances) == sorted(one.id for one in told)
+    assert len({one.cell for one in planned.instances}) == 3
+    assert planned.gone
+
+
+def test_an_alias_is_believed_of_the_user_whose_id_was_made_from_it_and_others_stay_nameless() -> None:
+    ada = replace(recovered(0), user_id=user_id_from_alias("ada"))
+    planned = plan_rebuild([ada, recovered(1)], aliases=["ada", "eve", "No Alias"])
+    assert {one.user_alias for one in planned.instances} == {"ada", ""}
+    assert [left.name for left in planned.left] == [recovered(1).user_id]
+
+
+def test_what_two_machines_claim_is_believed_of_neither() -> None:
+    first = recovered(0)
+    twin = replace(first, machine_id=MachineId("m-twin"), machine_name=GONE)
+    rival = replace(recovered(1), id=recovered(2).id, user_id=first.user_id)
+    for other in (twin, rival):
+        planned = plan_rebuild([first, other])
+        assert planned.instances == ()
+        assert {left.name for left in planned.left} == {first.machine_name, other.machine_name}
+
+
+def test_machines_that_do_not_tell_and_those_that_only_a_stack_knows_are_listed_with_a_command() -> None:
+    silent = Forgotten(MachineId("m-1"), MachineName("hermes-local-cell1-000000000001"), "no answer")
+    nobodys = Forgotten(MachineId("m-2"), MachineName("hermes-local-cell1-000000000002"), "nobody's", is_nobodys=True)
+    planned = plan_rebuild(
+        [silent, nobodys], in_stacks={GONE: CellName("cell1"), silent.machine_name: CellName("cell1")}
+    )
+    assert {left.name: left.hint for left in planned.left} == {
+        silent.machine_name: f"hermesops fleet adopt {silent.machine_name}",
+        nobodys.machine_name: f"hermesops fleet remove-orphan {nobodys.machine_name}",
+        GONE: "hermesops stack refresh cell1",
+    }
