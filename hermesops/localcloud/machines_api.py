@@ -54,7 +54,8 @@ class Machines:
         self._faults = faults
         self._port = port
         self._ordering = asyncio.Lock()
-        self._before: list[MachineRow] = []
+        self._ordered: MachineRow | None = None
+        self._deleted: MachineRow | None = None
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -91,8 +92,13 @@ class Machines:
     async def _list(self, request: Request) -> Response:
         rows = self._store.machines()
         if self._faults.take(FaultKind.STALE_LIST, **call_of(request.scope)):
-            rows = self._before
+            rows = self._before(rows)
         return JSONResponse({"machines": [self._shown(request, row) for row in rows]})
+
+    def _before(self, rows: list[MachineRow]) -> list[MachineRow]:
+        """The machines there were before the last order or deletion."""
+        ordered = self._ordered.id if self._ordered else ""
+        return [*(row for row in rows if row.id != ordered), *([self._deleted] if self._deleted else [])]
 
     async def _show(self, request: Request) -> Response:
         return JSONResponse(self._shown(request, self.find(request)))
@@ -104,8 +110,8 @@ class Machines:
             room, figures = await self._fleet.room()
             if room < 1:
                 raise Problem(422, f"no room for another machine on this computer: {figures}")
-            self._before = self._store.machines()
             row = self._record(order, call_of(request.scope))
+            self._ordered, self._deleted = row, None
         _concerns(request, row)
         self._fleet.ordered(row)
         return JSONResponse(self._shown(request, row), status_code=202)
@@ -165,7 +171,7 @@ class Machines:
         row = self.find(request)
         for token in self._store.find(TokenRow, machine_id=row.id):
             self._store.remove(TokenRow, token.id)
-        self._before = self._store.machines()
+        self._ordered, self._deleted = None, row
         self._store.update(MachineRow, row.id, wanted=Wanted.DELETED, reboot=False)
         self._fleet.poke(row.id)
         await self._fleet.gone(row.id, _REMOVAL_PATIENCE_S)
