@@ -85,7 +85,8 @@ class ConsistencyRows(Rows):
                 yield Contradiction(f"machine/{value}", what, "hermesops fleet drift --deep asks it whose it is")
 
     def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
-        status = dict(connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status)).tuples().all())
+        found = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
+        status = {row.id: row.status for row in found}
         for row in connection.execute(sa.select(operations).where(UNFINISHED)):
             hint = f"hermesops operation abandon {row.id}"
             if row.instance_id is None and row.kind in _OF_INSTANCES:

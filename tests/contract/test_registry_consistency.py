@@ -1,0 +1,171 @@
+"""A registry that contradicts itself says where; fleets, sightings and recovered instances, on both databases."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.access.key_ring import KeyRing
+from hermesops.model.ids import CellName, MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.operation import OperationKind
+from hermesops.model.plan import Plan
+from hermesops.model.sighting import Sighting
+from hermesops.registry import Registry, schema
+from tests.support.fleets import recovered
+from tests.support.registries import TurnedClock, registry_at
+
+CELL = CellName("cell1")
+MACHINE = MachineId("m-1")
+
+
+@pytest.fixture
+def registry(registry_url: str) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=TurnedClock())
+    yield opened
+    opened.close()
+
+
+def provision(registry: Registry, alias: str, plan: Plan = Plan.LIGHT) -> Instance:
+    user = registry.resolve_user(alias, create=True)
+    registry.ensure_cell(CELL, region="hel1")
+    return registry.create_provisioning(user, plan=plan, cell=CELL, server_type="starter", region="hel1")
+
+
+def edit(registry: Registry, table: sa.Table, **values: object) -> None:
+    """Change every row of a table past all rules, as a hand with the database's password does."""
+    with registry._database.writing() as connection:
+        connection.execute(table.update().values(values))
+
+
+def subjects(registry: Registry) -> list[str]:
+    return [found.subject for found in registry.contradictions()]
+
+
+def test_a_registry_of_ordinary_rows_contradicts_itself_nowhere(registry: Registry) -> None:
+    running, ended = provision(registry, "ada"), provision(registry, "eve")
+    registry.set_machine(running.id, MACHINE)
+    registry.set_status(running.id, InstanceStatus.RUNNING)
+    registry.connect_service(running.id, "mail", access_token="a", refresh_token="b")
+    registry.take_lease(f"instance/{running.id}", "me")
+    registry.open_operation(OperationKind.RESTART, f"instance/{running.id}", instance_id=running.id)
+    registry.mark_terminated(ended.id)
+    assert registry.contradictions() == ()
+
+
+def test_one_machine_of_two_instances(registry: Registry) -> None:
+    first, second = provision(registry, "ada"), provision(registry, "eve")
+    for instance in (first, second):
+        registry.set_machine(instance.id, MACHINE)
+    [found] = registry.contradictions()
+    assert found.subject == "machine/m-1"
+    assert first.id in found.what
+    assert second.id in found.what
+
+
+def test_running_on_no_machine_and_named_as_of_another_environment(registry: Registry) -> None:
+    instance = provision(registry, "ada")
+    registry.set_status(instance.id, InstanceStatus.RUNNING)
+    edit(registry, schema.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
+    assert [found.what.split(",")[0] for found in registry.contradictions()] == [
+        "its machine hermes-staging-cell1-0123456789ab is not named as those of environment local are",
+        "is running",
+    ]
+
+
+def test_an_instance_without_details(registry: Registry) -> None:
+    instance = provision(registry, "ada")
+    with registry._database.writing() as connection:
+        connection.execute(schema.instance_details.delete())
+    assert subjects(registry) == [f"instance/{instance.id}"]
+
+
+def test_operations_of_no_instance_and_of_an_ended_one(registry: Registry) -> None:
+    instance = provision(registry, "ada")
+    of_nobody = registry.open_operation(OperationKind.PROVISION, "instance/gone")
+    late = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
+    registry.mark_terminated(instance.id)
+    found = {one.subject: one for one in registry.contradictions()}
+    assert set(found) == {f"operation/{of_nobody.id}", f"operation/{late.id}"}
+    assert found[f"operation/{late.id}"].hint == f"hermesops operation abandon {late.id}"
+
+
+def test_leases_of_nobody_and_of_an_epoch_that_has_not_begun(registry: Registry) -> None:
+    nobody = "instance/9b2e3c1a-0000-4000-8000-000000000000"
+    registry.take_lease(nobody, "me")
+    assert subjects(registry) == [f"lease/{nobody}"]
+    edit(registry, schema.leases, epoch=7, holder="")
+    [found] = registry.contradictions()
+    assert "epoch 7" in found.what
+
+
+def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url: str) -> None:
+    with_one_key = registry_at(registry_url, clock=TurnedClock())
+    instance = provision(with_one_key, "ada")
+    other = KeyRing("k2", {"k2": bytes(32)}).seal("canary-93", place="instance_details/api_server_key/x")
+    edit(with_one_key, schema.instance_details, api_server_key=other)
+    [found] = with_one_key.contradictions()
+    with_one_key.close()
+    assert found.subject == f"instance_details/api_server_key/{instance.id}"
+    assert "canary-93" not in str(found)
+
+
+def test_a_fleet_in_one_look(registry: Registry) -> None:
+    ada, ended = provision(registry, "ada", Plan.HEAVY), provision(registry, "eve")
+    registry.set_machine(ada.id, MACHINE)
+    registry.mark_terminated(ended.id)
+    [ordered] = registry.list_ordered()
+    assert (ordered.instance.id, ordered.server_type, ordered.region, ordered.wanted) == (
+        ada.id,
+        "starter",
+        "hel1",
+        True,
+    )
+    assert registry.ended_machines() == {ended.machine_name: ended.id}
+    [tally] = registry.tally_cells()
+    assert (tally.cell, tally.grid, tally.by_plan) == (CELL, (InstanceStatus.PROVISIONING,), {Plan.HEAVY: 1})
+    assert registry.accept_server_type(ada.id, "pro", why="asked") == "starter"
+    assert registry.list_ordered()[0].server_type == "pro"
+
+
+def test_what_machines_looked_like_and_what_has_changed_since(registry: Registry) -> None:
+    first = Sighting(MACHINE, "hermes-a", "starter", "ready", "boot1")
+    assert registry.note_sightings([first]) == {}
+    assert registry.note_sightings([replace(first, boot_id="")])[MACHINE].boot_id == "boot1"
+    seen = registry.note_sightings([replace(first, server_type="pro", boot_id="boot2")])
+    assert seen[MACHINE].boot_id == "boot1", "a look without asking the machine forgot its boot"
+    assert seen[MACHINE].boot_seen_at is not None
+    registry.note_sightings([])
+    assert registry.note_sightings([]) == {}
+    told = [entry.action for entry in reversed(registry.list_audit(subject="machine/hermes-a"))]
+    assert told == ["machine_resized_seen", "machine_reboot_seen", "machine_gone_seen"]
+
+
+def test_an_instance_comes_back_once_with_everything_its_machine_remembers(registry: Registry) -> None:
+    settings = InstanceSettings(messengers={"TELEGRAM_BOT_TOKEN": "1:x"}, cron=({"cron": "30m", "prompt": "hi"},))
+    one = replace(recovered(0), settings=settings, model_token_generation=4).called("ada")
+    assert registry.recover_instance(one, why="lost")
+    assert not registry.recover_instance(one, why="lost")
+    instance = registry.find_instance("ada")
+    assert (instance.id, instance.machine_id, instance.status) == (one.id, one.machine_id, InstanceStatus.RUNNING)
+    assert (instance.cell, instance.epoch, instance.created_at) == (one.cell, one.epoch, one.created_at)
+    assert registry.instance_settings(one.id) == settings
+    assert registry.api_server_key(one.id) == one.api_server_key
+    assert registry.model_token_generation(one.id) == 4
+    assert registry.contradictions() == ()
+
+
+def test_a_user_has_one_living_instance_whatever_machines_say(registry: Registry) -> None:
+    kept = replace(recovered(0), user_id=provision(registry, "ada").user_id)
+    assert not registry.recover_instance(kept, why="lost")
+    assert [row.user_alias for row in registry.list_instances()] == ["ada"]
+
+
+def test_an_instance_takes_another_machine(registry: Registry) -> None:
+    instance = provision(registry, "ada")
+    registry.give_up_machine(instance.id)
+    name = MachineName("hermes-local-cell1-ffffffffffff")
+    registry.take_machine(instance.id, MACHINE, name, why="found")
+    [ordered] = registry.list_ordered()
+    assert (ordered.instance.machine_name, ordered.instance.machine_id, ordered.wanted) == (name, MACHINE, True)
