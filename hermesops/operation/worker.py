@@ -6,7 +6,7 @@ It is alive for as long as it holds the lease of its own name. Whatever it dies 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -28,6 +28,9 @@ WORKER = "worker/"
 _TICK_S = 0.5
 _PRUNE_EVERY = 120
 """Ticks from one removal of old tasks to the next."""
+
+_PATIENCE = 10
+"""Looks at a task of ours without a turn under way after which it counts as given up."""
 
 _log = structlog.get_logger(__name__)
 
@@ -115,6 +118,8 @@ class Worker:
         self._stopping = asyncio.Event()
         self._is_draining = False
         self._turns: set[asyncio.Task[str]] = set()
+        self._under_way: set[OperationId] = set()
+        self._idle: dict[str, int] = {}
 
     def stop(self) -> None:
         """End the step under way, begin no other, and return from ``run``; called again, cut the step short."""
@@ -171,7 +176,7 @@ class Worker:
 
     async def _tick(self) -> bool:
         """Fill the queue once; whether there is nothing to do, as far as this run goes."""
-        tasks = await self._queue.tasks()
+        tasks = self._without_stranded(await self._queue.tasks())
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
         rows = [row for row in self._rows.unfinished_operations() if self._is_ours(row)]
         leases = self._rows.list_leases()
@@ -191,6 +196,16 @@ class Worker:
                     await self._queue.revive([task_id])
         return not rows and not self._turns
 
+    def _without_stranded(self, tasks: Sequence[Task]) -> list[Task]:
+        """The tasks, those of ours that have no turn under way for a while no longer as ours.
+
+        A database that goes away at the end of a turn lets DBOS give the task up and call it running for ever.
+        """
+        idle = {task.id for task in tasks if task.worker == self.name and task.operation_id not in self._under_way}
+        self._idle = {task_id: self._idle.get(task_id, 0) + 1 for task_id in idle}
+        stranded = {task_id for task_id, looks in self._idle.items() if looks > _PATIENCE}
+        return [replace(task, worker="") if task.id in stranded else task for task in tasks]
+
     def _is_ours(self, row: Operation) -> bool:
         return not (self._is_draining and row.id in self.tally.left)
 
@@ -198,6 +213,7 @@ class Worker:
         """Work on an operation until it ends or cannot go on; whether to come back to it after a while."""
         turn = asyncio.ensure_future(self._drive(operation_id))
         self._turns.add(turn)
+        self._under_way.add(operation_id)
         try:
             outcome = await turn
         except asyncio.CancelledError:
@@ -221,6 +237,7 @@ class Worker:
             return not self._is_draining
         finally:
             self._turns.discard(turn)
+            self._under_way.discard(operation_id)
         self.tally.left.pop(operation_id, None)
         if outcome:
             self.tally.done += 1

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import (
@@ -14,7 +16,7 @@ from hermesops.model.operation import (
     OperationKind,
     OperationStatus,
 )
-from hermesops.operation.reaper import Task
+from hermesops.operation.reaper import Task, TaskState
 from hermesops.operation.runner import Operations
 from hermesops.operation.worker import WORKER, Worker
 
@@ -91,6 +93,8 @@ class Queue:
         self.turn = turn
         self.again: list[OperationId] = []
         self.events: list[str] = []
+        self.held: tuple[Task, ...] = ()
+        self.revived: list[str] = []
 
     async def open(self) -> None:
         assert any(subject.startswith(WORKER) for subject in self.registry.leases), "alive before the first turn"
@@ -100,14 +104,15 @@ class Queue:
         self.events.append("close")
 
     async def tasks(self) -> Sequence[Task]:
-        return ()
+        return self.held
 
     async def enqueue(self, operation_id: OperationId) -> None:
         if await self.turn(operation_id):
             self.again.append(operation_id)
 
     async def revive(self, task_ids: Sequence[str]) -> None:
-        raise AssertionError(task_ids)
+        self.revived += task_ids
+        self.held = ()
 
     async def prune(self) -> None:
         self.events.append("prune")
@@ -188,3 +193,13 @@ async def test_after_it_was_told_to_stop_no_turn_begins() -> None:
     await asyncio.wait_for(worker.run(), 20)
     assert await queues[0].turn(OperationId("well")) is False
     assert registry.ended == {}
+
+
+async def test_a_task_of_ours_that_nobody_runs_is_not_ours_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermesops.operation.worker._TICK_S", 0.01)
+    registry = Registry("well")
+    worker, queues = worker_over(registry, {})
+    queues[0].held = (Task("well:1", OperationId("well"), TaskState.RUNNING, "w1"),)
+    tally = await asyncio.wait_for(worker.run(once=True), 20)
+    assert queues[0].revived == ["well:1"]
+    assert tally.done == 1
