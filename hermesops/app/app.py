@@ -168,7 +168,7 @@ def _existing(folder: Path) -> Path:
 def _tell_progress(tell: Tell, cell: "CellName", progress: "Progress") -> None:
     from hermesops.placement.cell_state import MACHINE_TYPE
 
-    if progress.kind == "begun" and progress.type == MACHINE_TYPE:
+    if progress.kind == "begun" and progress.type == MACHINE_TYPE and progress.change != "same":
         tell(f"{cell}: {progress.change} {progress.name}")
     _tell_problem(tell, cell, progress)
 
