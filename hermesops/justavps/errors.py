@@ -136,7 +136,13 @@ class CommandTimedOutError(AnswerError, UnknownOutcomeError):
 
 
 class RateLimitedError(AnswerError, UnavailableError):
-    """429: too many calls; nothing was done."""
+    """429: too many calls; nothing was done.
+
+    Attributes:
+        retry_after_s: Seconds the vendor asks to wait; 0 when it does not say.
+    """
+
+    retry_after_s = 0.0
 
 
 class NotAllowedError(AnswerError, RefusedError):

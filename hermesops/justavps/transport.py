@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 import structlog
 from pydantic import BaseModel, ValidationError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from hermesops.justavps import errors
 from hermesops.justavps.connections import CONNECT_S, http_client
@@ -25,6 +25,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _READ_S = 30.0
 _TRIES = 3
+_BACK_OFF = wait_random_exponential(multiplier=0.2, max=2)
+_LONGEST_PATIENCE_S = 30.0
 _SUCCESS = range(200, 300)
 
 _log = structlog.get_logger(__name__)
@@ -94,7 +96,7 @@ class Transport:
                 (errors.UnreachableError, errors.LostReadError, errors.ReadServerError, errors.RateLimitedError)
             ),
             stop=stop_after_attempt(_TRIES),
-            wait=wait_random_exponential(multiplier=0.2, max=2),
+            wait=_patience,
             sleep=pause,
             reraise=True,
         )
@@ -205,10 +207,24 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
         kind = errors.NOT_ALLOWED.get(status, errors.NotAllowedError)
     hint = "check the API key: hermesops settings show" if kind is errors.UnauthorisedError else ""
     error = kind(call.shown, said, status=status, code=code, request_id=request_id, hint=hint)
+    if isinstance(error, errors.RateLimitedError):
+        error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
     if isinstance(error, errors.PaymentRequiredError):
         error.checkout_url = checkout
         error.hint = f"add a payment method at {checkout}" if checkout else ""
     return error
+
+
+def _seconds(retry_after: str) -> float:
+    """RFC 9110 allows a date as well; nobody needs one here, and what is no number counts as nothing."""
+    return float(retry_after) if retry_after.isdecimal() else 0.0
+
+
+def _patience(state: RetryCallState) -> float:
+    """Seconds until the next try: a little, or what the vendor asks for, within reason."""
+    failure = state.outcome.exception() if state.outcome else None
+    asked = failure.retry_after_s if isinstance(failure, errors.RateLimitedError) else 0.0
+    return max(_BACK_OFF(state), min(asked, _LONGEST_PATIENCE_S))
 
 
 def _sentence(body: bytes) -> tuple[str, str, str]:

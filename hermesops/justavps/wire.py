@@ -179,12 +179,16 @@ class ExecResult(_Wire):
 
 
 class FileEntry(_Wire):
-    """A file or folder on a machine, as the daemon describes it."""
+    """A file or folder on a machine, as the daemon describes it.
+
+    Attributes:
+        mode: Permission bits in octal, as ``644``.
+    """
 
     path: str = ""
     name: str = ""
     size: int = 0
-    mode: str = ""
+    mode: str = Field(default="", validation_alias=AliasChoices("mode_bits", "mode"))
     is_dir: bool = Field(default=False, validation_alias=AliasChoices("is_dir", "type"))
 
     @field_validator("is_dir", mode="before")

@@ -167,7 +167,7 @@ async def test_a_files_fate_is_told(client: Client, machine: Machine, tmp_path: 
     assert not await client.toolbox.exists(machine.id, path)
     await client.toolbox.upload(machine.id, path, b"content", mode=0o640)
     entry = await client.toolbox.describe(machine.id, path)
-    assert (entry.size, entry.mode, entry.is_dir) == (7, "0640", False)
+    assert (entry.size, entry.mode, entry.is_dir) == (7, "640", False)
     assert (await client.toolbox.describe(machine.id, str(tmp_path))).is_dir
     with pytest.raises(errors.NotAllowedError):
         await client.toolbox.delete(machine.id, f"{tmp_path}/deep")
@@ -209,3 +209,42 @@ async def test_no_root_key_of_the_vendor_passes_the_client(client: Client, cloud
     key = raw["ssh_key"]["private_key"].splitlines()[2]
     listed = await client.list_machines()
     assert key not in repr(listed) + "".join(one.model_dump_json() for one in listed)
+
+
+async def test_who_asks_too_often_comes_back_when_told(client: Client, cloud: LocalCloud) -> None:
+    await cloud.fault("rate-limited", path="/account", seconds=1, times=3)
+    with pytest.raises(errors.RateLimitedError) as refused:
+        await client.get_account()
+    assert refused.value.retry_after_s == 1
+    await cloud.fault("rate-limited", path="/account", seconds=1)
+    assert (await client.get_account()).id
+
+
+async def test_an_edges_page_is_no_answer_of_the_vendor(client: Client, cloud: LocalCloud) -> None:
+    await cloud.fault("edge-error-but-done", method="POST", path="/machines")
+    order = _order()
+    machine = await client.create_machine(order)
+    assert await _named(client, order) == [machine.id]
+    await client.delete_machine(machine.id)
+
+
+async def test_an_order_that_the_list_does_not_show_yet_is_not_repeated(client: Client, cloud: LocalCloud) -> None:
+    order = _order()
+    await cloud.fault("create-5xx-but-created", machine=order.name)
+    await cloud.fault("stale-list", times=3)
+    machine = await client.create_machine(order)
+    assert await _named(client, order) == [machine.id]
+    await client.delete_machine(machine.id)
+
+
+async def test_a_resize_is_seen_on_the_machine_and_not_in_its_status(
+    client: Client, cloud: LocalCloud, machine: Machine
+) -> None:
+    await cloud.fault("older-shape", machine=machine.name)
+    assert (await client.get_machine(machine.id)).ssh_command.startswith("ssh ")
+    await client.resize_machine(machine.id, server_type="basic")
+
+    async def grown() -> bool | Pending[bool]:
+        return (await client.get_machine(machine.id)).server_type == "basic" or Pending("not yet")
+
+    assert await until(grown, what="the new size", timeout_s=20, every_s=0.05)
