@@ -22,6 +22,9 @@ T = TypeVar("T")
 LEASE_S = 15.0
 """Seconds after the last renewal from which on another may take a lease over."""
 
+POLL_S = 0.5
+"""Seconds between two attempts of whoever waits for a lease: each of them is a write."""
+
 RENEW_S = 5.0
 """Seconds between renewals: two may fail before the lease is lost."""
 
@@ -113,7 +116,7 @@ class LeaseKeeper:
                     raise
                 return waiting.Pending(held.message)
 
-        return await waiting.until(attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=0.1)
+        return await waiting.until(attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S)
 
     async def _renew(self) -> None:
         held_until = time.monotonic() + LEASE_S
