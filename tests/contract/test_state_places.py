@@ -2,7 +2,10 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from hermesops.engine.embedded.place import Place, open_place
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.stack import StackRef
+from hermesops.waiting import pause_blocking
 from tests.support.bucket import new_bucket, s3_server, use_credentials
 from tests.support.fake_stack import STACK, FakeStack, machines
 
@@ -105,6 +109,32 @@ def test_two_who_come_at_once_do_not_both_get_in(where: str, monkeypatch: pytest
     ):
         pytest.fail("both got in")
     assert folder.files("") == [f"{folder.name}/other.json"]
+
+
+def test_many_who_come_at_once_never_get_in_together(where: str) -> None:
+    folder = FileBackend(where).lock_folder(REF)
+    inside, most = 0, 0
+    counting, together = threading.Lock(), threading.Barrier(4)
+
+    def come() -> None:
+        nonlocal inside, most
+        for _ in range(3):
+            together.wait(60)
+            with suppress(RefusedError), held(folder, stack="cell1", tell=pytest.fail):
+                with counting:
+                    inside += 1
+                    most = max(most, inside)
+                pause_blocking(0.02)
+                with counting:
+                    inside -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(come) for _ in range(4)]:
+            done.result()
+    assert most <= 1
+    assert folder.files("") == []
+    with held(folder, stack="cell1", tell=pytest.fail):
+        pass
 
 
 def test_the_lock_of_a_dead_process_of_this_computer_is_removed(where: str) -> None:
