@@ -58,4 +58,14 @@ def make_secret(path: Path, text: str) -> bool:
         return False
     finally:
         draft.unlink()
+    _sync_folder(path.parent)
     return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the new name to the disk: what a key sealed is soon there, and worth nothing without it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
