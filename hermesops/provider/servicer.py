@@ -149,14 +149,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         keeper = keeper_of(self.keepers, request.urn)
         inputs, known = values.read(request.inputs), values.read(request.properties)
         name = values.text(known, "name") or values.text(inputs, "name")
+        timeout_s = float(getattr(request, "timeout", 0))  # older protocols have none for reads
         try:
-            async with asyncio.timeout(request.timeout or None):
+            async with asyncio.timeout(timeout_s or None):
                 seen = await unless_stopped(
                     keeper.read(request.id, name), self.stopping, f"{keeper.kind.noun} {request.id} was not read"
                 )
         except TimeoutError as error:
             raise UnavailableError(
-                f"{keeper.kind.noun} {request.id} was not read within {request.timeout:g} s", hint="run it again"
+                f"{keeper.kind.noun} {request.id} was not read within {timeout_s:g} s", hint="run it again"
             ) from error
         if seen is None:
             return proto.ReadResponse()

@@ -19,6 +19,7 @@ from hermesops.justavps import errors as vendor_errors
 from hermesops.justavps.wire import Machine
 from hermesops.provider.edge import Edge
 from hermesops.provider.engine_log import EngineLog
+from hermesops.provider.keepers import MachineKeeper
 from hermesops.provider.ports import InterruptedWorkError
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import WaitExpiredError
@@ -201,3 +202,36 @@ async def test_nothing_is_mapped_and_attaching_is_taken() -> None:
         assert await stub.GetMappings(proto.GetMappingsRequest(key="terraform")) == proto.GetMappingsResponse()
         assert await stub.Attach(plugin_pb2.PluginAttach(address="127.0.0.1:1")) == Empty()
         assert (await stub.GetPluginInfo(Empty())).version == "1.2.3"
+
+
+class Slow(MachineKeeper):
+    """A vendor that never answers."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def read(self, thing_id: str, name: str) -> None:
+        del thing_id, name
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+READ = proto.ReadRequest(urn="urn:pulumi:a::b::justavps:index:Machine::c", id="1")
+
+
+async def test_a_read_ends_at_its_timeout_and_at_cancel() -> None:
+    keeper, stopping = Slow(), asyncio.Event()
+    async for stub in serving(Servicer([keeper], Heard(), stopping, "1.2.3"), Heard()):
+        timed = proto.ReadRequest()
+        timed.CopyFrom(READ)
+        timed.timeout = 0.05
+        with pytest.raises(grpc.aio.AioRpcError) as late:
+            await stub.Read(timed)
+        assert (late.value.code(), "within 0.05 s" in str(late.value.details())) == (grpc.StatusCode.UNAVAILABLE, True)
+        keeper.asked.clear()
+        call = asyncio.ensure_future(stub.Read(READ))
+        await keeper.asked.wait()
+        await stub.Cancel(Empty())
+        with pytest.raises(grpc.aio.AioRpcError) as stopped:
+            await call
+        assert stopped.value.code() == grpc.StatusCode.CANCELLED
