@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
 
 from hermesops.localcloud.nspawn.world import tag_of
 from hermesops.waiting import Pending, until
@@ -232,6 +233,76 @@ async def test_an_image_carries_what_its_machine_had_installed(api: httpx.AsyncC
     assert (await api.delete(f"images/{image['id']}")).status_code == 204
 
 
+async def test_a_backup_brings_the_disk_back_and_a_resize_makes_it_larger(api: httpx.AsyncClient) -> None:
+    machine = await rent(api, "saved", enable_backups=True)
+    path = f"machines/{machine['id']}"
+    await execute(api, machine, "echo early > /root/mark; sync")
+    backup = (await api.post(f"{path}/backups", json={"description": "before"})).json()["backup_id"]
+
+    async def copied() -> bool | Pending[bool]:
+        (row,) = (await api.get(f"{path}/backups")).json()["backups"]
+        return row["status"] == "available" or Pending(row["status"])
+
+    async def shows(command: str, wanted: str) -> None:
+        async def look() -> bool | Pending[bool]:
+            answer = await api.post(f"{path}/exec", json={"command": command})
+            said = answer.json().get("stdout", answer.text)
+            return said == wanted or Pending(str(said))
+
+        await until(look, what=f"{command} to say {wanted!r}", timeout_s=40, every_s=0.1)
+
+    await until(copied, what="the backup", timeout_s=30, every_s=0.1)
+    await execute(api, machine, "echo late > /root/mark; sync")
+    assert (await api.post(f"{path}/backups/{backup}/restore")).status_code == 202
+    await shows("cat /root/mark", "early\n")
+    gibs = "df -BG --output=size / | tail -1 | tr -d ' G'"
+    await shows(f"test $({gibs}) -lt 81 && echo small", "small\n")
+    assert (await api.post(f"{path}/resize", json={"server_type": "basic"})).status_code == 202
+    await shows(f"test $({gibs}) -gt 150 && echo large", "large\n")
+    await becomes(api, path, "ready")
+    assert await execute(api, machine, "cat /root/mark") == "early\n"
+    assert (await api.delete(path)).status_code == 204
+
+
+_ECHO = """
+import base64, hashlib, socket
+peer, _ = socket.create_server(("127.0.0.1", 9100)).accept()
+head = b""
+while b"\\r\\n\\r\\n" not in head:
+    head += peer.recv(4096)
+key = [line.split(b": ")[1] for line in head.split(b"\\r\\n") if line.lower().startswith(b"sec-websocket-key")][0]
+accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+peer.sendall(b"HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
+             b"Sec-WebSocket-Accept: " + accept + b"\\r\\n\\r\\n")
+frame = peer.recv(4096)
+length, mask = frame[1] & 127, frame[2:6]
+text = bytes(byte ^ mask[number % 4] for number, byte in enumerate(frame[6 : 6 + length]))
+peer.sendall(bytes([0x81, length]) + text)
+peer.recv(4096)
+"""
+
+
+async def test_a_websocket_reaches_a_service_on_a_real_machines_loopback(
+    api: httpx.AsyncClient, operator: Operator
+) -> None:
+    machine = await rent(api, "talker")
+    await api.post(f"machines/{machine['id']}/toolbox/files/upload?path=/root/echo.py", content=_ECHO.encode())
+    await execute(
+        api,
+        machine,
+        "systemd-run -q --unit=echo python3 /root/echo.py; until ss -ltn | grep -q 9100; do sleep 0.05; done",
+    )
+    token = (await api.post("proxy-tokens", json={"machine_id": machine["id"], "label": "t"})).json()["token"]
+    port = int(operator.where()["api_url"].rsplit(":", 1)[1])
+    url = machine["urls"]["port_template"].format(port=9100).replace("http://", "ws://")
+    async with connect(
+        url, host="127.0.0.1", port=port, additional_headers={"X-Proxy-Token": token}, proxy=None, compression=None
+    ) as connection:
+        await connection.send("over")
+        assert await connection.recv() == "over"
+    await api.delete(f"machines/{machine['id']}")
+
+
 async def test_a_machine_reaches_the_model_router_and_nothing_else_of_this_computer(
     api: httpx.AsyncClient, operator: Operator
 ) -> None:
@@ -273,7 +344,18 @@ def test_faults_are_ordered_and_forgotten_by_command(operator: Operator) -> None
     assert operator.types("fault", "set", "lost-answer", "--times", "2").code == 0
     listed = json.loads(operator.types("fault", "list", "--json").stdout)
     assert [(fault["kind"], fault["times"]) for fault in listed["faults"]] == [("lost-answer", 2)]
-    assert operator.types("fault", "clear").stdout == "1 faults forgotten\n"
+    words = ("server-error", "--probability", "0.5", "--seed", "7", "--for", "600", "--path", "/machines/*/reboot")
+    ordered = operator.types("fault", "set", *words)
+    assert (ordered.code, ordered.stdout) == (0, "server-error: waits to happen as often as it comes\n")
+    assert operator.types("fault", "set", "server-error", "--probability", "2").code == 2
+    assert operator.types("fault", "clear").stdout == "2 faults forgotten\n"
+    assert "rate-limited" in operator.types("fault", "kinds").stdout
+
+
+def test_the_status_says_what_machines_are_held_to(operator: Operator) -> None:
+    assert operator.where()
+    assert "limits  " in operator.types("status").stdout
+    assert set(operator.status()["unlimited"]) <= {"memory", "cpu"}
 
 
 class TestRefusals:
