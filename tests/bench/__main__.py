@@ -1,4 +1,4 @@
-"""``python -m tests.bench [start] [engine] [machines]``: every benchmark, one table; nothing it made is left.
+"""``python -m tests.bench [start] [engine] [workers] [machines]``: every benchmark, one table; nothing it made is left.
 
 No figure is judged here: a computer that is busy or slow fails nothing. What does fail it is a command that does not
 work, or two ways of looking that disagree.
@@ -15,13 +15,21 @@ import structlog
 
 from hermesops.app import App
 from hermesops.settings import Environment
-from tests.bench import bench_ansible, bench_demo, bench_engine, bench_provision, bench_start, bench_verify
+from tests.bench import (
+    bench_ansible,
+    bench_demo,
+    bench_engine,
+    bench_provision,
+    bench_start,
+    bench_verify,
+    bench_workers,
+)
 from tests.bench.figures import Board, tell
 from tests.support.command import Command
 from tests.support.traces import traces
 
 MACHINES = 10
-KINDS = ("start", "engine", "machines")
+KINDS = ("start", "engine", "workers", "machines")
 
 
 async def in_a_world(board: Board, folder: Path) -> None:
@@ -53,6 +61,9 @@ def main(kinds: tuple[str, ...]) -> None:
         if "engine" in kinds:
             tell("==> the embedded engine")
             bench_engine.measure(board)
+        if "workers" in kinds:
+            tell("==> operations on workers")
+            bench_workers.measure(board)
         if "machines" in kinds and os.geteuid() == 0:
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
                 asyncio.run(in_a_world(board, Path(name)))
