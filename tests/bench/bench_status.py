@@ -1,0 +1,83 @@
+"""Looking at a whole fleet: ``fleet status`` from a filled registry, ``fleet drift`` against a vendor's list."""
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.app import App
+from hermesops.settings import Environment
+from tests.bench.figures import Board, seconds_of, spread
+from tests.support.fake_justavps import FakeJustAvps, served
+from tests.support.filled_registry import fill
+from tests.support.fleets import ordered
+
+RUNS = 5
+MACHINES = 200
+_HERMESOPS = str(Path(sys.executable).with_name("hermesops"))
+
+
+def measure(board: Board, folder: Path) -> None:
+    """Add the figures."""
+    version = _timed(folder, _inherited(), "--version")
+    for count, target in ((1_000, "<= 0.3 s beyond --version"), (10_000, "<= 1 s, <= 300 MB")):
+        variables = _home(folder, count)
+        took = _timed(folder, variables, "fleet", "status", "--json")
+        beyond = f"{statistics.median(took.clock) - statistics.median(version.clock):.2f} s beyond --version"
+        most = f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB at most"
+        board.add(f"fleet status at {count:,}", f"{took}, {beyond}, {most}", target=target)
+    with served(FakeJustAvps(looks_until_ready=0)) as vendor:
+        for number in range(MACHINES):
+            row = ordered(number)
+            vendor.add(row.instance.machine_name, id=row.instance.machine_id, status="ready", image_id=row.image_id)
+        here = _home(folder, MACHINES) | {"HERMESOPS_API_URL": vendor.url, "HERMESOPS_API_KEY": vendor.key}
+        took = _timed(folder, here, "fleet", "drift", "--json")
+        board.add(f"fleet drift at {MACHINES}, no stacks made yet", str(took), target="<= 10 s")
+
+
+def _home(folder: Path, count: int) -> dict[str, str]:
+    """Variables of an environment with so many instances."""
+    home = folder / f"home-{count}"
+    variables = {**_inherited(), "HERMESOPS_HOME": str(home)}
+    if not home.exists():
+        fill(App(Environment.load("local", variables), lambda _: None).registry, count)
+    return variables
+
+
+def _inherited() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("HERMESOPS_")}  # noqa: TID251 - as a user has it
+
+
+@dataclass(frozen=True)
+class _Took:
+    """Seconds by the clock of each run, and of processor time of all of them together."""
+
+    clock: list[float]
+    processor: float
+
+    @property
+    def each(self) -> float:
+        """Processor time of one run."""
+        return self.processor / len(self.clock)
+
+    def __str__(self) -> str:
+        return f"{spread(self.clock)}, processor {self.each:.2f} s"
+
+
+def _timed(folder: Path, variables: dict[str, str], *words: str) -> _Took:
+    def run() -> None:
+        subprocess.run([_HERMESOPS, *words], check=True, env=variables, cwd=folder, stdout=subprocess.DEVNULL)
+
+    run()  # warms the caches
+    before = _processor_s()
+    clock = [seconds_of(run) for _ in range(RUNS)]
+    return _Took(clock, _processor_s() - before)
+
+
+def _processor_s() -> float:
+    """Of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
