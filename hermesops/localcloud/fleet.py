@@ -85,6 +85,8 @@ class Fleet:
             if row.status == MachineStatus.READY and row.id not in powered:
                 # The computer was off meanwhile: what was ready then is not ready now, and is started again.
                 self._write(row, status=MachineStatus.STOPPED)
+            elif _is_at_rest(row):
+                continue  # of thousands of machines most are; the watch sees those that go off later
             self.poke(row.id)
         self._watching = asyncio.create_task(self._watch(), name="watch-machines")
 
@@ -124,8 +126,7 @@ class Fleet:
     async def room(self) -> tuple[int, str]:
         """How many more machines can be ordered now, those ordered but not yet made counted; and the figures."""
         room = await self._driver.room()
-        coming = sum(not row.made for row in self._store.machines())
-        return max(0, room.machines - coming), str(room)
+        return max(0, room.machines - self._store.coming()), str(room)
 
     @property
     def unlimited(self) -> tuple[str, ...]:
@@ -134,8 +135,8 @@ class Fleet:
 
     def unsettled(self) -> list[str]:
         """Names of machines that are still being brought to what is wanted, but for those that are in trouble."""
-        rows = self._store.machines()
-        return [row.name for row in rows if row.id in self._tasks and row.status != MachineStatus.ERROR]
+        rows = filter(None, (self._store.get(MachineRow, machine_id) for machine_id in self._tasks))
+        return [row.name for row in rows if row.wanted != Wanted.DELETED and row.status != MachineStatus.ERROR]
 
     def ordered(self, row: MachineRow) -> None:
         """A machine has just been ordered: tell it, and have it made."""
@@ -168,7 +169,7 @@ class Fleet:
         """Have machines looked at that go off by themselves: nobody wants anything of them, so no task would."""
         while True:
             await pause(_WATCH_EVERY_S)
-            ready = [row.id for row in self._store.machines() if row.status == MachineStatus.READY]
+            ready = self._store.ready_ids()
             try:
                 powered = await self._driver.powered() if ready else frozenset()
             except HermesError as failure:
@@ -289,6 +290,12 @@ class Fleet:
             changes["status_before"] = before.status
         self._store.update(MachineRow, row.id, **changes)
         self._audience.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
+
+
+def _is_at_rest(row: MachineRow) -> bool:
+    """Whether a machine that runs is as its owner wants it."""
+    is_ready = row.made and row.status == MachineStatus.READY and row.wanted == Wanted.RUNNING
+    return is_ready and not (row.reboot or row.resize or row.restore)
 
 
 def _stage(stage: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from hermesops.localcloud.rows import (
     FloorRow,
     ImageRow,
     MachineRow,
+    MachineStatus,
     ModelRequestRow,
     SshKeyRow,
     TokenRow,
@@ -61,7 +62,21 @@ _TYPES: Mapping[object, str] = {
     str | None: "TEXT",
     int | None: "INTEGER",
 }
+_BOOLEANS = {
+    kind: [index for index, column in enumerate(fields(kind)) if get_type_hints(kind)[column.name] is bool]
+    for kind in _TABLES
+}
+"""Positions of the columns that are true or false; SQLite knows numbers only."""
+
 _SHAPE = 1
+_INDEXES = {
+    "machines_slug": "machines (slug)",
+    "machines_status": "machines (status)",
+    "tokens_sha256": "tokens (sha256)",
+    "tokens_machine": "tokens (machine_id)",
+    "backups_machine": "backups (machine_id)",
+}
+"""What is looked for by something else than its id; each would be a walk through all rows."""
 
 
 class Store:
@@ -118,8 +133,7 @@ class Store:
             f"SELECT {_columns(kind)} FROM {_TABLES[kind]} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
             tuple(equal.values()),
         )
-        hints = get_type_hints(kind)
-        booleans = [index for index, column in enumerate(fields(kind)) if hints[column.name] is bool]
+        booleans = _BOOLEANS[kind]
         return [kind(*_with_booleans(row, booleans)) for row in rows]
 
     def update(self, kind: type[Row], row_id: str, /, **changes: str | float | None) -> None:
@@ -146,9 +160,21 @@ class Store:
         """The machines their owner still has."""
         return [row for row in self.find(MachineRow) if row.wanted != Wanted.DELETED]
 
+    def ready_ids(self) -> list[str]:
+        """Ids of the machines that are ready and that their owner still has."""
+        found = self._db.execute(
+            "SELECT id FROM machines WHERE status = ? AND wanted != ?", (MachineStatus.READY, Wanted.DELETED)
+        )
+        return [row[0] for row in found]
+
+    def coming(self) -> int:
+        """How many machines are ordered and not made yet."""
+        found = self._db.execute("SELECT count(*) FROM machines WHERE NOT made AND wanted != ?", (Wanted.DELETED,))
+        return int(found.fetchone()[0])
+
     def free_number(self) -> int:
         """The smallest machine number nobody has, not even one that is being removed."""
-        taken = {row.number for row in self.find(MachineRow)}
+        taken = {number for (number,) in self._db.execute("SELECT number FROM machines")}
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
     def remembered(self, key: str) -> str:
@@ -169,6 +195,8 @@ class Store:
             columns = ", ".join(f"{column.name} {_TYPES[hints[column.name]]}" for column in fields(kind))
             self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY (id))")
             self._widen(table, {column.name: _TYPES[hints[column.name]] for column in fields(kind)})
+        for name, columns in _INDEXES.items():
+            self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
         self._db.execute("CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT)")
         self._db.execute(f"PRAGMA user_version = {_SHAPE}")
         (verdict,) = self._db.execute("PRAGMA quick_check").fetchone()
