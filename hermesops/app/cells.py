@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.app import App
 from hermesops.app.stack_ups import StackUps
+from hermesops.errors import UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import UpResult
+from hermesops.model.stack import Preview
+from hermesops.placement.guard import Named
+from hermesops.placement.stack_up import UpWish
 
 if TYPE_CHECKING:
-    from hermesops.model.stack import Preview
+    from hermesops.model.stack import UpResult
     from hermesops.placement.cell_runs import CellRun
+    from hermesops.placement.guard import Cost
+    from hermesops.placement.outlook import Outlook
 
 
 class Cells:
@@ -39,9 +44,44 @@ class Cells:
         cells = app.registry.list_cells()
         return cls(app, select_cells(cells, names=names, where=where, everything=everything))
 
-    async def preview(self, only: Collection[str]) -> "tuple[CellRun, ...]":
-        """What bringing each to its rows would change."""
-        return await self._look(partial(self._app.cell_stacks.preview, only=_machines(only)))
+    async def preview(self, only: Collection[str]) -> "tuple[tuple[CellRun, ...], Cost]":
+        """What bringing each to its rows would change, and what everything would cost."""
+        seen: list[Outlook] = []
+
+        async def see(cell: CellName) -> Preview:
+            seen.append(await self._app.cell_stacks.outlook(cell, only=_machines(only)))
+            return seen[-1].preview
+
+        return await self._look(see), await self._app.guards.cost(*seen)
+
+    async def save_preview(self) -> "tuple[tuple[CellRun, ...], Cost, str]":
+        """The same of one cell, its machines asked for as well, and the signed file of it.
+
+        Raises:
+            UsageError: Several cells are meant.
+            RefusedError: The operator's key does not sign.
+        """
+        from hermesops.placement.cell_runs import CellRun
+
+        if len(self.chosen) != 1:
+            raise UsageError("a saved preview is of one cell; name that cell", hint="hermesops cell list")
+        cell = self.chosen[0].name
+        outlook = await self._app.cell_stacks.outlook(cell, with_drift=True)
+        cost = await self._app.guards.cost(outlook)
+        return (CellRun(cell, outlook.preview.changes),), cost, self._app.guards.sign(outlook, cost)
+
+    async def up_from(self, saved: str) -> "tuple[CellRun, ...]":
+        """Let a saved preview happen, and nothing else.
+
+        Raises:
+            UsageError: It is none.
+        """
+        preview, _ = self._app.guards.open(saved)
+        self.chosen = tuple(cell for cell in self._app.registry.list_cells() if cell.name == preview.cell)
+        if not self.chosen:
+            raise UsageError(f"there is no cell {preview.cell}", hint="hermesops cell list")
+        ups = StackUps(self._app)
+        return await self._look(lambda cell: ups.run(UpWish(cell, saved=saved)))
 
     async def preview_refresh(self, only: Collection[str]) -> "tuple[CellRun, ...]":
         """What refreshing each would write into its state."""
@@ -55,23 +95,19 @@ class Cells:
         """Remove what is left of each; those that hold a machine refuse."""
         return await self._look(self._app.cell_stacks.destroy)
 
-    async def up(self, only: Collection[str]) -> "tuple[CellRun, ...]":
+    async def up(self, only: Collection[str], *, named: Named) -> "tuple[CellRun, ...]":
         """Bring each to its rows, as operations."""
-        ups, machines = StackUps(self._app), _machines(only)
+        ups = StackUps(self._app)
+        return await self._look(lambda cell: ups.run(UpWish(cell, _machines(only), named)))
 
-        async def see(cell: CellName) -> UpResult:
-            return await ups.run(cell, partial(self._app.cell_stacks.up, cell, only=machines), only=machines)
-
-        return await self._look(see)
-
-    async def leave_up(self, only: Collection[str]) -> "tuple[CellRun, ...]":
+    async def leave_up(self, only: Collection[str], *, named: Named) -> "tuple[CellRun, ...]":
         """Leave it to the workers to bring each to its rows."""
         from hermesops.placement.cell_runs import CellRun
 
         ups = StackUps(self._app)
 
         async def work(cell: CellName) -> CellRun:
-            operation = await ups.leave(cell, only=_machines(only))
+            operation = await ups.leave(UpWish(cell, _machines(only), named))
             return CellRun(cell, operation_id=operation.id)
 
         return await self._run(work)

@@ -1,14 +1,17 @@
 """What stands before every run of a cell: the environment's limits, or a preview that somebody signed."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hermesops
-from hermesops.placement.guard import Cost, Limits, Named, judge
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.cell import CellMachine
+from hermesops.model.ids import MachineName
+from hermesops.placement.guard import NOTHING_NAMED, Cost, Limits, Named, judge
 from hermesops.placement.price import PriceList, bill_of
 from hermesops.placement.prices import Prices
 from hermesops.placement.saved_preview import (
@@ -24,11 +27,8 @@ from hermesops.placement.saved_preview import (
 if TYPE_CHECKING:
     from hermesops.access.signature import Signers
     from hermesops.app.app import App
-    from hermesops.model.cell import CellMachine
     from hermesops.model.ids import CellName
     from hermesops.placement.outlook import Outlook
-
-NOTHING_NAMED = Named()
 
 
 class Guards:
@@ -48,21 +48,44 @@ class Guards:
         cost = await self.cost(outlook) if self._limits.budget is not None else None
         judge(outlook, limits=self._limits, named=named, cost=cost)
 
+    async def refuse_unaffordable(self, server_type: str, region: str) -> None:
+        """Let another machine be wished for only while the budget allows it.
+
+        Raises:
+            RefusedError: It does not, or the machine's price is not known.
+        """
+        budget = self._limits.budget
+        if budget is None:
+            return
+        new = CellMachine(MachineName(""), server_type, region, None, None)
+        machines = self._machines(but=())
+        bill = bill_of((*machines, new), await self._prices(*machines, new))
+        if bill.unpriced or bill.monthly > budget:
+            raise RefusedError(
+                f"another {server_type} in {region} passes the budget of ${budget:.2f} a month: {bill}",
+                hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
+            )
+
     async def refuse_moved(self, outlook: "Outlook", preview: SavedPreview) -> None:
         """Let a run begin that is the one somebody signed."""
         refuse_moved(preview, outlook, self.versions())
 
-    async def cost(self, outlook: "Outlook") -> Cost:
-        """What all machines of the environment cost a month, before and after a run."""
-        others = self._machines(but=outlook.cell)
-        prices = await self.prices(*others, *outlook.held, *outlook.wanted.machines)
+    async def cost(self, *outlooks: "Outlook") -> Cost:
+        """What all machines of the environment cost a month, before and after runs of some cells."""
+        others = self._machines(but={outlook.cell for outlook in outlooks})
+        held = [machine for outlook in outlooks for machine in outlook.held]
+        wanted = [machine for outlook in outlooks for machine in outlook.wanted.machines]
+        prices = await self._prices(*others, *held, *wanted)
         rest = bill_of(others, prices)
-        return Cost(rest + bill_of(outlook.held, prices), rest + bill_of(outlook.wanted.machines, prices))
+        return Cost(rest + bill_of(held, prices), rest + bill_of(wanted, prices))
 
-    async def prices(self, *machines: "CellMachine") -> PriceList:
-        """Today's prices where these machines are."""
-        async with self._app.session() as session:
-            return await Prices(session.client).of({machine.region for machine in machines})
+    async def _prices(self, *machines: "CellMachine") -> PriceList:
+        """Today's prices where these machines are; none where the vendor is silent."""
+        try:
+            async with self._app.session() as session:
+                return await Prices(session.client).of({machine.region for machine in machines})
+        except UnavailableError:
+            return PriceList({})
 
     def sign(self, outlook: "Outlook", cost: Cost) -> str:
         """The file of a saved preview, signed by the operator.
@@ -108,9 +131,9 @@ class Guards:
         settings = self._app.env.settings
         return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
 
-    def _machines(self, *, but: "CellName") -> "tuple[CellMachine, ...]":
+    def _machines(self, *, but: "Collection[CellName]") -> "tuple[CellMachine, ...]":
         registry = self._app.registry
-        names = (cell.name for cell in registry.list_cells() if cell.name != but)
+        names = (cell.name for cell in registry.list_cells() if cell.name not in but)
         return tuple(machine for name in names for machine in registry.cell_spec(name).machines)
 
 

@@ -48,7 +48,7 @@ class Session:
             settings.plan_regions,
             settings.plans_apart,
         )
-        return Admission(self.app.registry, self.reach, choose_cell, policy)
+        return Admission(self.app.registry, self.reach, choose_cell, self.app.guards, policy)
 
     @cached_property
     def reach(self) -> "Reach":
@@ -90,7 +90,7 @@ class Session:
         return builder(
             vendor=self.client,
             channel_to=self.reach.channel,
-            converge=self._converger.apply,
+            converge=self.converger.apply,
             verify=self._verify_nobodys,
             downloads=Pip(env.inherited),
             cache=env.cache,
@@ -99,7 +99,8 @@ class Session:
         )
 
     @cached_property
-    def _converger(self) -> "Converger":
+    def converger(self) -> "Converger":
+        """Runs playbooks on machines."""
         from hermesops.converge import Access, Converger
 
         endpoint = self.app.endpoint

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hermesops.cli import render
-from hermesops.cli.console import complain, failure_data, table
+from hermesops.cli.console import complain, failure_data, say, table
 from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.stack import Change, ChangeKind
 
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.placement.cell_runs import CellRun
+    from hermesops.placement.guard import Cost
 
 
-def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False) -> int:
+def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cost: "Cost | None" = None) -> int:
     """Print every change of every cell, and say what failed.
 
     Args:
         kind: Name of the JSON shape.
         runs: The end of each cell.
         remaining: Whether changes are to be told by the exit code.
+        cost: What everything costs before and after.
 
     Returns:
         The exit code: the failure's, else 7 where changes are to be told, else 0.
@@ -36,7 +38,11 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False) -> 
     changes = [{"cell": run.cell, **render.change(one)} for run in runs for one in _changed(run)]
     cells = [_cell(run) for run in runs]
     columns = ("cell", "kind", "type", "name", "properties")
-    table(kind, "changes", columns, changes, _none(runs), beside={"cells": cells})
+    beside: dict[str, object] = {"cells": cells}
+    if cost:
+        beside["cost"] = {"before": render.bill(cost.before), "after": render.bill(cost.after)}
+        say(f"now {cost.before}; then {cost.after}" if cost.before != cost.after else f"costs {cost.after}")
+    table(kind, "changes", columns, changes, _none(runs), beside=beside)
     if failure:
         complain(failure)
         return failure.exit_code

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.cli import context
+from hermesops.cli import context, render
 from hermesops.cli.console import result
 
 if TYPE_CHECKING:
     from hermesops.app.costs import Costs
-    from hermesops.placement.price import Bill
 
 
 def cost() -> None:
@@ -20,19 +19,15 @@ def cost() -> None:
 
 def _shape(costs: "Costs") -> dict[str, object]:
     return {
-        "cells": [{"cell": cell, **_bill(bill)} for cell, bill in costs.cells.items()],
-        "plans": [{"plan": plan, **_bill(bill)} for plan, bill in costs.plans.items()],
-        "estimated": _bill(costs.total),
+        "cells": [{"cell": cell, **render.bill(bill)} for cell, bill in costs.cells.items()],
+        "plans": [{"plan": plan, **render.bill(bill)} for plan, bill in costs.plans.items()],
+        "estimated": render.bill(costs.total),
         "actual": {
             "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
             "machines": costs.rented,
         },
         "difference": None if costs.difference is None else f"{costs.difference:.2f}",
     }
-
-
-def _bill(bill: "Bill") -> dict[str, object]:
-    return {"monthly": f"{bill.monthly:.2f}", "machines": bill.machines, "unpriced": sorted(set(bill.unpriced))}
 
 
 def _lines(costs: "Costs") -> list[str]:

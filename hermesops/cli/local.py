@@ -75,7 +75,7 @@ def serve(driver: Driver = None) -> None:
 
 
 @fault.command("set")
-def set_(  # noqa: PLR0913, PLR0917 - one per option
+def set_(
     kind: Annotated[str, typer.Argument(help="Which; see: hermesops local fault kinds.")],
     machine: Annotated[str, typer.Option("--machine", help="Name, slug or id; empty: any.")] = "",
     times: Annotated[

@@ -15,6 +15,7 @@ from hermesops.model.stack import Change, StateVersion
 if TYPE_CHECKING:
     from hermesops.lifecycle.sight import Sight
     from hermesops.model.check import Check
+    from hermesops.placement.price import Bill
 
 
 def moment(when: datetime | None) -> str | None:
@@ -110,3 +111,8 @@ def fields(data: Mapping[str, object]) -> list[str]:
     """One line a field, for ``show`` commands."""
     width = max((len(key) for key in data), default=0)
     return [f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in data.items()]
+
+
+def bill(one: "Bill") -> dict[str, object]:
+    """What some machines cost."""
+    return {"monthly": f"{one.monthly:.2f}", "machines": one.machines, "unpriced": sorted(set(one.unpriced))}

@@ -7,10 +7,11 @@ import typer
 from hermesops.cli import context, render, stack_state
 from hermesops.cli.cell_options import All, Cells, ExitCode, Targets, Where, about, choose
 from hermesops.cli.cell_runs import report
-from hermesops.cli.console import Yes, confirm, result, table
+from hermesops.cli.console import Yes, confirm, result, say, table
+from hermesops.cli.naming import Budget, Destroy, From, Save, Share, parse_named, read_saved, write_saved
 from hermesops.cli.no_wait import NoWait
 from hermesops.cli.noun import Noun
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import parse_cell
 
 app = Noun(help="Pulumi stacks of cells.", no_args_is_help=True)
@@ -34,10 +35,22 @@ def preview(
     everything: All = False,
     targets: Targets = None,
     exit_code: ExitCode = False,
+    save: Save = None,
 ) -> int:
-    """Show what bringing cells to their rows would change; nothing does."""
+    """Show what bringing cells to their rows would change, and what all would cost then; nothing changes.
+
+    With --save the preview of one cell is signed with the operator's key; stack up --from lets just that happen.
+    """
     chosen = choose(context.compose(), cells, where, targets, everything=everything)
-    return report("stack-preview", context.run(chosen.preview(targets or ())), remaining=exit_code)
+    if save is None:
+        runs, cost = context.run(chosen.preview(targets or ()))
+    elif targets:
+        raise UsageError("a saved preview is of a whole cell: --save goes without --target")
+    else:
+        runs, cost, text = context.run(chosen.save_preview())
+        write_saved(save, text)
+        say(f"signed and saved: hermesops stack up --from {save}")
+    return report("stack-preview", runs, remaining=exit_code, cost=cost)
 
 
 @app.command()
@@ -46,11 +59,26 @@ def up(
     where: Where = "",
     everything: All = False,
     targets: Targets = None,
+    destroy: Destroy = None,
+    share: Share = "",
+    budget: Budget = "",
+    saved: From = None,
     no_wait: NoWait = False,
 ) -> int:
-    """Bring cells to their rows; destroys nothing that no recorded operation names."""
-    chosen = choose(context.compose(), cells, where, targets, everything=everything)
-    return report("stack-up", context.run((chosen.leave_up if no_wait else chosen.up)(targets or ())))
+    """Bring cells to their rows. What destroys, touches many or costs too much is refused until it is named."""
+    composed = context.compose()
+    if saved is not None:
+        if cells or where or everything or targets or destroy or share or budget or no_wait:
+            raise UsageError("--from goes alone: the saved preview says what is to happen")
+        from hermesops.app.cells import Cells as Chosen
+
+        return report("stack-up", context.run(Chosen(composed, ()).up_from(read_saved(saved))))
+    named = parse_named(destroy, share, budget)
+    chosen = choose(composed, cells, where, targets, everything=everything)
+    if named.machines and len(chosen.chosen) > 1:
+        raise UsageError("--destroy is about machines of one cell; name that cell", hint="hermesops cell list")
+    work = chosen.leave_up if no_wait else chosen.up
+    return report("stack-up", context.run(work(targets or (), named=named)))
 
 
 @app.command()

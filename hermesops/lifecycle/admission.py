@@ -94,6 +94,13 @@ class Policy:
         return self.plan_regions.get(plan, self.region)
 
 
+class Purse(Protocol):
+    """What may be spent."""
+
+    async def refuse_unaffordable(self, server_type: str, region: str) -> None:
+        """Raise RefusedError when another machine of that kind would pass the budget."""
+
+
 def parse_plan(text: str) -> Plan:
     """The plan a person means.
 
@@ -118,13 +125,15 @@ class Admission:
         rows: The registry.
         vendor: JustAVPS.
         choose_cell: Placement.
+        purse: The budget.
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, vendor: Vendor, choose_cell: ChooseCell, policy: Policy) -> None:
+    def __init__(self, rows: Rows, vendor: Vendor, choose_cell: ChooseCell, purse: Purse, policy: Policy) -> None:
         self._rows = rows
         self._vendor = vendor
         self._choose_cell = choose_cell
+        self._purse = purse
         self._policy = policy
 
     async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
@@ -137,8 +146,8 @@ class Admission:
 
         Raises:
             UsageError: ``user_text`` can be neither.
-            RefusedError: The user has an agent of the other plan, there is no image to boot from, or JustAVPS does not
-                sell the plan's machine there.
+            RefusedError: The user has an agent of the other plan, there is no image to boot from, JustAVPS does not
+                sell the plan's machine there, or it would pass the budget.
             UnavailableError: JustAVPS does not answer.
         """
         parse_user(user_text)  # nonsense is refused before anything is asked
@@ -146,6 +155,7 @@ class Admission:
         if known is None:
             where = region or self._policy.region_of(plan)
             await self._refuse_unsold(plan, where)
+            await self._purse.refuse_unaffordable(self._policy.server_types[plan], where)
             image_id = await self._image()
             user = self._rows.resolve_user(user_text, create=True)
             known = self._create(user, plan, image_id, where)

@@ -106,6 +106,7 @@ class CellStacks:
         named: frozenset[MachineName] = NONE,
         only: frozenset[MachineName] = NONE,
         guard: Guard | None = None,
+        with_drift: bool = False,
     ) -> UpResult:
         """Run the cell's program for the rows as they stand once its lease is ours, whoever else wants that too.
 
@@ -113,7 +114,8 @@ class CellStacks:
             cell: Which.
             named: Machines that somebody named as ones that may be destroyed, beside those of recorded operations.
             only: The machines it is about; none means all.
-            guard: Looks at what would change, in place of the usual one; it is told of the world's drift as well.
+            guard: Looks at what would change, in place of the usual one.
+            with_drift: Whether it has to know what the vendor says of every machine.
 
         Raises:
             UsageError: There is no such cell, or no such machine in it.
@@ -121,7 +123,9 @@ class CellStacks:
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
         async with self._slots, self._alone(lease_of(cell)) as turn:
-            return await turn.guard(self._run(cell, _telling(self._tell, cell), named=named, only=only, guard=guard))
+            return await turn.guard(
+                self._run(cell, _telling(self._tell, cell), named=named, only=only, guard=guard, with_drift=with_drift)
+            )
 
     async def preview(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
         """What ``up`` would change, and what it would have to destroy, allowed or not; changes nothing.
@@ -232,8 +236,9 @@ class CellStacks:
         named: frozenset[MachineName] = NONE,
         only: frozenset[MachineName] = NONE,
         guard: Guard | None = None,
+        with_drift: bool = False,
     ) -> UpResult:
-        await (guard or self._guard)(await self.outlook(cell, only=only, with_drift=guard is not None))
+        await (guard or self._guard)(await self.outlook(cell, only=only, with_drift=with_drift))
         stack = stack_of(cell)
         doomed = self._rows.doomed_machines(cell) | named
         spec, state = self._rows.cell_spec(cell), await self.state(cell)

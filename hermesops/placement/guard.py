@@ -41,6 +41,9 @@ class Named:
     budget: Decimal | None = None
 
 
+NOTHING_NAMED = Named()
+
+
 @dataclass(frozen=True)
 class Cost:
     """What the environment's machines cost, before and after a run."""

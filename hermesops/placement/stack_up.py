@@ -3,17 +3,61 @@
 Whether it has been is not asked twice: the engine itself looks at what there is, and a run too many changes nothing.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
-from hermesops.model.ids import CellName
+from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Finished
 from hermesops.model.stack import ChangeKind, UpResult
+from hermesops.placement.guard import NOTHING_NAMED, Named
 
 
 def subject_of(cell: CellName) -> str:
     """What is leased while somebody brings a cell to its rows by hand; its stack has a lease of its own."""
     return f"cell/{cell}"
+
+
+@dataclass(frozen=True)
+class UpWish:
+    """What was asked of a cell; the intent of its row, so that whoever continues it knows as much.
+
+    Attributes:
+        only: The machines it is about; none means all.
+        named: What was named as wanted beyond the limits.
+        saved: The file of a signed preview, which is to happen and nothing else; empty for none.
+    """
+
+    cell: CellName
+    only: frozenset[MachineName] = frozenset()
+    named: Named = NOTHING_NAMED
+    saved: str = ""
+
+    def to_intent(self) -> dict[str, object]:
+        """As the row keeps it."""
+        named = self.named
+        return {
+            "cell": self.cell,
+            "only": sorted(self.only),
+            "named": sorted(named.machines),
+            "share": named.share,
+            "budget": None if named.budget is None else str(named.budget),
+            "saved": self.saved,
+        }
+
+    @classmethod
+    def from_intent(cls, intent: Mapping[str, Any]) -> "UpWish":
+        """As it was asked; rows of older versions say less."""
+        budget = intent.get("budget")
+        named = Named(
+            _machines(intent.get("named")), intent.get("share"), None if budget is None else Decimal(str(budget))
+        )
+        return cls(CellName(str(intent["cell"])), _machines(intent.get("only")), named, str(intent.get("saved") or ""))
+
+
+def _machines(raw: object) -> frozenset[MachineName]:
+    return frozenset(MachineName(str(name)) for name in raw) if isinstance(raw, list) else frozenset()
 
 
 @dataclass(frozen=True)

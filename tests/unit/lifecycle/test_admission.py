@@ -31,6 +31,17 @@ class Vendor:
         return region in self.sold_in
 
 
+class Purse:
+    def __init__(self, *, empty: bool = False) -> None:
+        self.empty = empty
+
+    async def refuse_unaffordable(self, server_type: str, region: str) -> None:
+        assert server_type in {"starter", "basic"}
+        assert region
+        if self.empty:
+            raise RefusedError("nothing left")
+
+
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
     return open_registry(
@@ -42,7 +53,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def admission(registry: Registry, vendor: Vendor) -> Admission:
-    return Admission(registry, vendor, choose_cell, POLICY)
+    return Admission(registry, vendor, choose_cell, Purse(), POLICY)
 
 
 def record_image(registry: Registry) -> None:
@@ -72,6 +83,14 @@ async def test_a_bad_wish_writes_nothing(
     assert registry.list_operations() == ()
 
 
+async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
+    record_image(registry)
+    poor = Admission(registry, Vendor(), choose_cell, Purse(empty=True), POLICY)
+    with pytest.raises(RefusedError, match="nothing left"):
+        await poor.admit("ada", Plan.LIGHT)
+    assert (registry.list_instances(), registry.list_users(), registry.list_operations()) == ((), (), ())
+
+
 async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry) -> None:
     record_image(registry)
     first = await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
@@ -86,7 +105,7 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
 
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
     record_image(registry)
-    small = Admission(registry, Vendor(), choose_cell, Policy("hermes-base", "hel1", POLICY.server_types, 2))
+    small = Admission(registry, Vendor(), choose_cell, Purse(), Policy("hermes-base", "hel1", POLICY.server_types, 2))
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
     assert {machine.server_type for machine in registry.cell_spec(CellName("cell1")).machines} == {"basic"}
@@ -96,7 +115,7 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     record_image(registry)
     regions = {Plan.HEAVY: "nbg1"}
     policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
-    placing = Admission(registry, Vendor(), choose_cell, policy)
+    placing = Admission(registry, Vendor(), choose_cell, Purse(), policy)
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")

@@ -1,0 +1,90 @@
+"""How an operator names what goes beyond the limits of a run, and hands over a preview that says it all."""
+
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.placement.guard import Named
+
+Destroy = Annotated[
+    list[str] | None,
+    typer.Option("--destroy", help="This machine may be deleted or replaced; may be repeated.", show_default=False),
+]
+Share = Annotated[
+    str, typer.Option("--share", help="Part of the cell that may be touched, as 60%.", show_default=False)
+]
+Budget = Annotated[
+    str, typer.Option("--budget", help="US dollars a month that everything may cost.", show_default=False)
+]
+Save = Annotated[
+    Path | None, typer.Option("--save", help="Sign it and write it to this file.", show_default=False, dir_okay=False)
+]
+From = Annotated[
+    Path | None,
+    typer.Option("--from", help="Let this saved preview happen, and nothing else.", show_default=False, dir_okay=False),
+]
+
+
+def parse_named(destroy: list[str] | None, share: str, budget: str) -> "Named":
+    """What was named.
+
+    Raises:
+        UsageError: A figure is none.
+    """
+    from hermesops.model.ids import MachineName
+    from hermesops.placement.guard import Named
+
+    return Named(
+        frozenset(MachineName(name) for name in destroy or ()),
+        _share(share) if share else None,
+        _dollars(budget) if budget else None,
+    )
+
+
+def read_saved(file: Path) -> str:
+    """The text of a saved preview.
+
+    Raises:
+        UsageError: There is no such file, or it is no text.
+    """
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", hint="hermesops stack preview CELL --save FILE") from error
+
+
+def write_saved(file: Path, text: str) -> None:
+    """Write a saved preview."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _share(text: str) -> float:
+    number = _number(text.removesuffix("%"), f"--share {text}: a percentage, as 60%")
+    if not text.endswith("%") or not 0 < number <= 100:  # noqa: PLR2004 - per cent
+        raise UsageError(f"--share {text}: a percentage above 0 % and up to 100 %, as 60%")
+    return float(number / 100)
+
+
+def _dollars(text: str) -> Decimal:
+    number = _number(text.removeprefix("$"), f"--budget {text}: dollars, as 900 or 900.50")
+    if number < 0:
+        raise UsageError(f"--budget {text}: not below 0")
+    return number
+
+
+def _number(text: str, wanted: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise UsageError(wanted) from None
+    if not number.is_finite():
+        raise UsageError(wanted)
+    return number

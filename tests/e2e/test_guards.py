@@ -1,0 +1,94 @@
+"""Guards by the installed command, in a simulated world: refused until named, saved previews, the budget."""
+
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.command import Command, local_world
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("guards"), driver="sim") as command:
+        await command.ok("provision", "ada", "--plan", "light")
+        yield command
+
+
+@pytest.fixture(scope="module")
+def operator(world: Command, tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """The same world with an operator who may sign."""
+    folder = tmp_path_factory.mktemp("keys")
+    key = folder / "operator"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
+    allowed = folder / "allowed"
+    allowed.write_text(f'op@example.net namespaces="hermesops-preview" {key.with_suffix(".pub").read_text()}')
+    return world.with_variables(HERMESOPS_OPERATOR_KEY=str(key), HERMESOPS_ALLOWED_SIGNERS=str(allowed))
+
+
+async def test_what_the_fleet_costs_is_told_before_and_after(world: Command) -> None:
+    preview = (await world.ok("stack", "preview", "--all", "--json")).json
+    assert preview["cost"]["before"] == preview["cost"]["after"]
+    cost = (await world.ok("fleet", "cost", "--json")).json
+    assert cost["estimated"] == preview["cost"]["after"]
+    assert cost["estimated"]["monthly"] == cost["actual"]["monthly"]
+
+
+async def test_a_provision_beyond_the_budget_writes_nothing(world: Command) -> None:
+    poor = world.with_variables(HERMESOPS_MONTHLY_BUDGET="1")
+    refused = await poor.run("provision", "bob", "--plan", "light")
+    assert (refused.exit_code, "budget of $1.00" in refused.stderr) == (3, True)
+    rows = (await world.ok("instance", "list", "--json")).json["instances"]
+    assert [row["user"] for row in rows] == ["ada"]
+
+
+async def test_naming_what_would_not_be_destroyed_is_a_mistake(world: Command) -> None:
+    ran = await world.run("stack", "up", "cell1", "--destroy", "nobody")
+    assert (ran.exit_code, "nothing would destroy nobody" in ran.stderr) == (2, True)
+
+
+async def test_a_saved_preview_happens_until_something_moves(operator: Command, tmp_path: Path) -> None:
+    file = tmp_path / "preview.json"
+    await operator.ok("stack", "preview", "cell1", "--save", str(file))
+    ran = await operator.ok("stack", "up", "--from", str(file))
+    assert "signed by op@example.net" in ran.stderr
+    await operator.ok("provision", "grace", "--plan", "light")
+    moved = await operator.run("stack", "up", "--from", str(file))
+    assert (moved.exit_code, "the rows" in moved.stderr) == (3, True)
+    await operator.ok("instance", "terminate", "grace", "--yes", "--reason", "test")
+
+
+async def test_a_world_that_moved_is_seen_though_rows_and_state_did_not(operator: Command, tmp_path: Path) -> None:
+    file = tmp_path / "preview.json"
+    await operator.ok("stack", "preview", "cell1", "--save", str(file))
+    (machine,) = await operator.machines()
+    await resize_behind_its_back(operator.home / "local" / "world", machine["id"])
+    moved = await operator.run("stack", "up", "--from", str(file))
+    assert (moved.exit_code, "the world" in moved.stderr) == (3, True), str(moved)
+
+
+async def test_an_edited_or_unsigned_preview_counts_for_nothing(
+    operator: Command, world: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "preview.json"
+    await operator.ok("stack", "preview", "cell1", "--save", str(file))
+    held = json.loads(file.read_text())
+    held["preview"]["environment"] = "production"
+    file.write_text(json.dumps(held))
+    assert (await operator.run("stack", "up", "--from", str(file))).exit_code == 3
+    assert (await world.run("stack", "up", "--from", str(file))).exit_code == 3  # nobody may sign here
+    assert (await world.run("stack", "preview", "cell1", "--save", str(file))).exit_code == 3
+    file.write_text("nonsense")
+    assert (await operator.run("stack", "up", "--from", str(file))).exit_code == 2
+
+
+async def resize_behind_its_back(folder: Path, machine_id: str) -> None:
+    facts = json.loads((folder / "world.json").read_text())
+    headers = {"Authorization": f"Bearer {(folder / 'api.key').read_text().strip()}"}
+    async with httpx.AsyncClient(headers=headers, trust_env=False) as vendor:
+        url = f"{facts['api_url']}/api/v1/machines/{machine_id}/resize"
+        resized = await vendor.post(url, json={"server_type": "basic"})
+    assert resized.status_code == 202, resized.text
