@@ -1,4 +1,7 @@
-"""A stack begun by one engine is continued by the other: the next preview is empty."""
+"""Two engines, one stack: what one began the other continues, and both do the same.
+
+The CLI against the embedded engine where there is a CLI; the walks themselves are tried with the embedded one alone.
+"""
 
 from itertools import permutations
 from pathlib import Path
@@ -9,14 +12,19 @@ from hermesops.engine import make_engine
 from hermesops.engine.interface import Engine
 from hermesops.errors import RefusedError
 from hermesops.settings import Environment
+from tests.support.conformance import SCENARIOS, Reproduced
 from tests.support.fake_stack import STACK, FakeStack, machines
+from tests.support.recordings import Scenario
+from tests.support.scenario_walk import UNWALKED, Stop, walk
 
-pytestmark = pytest.mark.pulumi_cli
+PAIRS = list(permutations(["cli", "embedded"]))
+WALKED = [name for name, place in SCENARIOS.items() if isinstance(place, Reproduced) and name not in UNWALKED]
+SAMPLE = ["targets"]
 
 
 @pytest.fixture
 def stack(tmp_path: Path) -> FakeStack:
-    return FakeStack(tmp_path).install()
+    return FakeStack(tmp_path / "one").install()
 
 
 def engine(kind: str, stack: FakeStack) -> Engine:
@@ -29,10 +37,51 @@ def engine(kind: str, stack: FakeStack) -> Engine:
         passphrase_file=passphrase,
         plugin_environment=dict(Environment.load().inherited),
         plugin_folders=[stack.plugins],
+        parallel=1,
     )
 
 
-@pytest.mark.parametrize(("first", "second"), list(permutations(["cli", "embedded"])))
+async def walked(name: str, stack: FakeStack, *kinds: str) -> list[Stop]:
+    """Go through a scenario with engines in turns; after each whole ``up`` the next one finds nothing to do."""
+    engines = [engine(kind, stack) for kind in kinds]
+    scenario, stops = Scenario(name), []
+    async for stop in walk(scenario, stack, lambda place: engines[place % len(engines)]):
+        stops.append(stop)
+        if stop.is_up:
+            following = engines[len(stops) % len(engines)]
+            config = scenario.config_at(stop.number)
+            preview = await following.preview(STACK, scenario.program(stop.number), config=config)
+            assert preview.changes == (), f"step {stop.number}: {preview.changes}"
+    return stops
+
+
+@pytest.mark.pulumi_cli
+@pytest.mark.parametrize("name", WALKED)
+async def test_both_engines_do_the_same(name: str, stack: FakeStack, tmp_path: Path) -> None:
+    other = FakeStack(tmp_path / "other").install()
+    assert await walked(name, stack, "cli") == await walked(name, other, "embedded")
+
+
+@pytest.mark.pulumi_cli
+@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+async def test_a_scenario_is_gone_through_in_turns(
+    name: str, first: str, second: str, stack: FakeStack, tmp_path: Path
+) -> None:
+    other = FakeStack(tmp_path / "other").install()
+    assert await walked(name, stack, first, second) == await walked(name, other, "embedded")
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+async def test_engines_without_a_memory_go_through_it_in_turns(name: str, stack: FakeStack) -> None:
+    """What one left out of the state the other would do again."""
+    stops = await walked(name, stack, "embedded", "embedded")
+    assert len([stop for stop in stops if stop.is_up]) > 1
+    assert any(stop.changes for stop in stops)
+
+
+@pytest.mark.pulumi_cli
+@pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("properties", [{}, {"password": "yes"}], ids=["plain", "secret"])
 async def test_the_other_engine_finds_nothing_to_do(
     stack: FakeStack, first: str, second: str, properties: dict[str, str]
@@ -43,6 +92,7 @@ async def test_the_other_engine_finds_nothing_to_do(
     assert (await other.preview(STACK, wanted)).changes == ()
     assert (await other.up(STACK, wanted)).changes == ()
     assert (await one.preview(STACK, wanted)).changes == ()
+    assert (await other.refresh(STACK)).changes == ()
     assert await other.outputs(STACK) == done.outputs
 
     await other.up(STACK, machines(["a"], size="pro", **properties), may_destroy=lambda urn: urn.endswith("::b"))

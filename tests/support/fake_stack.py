@@ -77,7 +77,8 @@ class FakeStack:
 
     def world(self) -> dict[str, Any]:
         """What exists, by id."""
-        objects: dict[str, Any] = json.loads((self.plugins / "world.json").read_text())["objects"]
+        file = self.plugins / "world.json"
+        objects: dict[str, Any] = json.loads(file.read_text())["objects"] if file.exists() else {}
         return objects
 
     def change_world(self, objects: Mapping[str, Any]) -> None:

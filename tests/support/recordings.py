@@ -106,10 +106,10 @@ class Scenario:
         self._scope = self._programs()
 
     def _programs(self) -> dict[str, Any]:
-        """The recorded programs, with what they were written with; the list of steps itself is not needed."""
+        """The recorded programs, with what they were written with."""
 
-        def ignored(*_args: Property, **_kw: Property) -> dict[str, Any]:
-            return {}
+        def noted(*args: Property, **kw: Property) -> dict[str, Any]:
+            return {"args": args, **kw}
 
         scope: dict[str, Any] = {
             "pulumi": pulumi,
@@ -123,7 +123,7 @@ class Scenario:
             "I": "justavps:index:Image",
         }
         for word in STEPS:
-            scope[word] = ignored
+            scope[word] = noted
         source = self.data["source"].replace("from rec import *", "")
         exec(compile(source, f"{self.name}.py", "exec"), scope)  # noqa: S102  our own recorded programs
         return scope
@@ -131,6 +131,13 @@ class Scenario:
     def program(self, number: int) -> Program:
         program: Program = self._scope[self.steps[number]["program"]]
         return program
+
+    def edit(self, number: int) -> Callable[[dict[str, Any]], None] | None:
+        """What a step does to the world behind the engine's back."""
+        if self.steps[number]["do"] != "world":
+            return None
+        edit: Callable[[dict[str, Any]], None] = self._scope["STEPS"][number - 1]["args"][0]
+        return edit
 
     def checkpoint_before(self, number: int) -> dict[str, Any]:
         """The state file as the CLI left it before a step; before the first one, an empty stack with its salt."""
