@@ -57,8 +57,8 @@ class Backups:
     def take(self, machine: MachineRow, description: str) -> BackupRow:
         """Begin to take a backup."""
         row = BackupRow(f"bkp-{uuid4().hex[:12]}", machine.id, description, now())
-        failed = self._faults.take(FaultKind.BACKUP_FAILS, machine.names)
-        if failed:
+        path = f"/machines/{machine.id}/backups"
+        if self._faults.take(FaultKind.BACKUP_FAILS, machine.names, method="POST", path=path):
             self._store.add(BackupRow(row.id, row.machine_id, description, row.created_at, BackupStatus.UNAVAILABLE))
         else:
             self._store.add(row)
