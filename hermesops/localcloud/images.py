@@ -13,7 +13,6 @@ from hermesops.localcloud.catalog import SERVER_TYPES
 from hermesops.localcloud.driver import Driver
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
-from hermesops.localcloud.misbehaviour import Call
 from hermesops.localcloud.moment import now
 from hermesops.localcloud.rows import ImageRow, ImageStatus, MachineRow
 from hermesops.localcloud.store import Store
@@ -76,8 +75,8 @@ class Images:
 
     async def _take(self, row: ImageRow) -> None:
         concerned = self._names_of(row)
-        call: Call = {"method": "POST", "path": f"/machines/{row.source_machine_id}/image"}
-        if self._faults.take(FaultKind.IMAGE_FAILS, concerned, **call):
+        path = f"/machines/{row.source_machine_id}/image"
+        if self._faults.take(FaultKind.IMAGE_FAILS, concerned, method="POST", path=path):
             self._write(row, status=ImageStatus.FAILED, description="image creation failed at the provider")
             return
         try:
@@ -90,7 +89,7 @@ class Images:
             self._write(row, status=ImageStatus.FAILED, description=f"a bug: {type(failure).__name__}")
         else:
             log.info("image_taken", image=row.id, bytes=saved.bytes_used)
-            if early := self._faults.take(FaultKind.IMAGE_EARLY, concerned, **call):
+            if early := self._faults.take(FaultKind.IMAGE_EARLY, concerned, method="POST", path=path):
                 self._write(row, status=ImageStatus.READY)
                 await pause(early.seconds)
             self._write(row, status=ImageStatus.READY, provider_image_id=row.id, bytes_used=saved.bytes_used)
