@@ -87,18 +87,12 @@ class CellRows(Rows):
 
     def _cells(self, connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
         held = (
-            sa.select(instance_details.c.cell, sa.func.count().label("machines"))
+            sa.select(sa.func.count())
             .select_from(_WITH_INSTANCE)
-            .where(LIVING)
-            .group_by(instance_details.c.cell)
-            .subquery()
+            .where(instance_details.c.cell == cells.c.name, LIVING)
+            .scalar_subquery()
         )
-        query = (
-            sa.select(cells, sa.func.coalesce(held.c.machines, 0).label("machines"))
-            .select_from(cells.outerjoin(held, held.c.cell == cells.c.name))
-            .where(*which)
-            .order_by(cells.c.name)
-        )
+        query = sa.select(cells, held.label("machines")).where(*which).order_by(cells.c.name)
         return tuple(_cell(row) for row in connection.execute(query))
 
     def _open_cell(self, connection: sa.Connection, place: Placement) -> None:
