@@ -92,6 +92,7 @@ def in_world(kind: str, count: int, *, secret: bool = False, also_cold: bool = F
         folder = Path(name)
         for file, text in (("url", vendor.url), ("key", vendor.key), ("passphrase", "a passphrase")):
             (folder / file).write_text(text)
+            (folder / file).chmod(0o600)
         warm = unchanged(kind, folder, count, secret=secret)
         return warm, cold(folder, count) if also_cold else 0.0
 
