@@ -1,4 +1,4 @@
-"""``python -m tests.bench [start] [engine] [workers] [machines]``: every benchmark, one table; nothing it made is left.
+"""``python -m tests.bench [start] [engine] [registry] [workers] [machines]``: the benchmarks, one table; nothing is left.
 
 No figure is judged here: a computer that is busy or slow fails nothing. What does fail it is a command that does not
 work, or two ways of looking that disagree.
@@ -20,6 +20,7 @@ from tests.bench import (
     bench_demo,
     bench_engine,
     bench_provision,
+    bench_registry,
     bench_start,
     bench_verify,
     bench_workers,
@@ -29,7 +30,7 @@ from tests.support.command import Command
 from tests.support.traces import traces
 
 MACHINES = 10
-KINDS = ("start", "engine", "workers", "machines")
+KINDS = ("start", "engine", "registry", "workers", "machines")
 
 
 async def in_a_world(board: Board, folder: Path) -> None:
@@ -61,6 +62,9 @@ def main(kinds: tuple[str, ...]) -> None:
         if "engine" in kinds:
             tell("==> the embedded engine")
             bench_engine.measure(board)
+        if "registry" in kinds:
+            tell("==> the registry")
+            bench_registry.measure(board)
         if "workers" in kinds:
             tell("==> operations on workers")
             bench_workers.measure(board)
