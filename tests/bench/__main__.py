@@ -1,4 +1,4 @@
-"""``python -m tests.bench [start] [engine] [registry] [workers] [machines]``: the benchmarks, one table; nothing is left.
+"""``python -m tests.bench [start] [engine] [registry] [workers] [fleet] [machines]``: one table, nothing left.
 
 No figure is judged here: a computer that is busy or slow fails nothing. What does fail it is a command that does not
 work, or two ways of looking that disagree.
@@ -19,6 +19,7 @@ from tests.bench import (
     bench_ansible,
     bench_demo,
     bench_engine,
+    bench_fleet,
     bench_provision,
     bench_registry,
     bench_start,
@@ -30,7 +31,7 @@ from tests.support.command import Command
 from tests.support.traces import traces
 
 MACHINES = 10
-KINDS = ("start", "engine", "registry", "workers", "machines")
+KINDS = ("start", "engine", "registry", "workers", "fleet", "machines")
 
 
 async def in_a_world(board: Board, folder: Path) -> None:
@@ -68,6 +69,9 @@ def main(kinds: tuple[str, ...]) -> None:
         if "workers" in kinds:
             tell("==> operations on workers")
             bench_workers.measure(board)
+        if "fleet" in kinds:
+            with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
+                asyncio.run(bench_fleet.measure(board, Path(name), str(Path(name) / "cache")))
         if "machines" in kinds and os.geteuid() == 0:
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
                 asyncio.run(in_a_world(board, Path(name)))

@@ -22,6 +22,8 @@ AT_ONCE = 100
 FLEETS = (100, 1_000, 10_000)
 WORLDS = (10_000, 100_000)
 _CELL = 40
+_ELSEWHERE = "nbg1"
+"""Region of copied machines, so that no new one is placed in a cell whose machines no stack has made."""
 
 
 class Counted:
@@ -143,12 +145,13 @@ def grow_registry(database: Path, count: int) -> None:
         for number in range(held, count):
             cell, instance = f"cell{1000 + number // _CELL}", f"{number:08x}-0000-4000-8000-{number:012x}"
             copies = {
-                "cells": {"name": cell},
+                "cells": {"name": cell, "region": _ELSEWHERE},
                 "users": {"id": instance, "alias": f"copy-{number}"},
                 "hermes_instances": {"id": instance, "user_id": instance, "machine_id": instance},
                 "instance_details": {
                     "instance_id": instance,
                     "cell": cell,
+                    "region": _ELSEWHERE,
                     "machine_name": f"hermes-local-{cell}-{number:012x}",
                 },
             }
