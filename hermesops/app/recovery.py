@@ -124,8 +124,11 @@ class Rebuilding:
         """
         from hermesops.errors import BrokenInvariantError, RefusedError
 
+        place = self._app.registry_place
+        if place.file and not place.file.exists():
+            return  # opening it would make one
         try:
-            holds = self._app.registry_place.open().list_audit(limit=1)
+            holds = place.open().list_audit(limit=1)
         except BrokenInvariantError:
             return  # gone though there was one, or damaged
         if holds:

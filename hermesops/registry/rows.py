@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from hermesops.registry.database import Database
 from hermesops.registry.sealing import Sealer
 from hermesops.registry.trail import Trail
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 
 @dataclass(frozen=True)
@@ -76,5 +78,12 @@ def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[st
     connection.execute(inserting.on_conflict_do_update(index_elements=key, set_=rest))
 
 
-def _insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+def _insert(connection: sa.Connection, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
+    # Either costs some hundredths of a second to import, and a command needs one at most.
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - as above
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - as above
+
+    return postgresql.insert(table)
