@@ -16,11 +16,11 @@ def since(text: str, *, now: datetime | None = None) -> datetime:
         UsageError: It means none.
     """
     age = _AGE.fullmatch(text)
-    if age:
-        return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
     try:
+        if age:
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         moment = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(
             f"{text!r} is no moment", hint="an age (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
         ) from None
