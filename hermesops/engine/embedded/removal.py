@@ -30,16 +30,11 @@ def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
 
 
 class Removal:
-    """Deletes resources of the state.
+    """Deletes resources of the state; one that is protected does not stop the others."""
 
-    Args:
-        wipe: A destroy: everything goes, and one protected resource does not stop the others.
-    """
-
-    def __init__(self, applier: Applier, providers: Providers, *, wipe: bool = False) -> None:
+    def __init__(self, applier: Applier, providers: Providers) -> None:
         self._applier = applier
         self._providers = providers
-        self._wipe = wipe
 
     async def remove(self, victims: list[Resource]) -> None:
         """Delete all of them; failures are told, and what they depend on stays."""
