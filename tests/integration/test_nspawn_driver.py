@@ -1,4 +1,4 @@
-"""The nspawn driver on this computer: what it promises beyond every driver's contract (``tests/contract/test_driver``)."""
+"""The nspawn driver on this computer: what it promises beyond the contract of every driver (``test_driver``)."""
 
 import asyncio
 import contextlib
