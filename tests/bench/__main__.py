@@ -1,4 +1,4 @@
-"""``python -m tests.bench [start] [engine] [registry] [workers] [machines]``: benchmarks, one table; nothing is left.
+"""``python -m tests.bench [start] [engine] [registry] [workers] [fleet] [machines]``: one table, nothing left.
 
 No figure is judged here: a computer that is busy or slow fails nothing. What does fail it is a command that does not
 work, or two ways of looking that disagree.
