@@ -139,9 +139,7 @@ class Builder:
         manifests.write(manifest, self.manifests)
         return Built(manifest, made=True)
 
-    async def _make(
-        self, recipe: Recipe, image_name: str, clock: "Stopwatch"
-    ) -> tuple[justavps.Image, Survey | None]:
+    async def _make(self, recipe: Recipe, image_name: str, clock: "Stopwatch") -> tuple[justavps.Image, Survey | None]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         self.tell(f"renting {order.name}")
         async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
