@@ -116,7 +116,9 @@ class LeaseKeeper:
                     raise
                 return waiting.Pending(held.message)
 
-        return await waiting.until(attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S)
+        return await waiting.until(
+            attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S
+        )
 
     async def _renew(self) -> None:
         held_until = time.monotonic() + LEASE_S

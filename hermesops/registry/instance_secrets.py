@@ -9,8 +9,16 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError, UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSettings, InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.rows import Rows
-from hermesops.registry.schema import hermes_connections, hermes_instances, instance_details, proxy_tokens
+from hermesops.registry.schema import (
+    UNFINISHED,
+    hermes_connections,
+    hermes_instances,
+    instance_details,
+    operations,
+    proxy_tokens,
+)
 from hermesops.registry.sealing import place
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
@@ -110,6 +118,21 @@ class InstanceSecretRows(Rows):
             connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
             before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
             self._note(connection, "status_changed", f"instance/{instance_id}", before=before, after=after, why=why)
+            self._abandon_others(connection, instance_id)
+
+    def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:
+        """Close what was under way for an instance that has ended: nobody can bring it to an end any more."""
+        others = sa.and_(
+            operations.c.instance_id == instance_id, operations.c.kind != OperationKind.TERMINATE.value, UNFINISHED
+        )
+        for row in connection.execute(sa.select(operations).where(others)).all():
+            ended = {"status": OperationStatus.ABANDONED, "outcome": "abandoned: its instance was terminated"}
+            now = self._database.now(connection)
+            connection.execute(operations.update().where(operations.c.id == row.id).values(updated_at=now, **ended))
+            before = {"status": row.status}
+            self._note(
+                connection, "operation_ended", row.subject, before=before, after=ended, why=f"{row.kind} {row.id}"
+            )
 
     def _unseal(self, instance_id: InstanceId, column: str) -> str:
         with self._database.reading() as connection:

@@ -23,6 +23,7 @@ from tests.bench import (
     bench_provision,
     bench_registry,
     bench_start,
+    bench_status,
     bench_verify,
     bench_workers,
 )
@@ -71,6 +72,7 @@ def main(kinds: tuple[str, ...]) -> None:
             bench_workers.measure(board)
         if "fleet" in kinds:
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
+                bench_status.measure(board, Path(name))
                 asyncio.run(bench_fleet.measure(board, Path(name), str(Path(name) / "cache")))
         if "machines" in kinds and os.geteuid() == 0:
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:

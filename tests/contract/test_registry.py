@@ -242,6 +242,18 @@ def test_after_termination_a_user_gets_another_instance(registry: Registry) -> N
     assert registry.list_instances(status=InstanceStatus.TERMINATED) == (registry.get_instance(first.id),)
 
 
+def test_what_was_under_way_for_a_terminated_instance_is_given_up(registry: Registry) -> None:
+    instance = provision(registry)
+    subject = f"instance/{instance.id}"
+    begun = registry.open_operation(OperationKind.PROVISION, subject, instance_id=instance.id)
+    ending = registry.open_operation(OperationKind.TERMINATE, subject, instance_id=instance.id)
+    registry.mark_terminated(instance.id)
+    assert registry.get_operation(begun.id).status is OperationStatus.ABANDONED
+    assert "terminated" in registry.get_operation(begun.id).outcome
+    assert [open_one.id for open_one in registry.list_operations(unfinished=True)] == [ending.id]
+    assert not registry.contradictions()
+
+
 def test_a_terminated_instance_stays_so(registry: Registry) -> None:
     instance = provision(registry)
     registry.mark_terminated(instance.id)

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from hermesops.engine.embedded.answers import Difference, Differs
 from hermesops.engine.embedded.decide import Way, compare, decide
 from hermesops.engine.embedded.kinds import Property
-from hermesops.engine.embedded.provider import Difference, Differs
 from hermesops.engine.embedded.state import Resource
 from hermesops.engine.embedded.values import Secret
 

@@ -1,5 +1,5 @@
+from hermesops.engine.embedded.answers import marked_again
 from hermesops.engine.embedded.marks import with_secret_outputs
-from hermesops.engine.embedded.provider import marked_again
 from hermesops.engine.embedded.values import Secret
 
 
