@@ -84,8 +84,8 @@ def test_an_instance_without_details(registry: Registry) -> None:
 def test_operations_of_no_instance_and_of_an_ended_one(registry: Registry) -> None:
     instance = provision(registry, "ada")
     of_nobody = registry.open_operation(OperationKind.PROVISION, "instance/gone")
-    late = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
     registry.mark_terminated(instance.id)
+    late = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
     found = {one.subject: one for one in registry.contradictions()}
     assert set(found) == {f"operation/{of_nobody.id}", f"operation/{late.id}"}
     assert found[f"operation/{late.id}"].hint == f"hermesops operation abandon {late.id}"

@@ -85,11 +85,12 @@ def _registered(url: str) -> tuple[Host, ...]:
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
     from hermesops.registry.instances import InstanceRows  # noqa: PLC0415 - as above
     from hermesops.registry.rows import Desk  # noqa: PLC0415 - as above
+    from hermesops.registry.trail import Trail  # noqa: PLC0415 - as above
 
     database = Database(url)
     try:
         schema_version.require(database)
-        return hosts_of(InstanceRows(Desk(database, "", "ansible", _NoKey())).list_instances())
+        return hosts_of(InstanceRows(Desk(database, "", Trail(database, "ansible", None), _NoKey())).list_instances())
     except HermesError as cause:
         # Without its cause: Ansible prints a chain of errors as one text, and this one says it all.
         raise AnsibleParserError(f"{cause.message}; {cause.hint}" if cause.hint else cause.message) from None
