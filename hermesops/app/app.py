@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hermesops.app.guards import Guards
     from hermesops.app.registry_place import RegistryPlace
     from hermesops.engine.interface import Engine, Progress
+    from hermesops.justavps import Client
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
     from hermesops.model.ids import CellName
@@ -148,15 +149,22 @@ class App:
         return LeaseKeeper(self.registry, subject)
 
     @asynccontextmanager
+    async def vendor(self) -> AsyncIterator["Client"]:
+        """The vendor's API alone, for what has to work without a registry."""
+        from hermesops.justavps import Client
+
+        async with Client(self.endpoint.api_url, self.endpoint.api_key) as client:
+            yield client
+
+    @asynccontextmanager
     async def session(self) -> AsyncIterator["Session"]:
         """Everything that needs connections, closed at the end."""
         from hermesops.access.proxy_tokens import ProxyTokens
         from hermesops.channel.agent import AgentApi
-        from hermesops.justavps import Client
         from hermesops.justavps.proxy import ProxyClient
 
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(Client(self.endpoint.api_url, self.endpoint.api_key))
+            client = await stack.enter_async_context(self.vendor())
             proxy = await stack.enter_async_context(ProxyClient(self.endpoint.api_url))
             yield Session(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 

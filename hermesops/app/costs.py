@@ -53,9 +53,9 @@ async def costs_of(app: "App") -> Costs:
     by_plan: defaultdict[str, list[CellMachine]] = defaultdict(list)
     for machine in (one for cell in machines.values() for one in cell):
         by_plan[plan_of.get(machine.owner, "nobody's") if machine.owner else "nobody's"].append(machine)
-    async with app.session() as session:
-        prices = await Prices(session.client).of({one.region for cell in machines.values() for one in cell})
-        usage = await session.client.get_usage()
+    async with app.vendor() as client:
+        prices = await Prices(client).of({one.region for cell in machines.values() for one in cell})
+        usage = await client.get_usage()
     return Costs(
         cells={str(name): bill_of(cell, prices) for name, cell in machines.items()},
         plans={name: bill_of(these, prices) for name, these in sorted(by_plan.items())},

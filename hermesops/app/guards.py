@@ -82,8 +82,8 @@ class Guards:
     async def _prices(self, *machines: "CellMachine") -> PriceList:
         """Today's prices where these machines are; none where the vendor is silent."""
         try:
-            async with self._app.session() as session:
-                return await Prices(session.client).of({machine.region for machine in machines})
+            async with self._app.vendor() as client:
+                return await Prices(client).of({machine.region for machine in machines})
         except UnavailableError:
             return PriceList({})
 

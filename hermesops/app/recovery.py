@@ -1,12 +1,11 @@
 """Composes what gives machines back to instances, removes orphans, and rebuilds a registry that was lost."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from hermesops.app.app import App
     from hermesops.channel import Channel
@@ -106,7 +105,7 @@ class Rebuilding:
         from hermesops.model.ids import is_machine_name
 
         name = self._app.env.name
-        async with vendor(self._app) as client:
+        async with self._app.vendor() as client:
             machines = [
                 machine
                 for machine in await client.list_machines()
@@ -182,15 +181,6 @@ class Rebuilding:
         except HermesError as error:
             self._app.tell(f"the stacks cannot be read: {error.message}")
         return held
-
-
-@asynccontextmanager
-async def vendor(app: "App") -> "AsyncIterator[Client]":
-    """The vendor's API alone, for what has to work without a registry."""
-    from hermesops.justavps import Client
-
-    async with Client(app.endpoint.api_url, app.endpoint.api_key) as client:
-        yield client
 
 
 def channel_to(client: "Client") -> "Callable[[MachineId], Channel]":

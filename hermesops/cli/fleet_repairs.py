@@ -18,12 +18,12 @@ Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log
 
 def adopt(machine: Machine, machine_id: MachineId = "", reason: Why = "") -> None:
     """Give a machine that no instance is on to the instance that it says it belongs to."""
-    from hermesops.app.recovery import Orphans, vendor
+    from hermesops.app.recovery import Orphans
 
     composed = context.compose()
 
     async def work() -> str:
-        async with vendor(composed) as client:
+        async with composed.vendor() as client:
             orphans = Orphans(composed, client)
             return await orphans.adopt(await orphans.find(machine, machine_id), reason=reason)
 
@@ -39,12 +39,12 @@ def remove_orphan(
     reason: Why = "",
 ) -> None:
     """Destroy a machine that no instance is on; refused when a user's memory is on it and nowhere else."""
-    from hermesops.app.recovery import Orphans, vendor
+    from hermesops.app.recovery import Orphans
 
     composed = context.compose()
 
     async def work() -> None:
-        async with vendor(composed) as client:
+        async with composed.vendor() as client:
             orphans = Orphans(composed, client)
             found = await orphans.find(machine, machine_id)
             what = f"This destroys machine {machine} ({found.id}) of environment {composed.env.name} for good."
