@@ -7,11 +7,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from hermesops.placement.price import Bill, bill_of
-from hermesops.placement.prices import Prices
+from hermesops.placement.prices import prices_of
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
-    from hermesops.model.cell import CellMachine
+    from hermesops.model.fleet import Ordered
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ async def costs_of(app: "App") -> Costs:
     Raises:
         UnavailableError: The vendor does not answer.
     """
-    registry = app.registry
-    machines = {cell.name: registry.cell_spec(cell.name).machines for cell in registry.list_cells()}
-    plan_of = {instance.id: instance.plan.value for instance in registry.list_instances()}
-    by_plan: defaultdict[str, list[CellMachine]] = defaultdict(list)
-    for machine in (one for cell in machines.values() for one in cell):
-        by_plan[plan_of.get(machine.owner, "nobody's") if machine.owner else "nobody's"].append(machine)
+    cells: dict[str, list[Ordered]] = {cell.name: [] for cell in app.registry.list_cells()}
+    plans: defaultdict[str, list[Ordered]] = defaultdict(list)
+    wanted = [one for one in app.registry.list_ordered() if one.wanted]
+    for one in wanted:
+        cells[one.instance.cell].append(one)
+        plans[one.instance.plan.value].append(one)
     async with app.vendor() as client:
-        prices = await Prices(client).of({one.region for cell in machines.values() for one in cell})
+        prices = await prices_of(client, wanted)
         usage = await client.get_usage()
     return Costs(
-        cells={str(name): bill_of(cell, prices) for name, cell in machines.items()},
-        plans={name: bill_of(these, prices) for name, these in sorted(by_plan.items())},
+        cells={name: bill_of(these, prices) for name, these in cells.items()},
+        plans={name: bill_of(these, prices) for name, these in sorted(plans.items())},
         actual=None if usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
         rented=usage.total_machines,
     )

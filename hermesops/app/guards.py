@@ -13,7 +13,7 @@ from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineName
 from hermesops.placement.guard import NOTHING_NAMED, Cost, Limits, Named, judge
 from hermesops.placement.price import PriceList, bill_of
-from hermesops.placement.prices import Prices
+from hermesops.placement.prices import prices_of
 from hermesops.placement.saved_preview import (
     NAMESPACE,
     SavedPreview,
@@ -27,8 +27,10 @@ from hermesops.placement.saved_preview import (
 if TYPE_CHECKING:
     from hermesops.access.signature import Signers
     from hermesops.app.app import App
+    from hermesops.model.fleet import Ordered
     from hermesops.model.ids import CellName
     from hermesops.placement.outlook import Outlook
+    from hermesops.placement.price import Rentable
 
 
 class Guards:
@@ -58,8 +60,8 @@ class Guards:
         if budget is None:
             return
         new = CellMachine(MachineName(""), server_type, region, None, None)
-        machines = self._machines(but=())
-        bill = bill_of((*machines, new), await self._prices(*machines, new))
+        machines: list[Rentable] = [*self._ordered(), new]
+        bill = bill_of(machines, await self._prices(machines))
         if bill.unpriced or bill.monthly > budget:
             raise RefusedError(
                 f"another {server_type} in {region} passes the budget of ${budget:.2f} a month: {bill}",
@@ -72,18 +74,18 @@ class Guards:
 
     async def cost(self, *outlooks: "Outlook") -> Cost:
         """What all machines of the environment cost a month, before and after runs of some cells."""
-        others = self._machines(but={outlook.cell for outlook in outlooks})
+        others = self._ordered(but={outlook.cell for outlook in outlooks})
         held = [machine for outlook in outlooks for machine in outlook.held]
         wanted = [machine for outlook in outlooks for machine in outlook.wanted.machines]
-        prices = await self._prices(*others, *held, *wanted)
+        prices = await self._prices((*others, *held, *wanted))
         rest = bill_of(others, prices)
         return Cost(rest + bill_of(held, prices), rest + bill_of(wanted, prices))
 
-    async def _prices(self, *machines: "CellMachine") -> PriceList:
+    async def _prices(self, machines: "Collection[Rentable]") -> PriceList:
         """Today's prices where these machines are; none where the vendor is silent."""
         try:
             async with self._app.vendor() as client:
-                return await Prices(client).of({machine.region for machine in machines})
+                return await prices_of(client, machines)
         except UnavailableError:
             return PriceList({})
 
@@ -131,10 +133,9 @@ class Guards:
         settings = self._app.env.settings
         return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
 
-    def _machines(self, *, but: "Collection[CellName]") -> "tuple[CellMachine, ...]":
-        registry = self._app.registry
-        names = (cell.name for cell in registry.list_cells() if cell.name not in but)
-        return tuple(machine for name in names for machine in registry.cell_spec(name).machines)
+    def _ordered(self, *, but: "Collection[CellName]" = ()) -> "list[Ordered]":
+        """The machines that rows order, those of some cells left out."""
+        return [one for one in self._app.registry.list_ordered() if one.wanted and one.instance.cell not in but]
 
 
 @cache

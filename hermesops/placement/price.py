@@ -3,10 +3,21 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-
-from hermesops.model.cell import CellMachine
+from typing import Protocol
 
 NOTHING = Decimal(0)
+
+
+class Rentable(Protocol):
+    """What a price is asked of: a machine that a row orders, or one that a state holds."""
+
+    @property
+    def region(self) -> str:
+        """Where."""
+
+    @property
+    def server_type(self) -> str:
+        """How large."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +26,7 @@ class PriceList:
 
     monthly: Mapping[tuple[str, str], Decimal]
 
-    def price(self, machine: CellMachine) -> Decimal | None:
+    def price(self, machine: Rentable) -> Decimal | None:
         """A machine's price; ``None`` when it is not known."""
         return self.monthly.get((machine.region, machine.server_type))
 
@@ -47,7 +58,7 @@ class Bill:
         return f"{words}, {len(self.unpriced)} more of unknown price ({kinds})"
 
 
-def bill_of(machines: Iterable[CellMachine], prices: PriceList) -> Bill:
+def bill_of(machines: Iterable[Rentable], prices: PriceList) -> Bill:
     """What machines cost together."""
     total, known, unpriced = NOTHING, 0, []
     for machine in machines:

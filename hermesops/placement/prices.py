@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from hermesops.errors import UnavailableError
-from hermesops.placement.price import PriceList
+from hermesops.placement.price import PriceList, Rentable
 
 
 class Sold(Protocol):
@@ -27,32 +27,16 @@ class Vendor(Protocol):
         """The sizes sold in a region."""
 
 
-class Prices:
-    """What machines cost, as the vendor says today.
-
-    Args:
-        vendor: JustAVPS.
-    """
-
-    def __init__(self, vendor: Vendor) -> None:
-        self._vendor = vendor
-        self._known: dict[str, dict[tuple[str, str], Decimal]] = {}
-
-    async def of(self, regions: Iterable[str]) -> PriceList:
-        """The prices of some regions. One about which the vendor says nothing has none; nothing is guessed."""
-        monthly: dict[tuple[str, str], Decimal] = {}
-        for region in sorted(set(regions)):
-            monthly |= await self._region(region)
-        return PriceList(monthly)
-
-    async def _region(self, region: str) -> dict[tuple[str, str], Decimal]:
-        if region not in self._known:
-            try:
-                sold = await self._vendor.list_server_types(region=region)
-            except UnavailableError:
-                return {}  # asked again next time
-            # Through text: a float of 17.1 is not quite $17.10.
-            self._known[region] = {
-                (region, one.name): Decimal(str(one.price_monthly)) for one in sold if one.price_monthly is not None
-            }
-        return self._known[region]
+async def prices_of(vendor: Vendor, machines: Iterable[Rentable]) -> PriceList:
+    """The prices where some machines are. A region about which the vendor says nothing has none; nothing is guessed."""
+    monthly: dict[tuple[str, str], Decimal] = {}
+    for region in sorted({machine.region for machine in machines}):
+        try:
+            sold = await vendor.list_server_types(region=region)
+        except UnavailableError:
+            continue
+        # Through text: a float of 17.1 is not quite $17.10.
+        monthly |= {
+            (region, one.name): Decimal(str(one.price_monthly)) for one in sold if one.price_monthly is not None
+        }
+    return PriceList(monthly)

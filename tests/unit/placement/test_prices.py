@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from hermesops.errors import UnavailableError
-from hermesops.placement.prices import Prices
+from hermesops.model.cell import CellMachine
+from hermesops.model.ids import MachineName
+from hermesops.placement.prices import prices_of
 
 
 @dataclass
@@ -28,16 +30,17 @@ class Vendor:
 
 async def test_a_region_is_asked_once_and_cents_stay_cents() -> None:
     vendor = Vendor()
-    prices = Prices(vendor)
-    for _ in range(2):
-        known = await prices.of(["hel1", "hel1", "nbg1"])
+    known = await prices_of(vendor, [machine("hel1"), machine("hel1"), machine("nbg1")])
     assert vendor.asked == ["hel1", "nbg1"]
     assert known.monthly == {("hel1", "starter"): Decimal("17.1"), ("nbg1", "starter"): Decimal("17.1")}
 
 
 async def test_a_silent_vendor_is_asked_again() -> None:
     vendor = Vendor(silent=True)
-    prices = Prices(vendor)
-    assert (await prices.of(["hel1"])).monthly == {}
+    assert (await prices_of(vendor, [machine("hel1")])).monthly == {}
     vendor.silent = False
-    assert (await prices.of(["hel1"])).monthly
+    assert (await prices_of(vendor, [machine("hel1")])).monthly
+
+
+def machine(region: str) -> CellMachine:
+    return CellMachine(MachineName("m"), "starter", region, None, None)
