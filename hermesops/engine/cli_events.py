@@ -34,7 +34,7 @@ class Told:
     Attributes:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
         refreshed: What a refresh found changed or gone.
-        failed: URNs of failed steps.
+        failed: URN and operation of failed steps.
         errors: Error lines with the URN that they are about, if any.
     """
 
@@ -95,8 +95,7 @@ def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as abov
 
 def changes_of(told: Told) -> tuple[Change, ...]:
     """List what changed, or would change."""
-    failed = {(urn, op) for urn, op in told.failed}
-    return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in failed)
+    return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in told.failed)
 
 
 def error_of(told: Told, what: str, ref: StackRef, output: str) -> HermesError:

@@ -131,11 +131,10 @@ class Images:
     async def _saved(self, order: ImageOrder) -> SeenImage:
         try:
             return await self.vendor.save_image(order)
-        except UnknownOutcomeError as lost:
+        except UnknownOutcomeError:
             found = await self._looked_for(order)
             if found is None:
                 raise
-            del lost
             return found
 
     async def _looked_for(self, order: ImageOrder) -> SeenImage | None:

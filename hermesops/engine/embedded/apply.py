@@ -104,10 +104,8 @@ class Applier:
 
     def untouched(self, old: Resource) -> Resource:
         """Take over a resource that is no target, exactly as it was."""
-        step = Step(Op.SAME, old.urn)
-        self.events.step("pre", step, old.id)
         self.journal.move(old, old)
-        self.finish(step, old, outputs=old.custom or self.dry)
+        self.unlisted(old)
         return old
 
     def unlisted(self, old: Resource) -> None:

@@ -78,7 +78,8 @@ def parse_bucket(url: str) -> Bucket:
     for given, value in parse_qsl(parts.query, keep_blank_values=True):
         name = _OLD_NAMES.get(given, given)
         if name in _FLAGS and value.lower() in _TRUE | _FALSE:
-            flags |= {name} & ({name} if value.lower() in _TRUE else set())
+            if value.lower() in _TRUE:
+                flags.add(name)
         elif name in _TEXTS:
             texts[name] = value
         elif name not in _WITHOUT_MEANING_HERE:

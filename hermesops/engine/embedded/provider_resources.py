@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hermesops.engine.embedded import urns
-from hermesops.engine.embedded.answers import Difference, Differs
 from hermesops.engine.embedded.apply import Applier
 from hermesops.engine.embedded.asking import Questions
 from hermesops.engine.embedded.decide import Way, decide
@@ -119,8 +118,6 @@ class ProviderResources:
         self, goal: Goal, old: Resource, provider: Provider, inputs: dict[str, Any]
     ) -> tuple[Provider, Resource]:
         answer = await provider.diff_config(old.inputs, old.outputs, inputs)
-        if answer.differs is Differs.UNKNOWN:
-            answer = Difference(Differs.UNKNOWN)
         decision = decide(old, inputs, answer, delete_first=False)
         match decision.way:
             case Way.SAME:

@@ -36,7 +36,7 @@ class WithoutPreview:
         return "", dict(inputs)
 
     async def update(self, old: Resource, inputs: Mapping[str, Any], *, preview: bool) -> dict[str, Any]:
-        """Answer the inputs over what is known."""
+        """Answer the inputs."""
         del preview, old
         return dict(inputs)
 

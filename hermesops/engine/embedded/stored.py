@@ -19,7 +19,7 @@ from hermesops.engine.embedded.state import Deployment, deployment_from_doc
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.embedded.values import has_secret, masked, revealed
 from hermesops.engine.embedded.versions import Versions
-from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.stack import Finished, StackRef, StateVersion, Unfinished
 
 EXPORTED = 3
@@ -122,8 +122,6 @@ class StoredStacks:
             secrets_of = before.secrets_provider or {}
             kind = secrets_of.get("type", "passphrase")
             salt = (secrets_of.get("state") or {}).get("salt", "")
-        except HermesError:
-            raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._backend.damaged(stack, f"no deployment in it: {error!r}") from error
         if kind not in {"passphrase", ""}:
