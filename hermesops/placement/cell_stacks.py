@@ -7,6 +7,7 @@ wishes end up in one ``up`` and whoever waited finds its machine made.
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops.errors import RefusedError, UsageError
@@ -148,10 +149,15 @@ class CellStacks:
         Raises:
             UsageError: There is no such cell, or no such machine in it.
         """
-        spec, state = self._rows.cell_spec(cell), await self.state(cell)
-        shown = await self._preview(spec, state, only)
-        drift = (await self.preview_refresh(cell, only=only)).changes if with_drift and state else ()
-        return outlook_of(spec, self._rows.doomed_machines(cell), state, shown, drift)
+        return await self._outlook(await self._look(cell), only, with_drift=with_drift)
+
+    async def _outlook(self, seen: "_Seen", only: frozenset[MachineName], *, with_drift: bool) -> Outlook:
+        shown = await self._preview(seen.spec, seen.state, only)
+        drift = (await self.preview_refresh(seen.spec.name, only=only)).changes if with_drift and seen.state else ()
+        return outlook_of(seen.spec, seen.doomed, seen.state, shown, drift)
+
+    async def _look(self, cell: CellName) -> "_Seen":
+        return _Seen(self._rows.cell_spec(cell), self._rows.doomed_machines(cell), await self.state(cell))
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)
@@ -238,10 +244,11 @@ class CellStacks:
         guard: Guard | None = None,
         with_drift: bool = False,
     ) -> UpResult:
-        await (guard or self._guard)(await self.outlook(cell, only=only, with_drift=with_drift))
-        stack = stack_of(cell)
-        doomed = self._rows.doomed_machines(cell) | named
-        spec, state = self._rows.cell_spec(cell), await self.state(cell)
+        # Looked at once: what is run is what was judged, whatever rows are written meanwhile.
+        seen = await self._look(cell)
+        await (guard or self._guard)(await self._outlook(seen, only, with_drift=with_drift))
+        stack, spec, state = stack_of(cell), seen.spec, seen.state
+        doomed = seen.doomed | named
         targets = self._targets(stack, only, spec, machines_in(state))
 
         async def up(program: Program) -> UpResult:
@@ -275,6 +282,15 @@ class CellStacks:
                 f"{stack.stack} has no machine {', '.join(unknown)}", hint=f"hermesops cell show {stack.stack}"
             )
         return self._programs.urns(stack, only) if only else ()
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What rows and state say of a cell at one moment."""
+
+    spec: CellSpec
+    doomed: frozenset[MachineName]
+    state: Mapping[str, Any]
 
 
 def _telling(tell: Tell | None, cell: CellName) -> Callable[[Any], None] | None:

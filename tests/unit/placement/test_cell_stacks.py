@@ -383,3 +383,19 @@ async def test_a_guard_of_ones_own_takes_the_place_of_the_usual_one() -> None:
     engine = Engine([resource(KEPT, protect=False)])
     await stacks_of(engine, Rows(), guard=refuse).up(CELL, guard=let_through)
     assert len(engine.runs) == 1
+
+
+async def test_what_is_run_is_what_was_judged_though_rows_move_meanwhile() -> None:
+    rows = Rows()
+    judged: list[CellSpec] = []
+
+    async def slow(outlook: Outlook, /) -> None:
+        judged.append(outlook.wanted)
+        rows.machines = (
+            *rows.machines,
+            CellMachine(MachineName("hermes-local-cell1-eeeeeeeeeeee"), "pro", "hel1", None, None),
+        )
+
+    engine = Engine([resource(KEPT, protect=False)])
+    await stacks_of(engine, rows, guard=slow).up(CELL)
+    assert [spec for spec, _ in engine.runs] == judged
