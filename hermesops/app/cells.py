@@ -44,6 +44,17 @@ class Cells:
         cells = app.registry.list_cells()
         return cls(app, select_cells(cells, names=names, where=where, everything=everything))
 
+    @classmethod
+    def previewed(cls, app: App, saved: str) -> "Cells":
+        """The cell that a saved preview is of.
+
+        Raises:
+            UsageError: It is none, or there is no such cell.
+            RefusedError: Its signature does not hold, or it is too old or another environment's.
+        """
+        preview, _ = app.guards.open(saved)
+        return cls.select(app, names=[preview.cell], where="", everything=False)
+
     async def preview(self, only: Collection[str]) -> "tuple[tuple[CellRun, ...], Cost]":
         """What bringing each to its rows would change, and what everything would cost."""
         seen: list[Outlook] = []
@@ -70,16 +81,8 @@ class Cells:
         cost = await self._app.guards.cost(outlook)
         return (CellRun(cell, outlook.preview.changes),), cost, self._app.guards.sign(outlook, cost)
 
-    async def up_from(self, saved: str) -> "tuple[CellRun, ...]":
-        """Let a saved preview happen, and nothing else.
-
-        Raises:
-            UsageError: It is none.
-        """
-        preview, _ = self._app.guards.open(saved)
-        self.chosen = tuple(cell for cell in self._app.registry.list_cells() if cell.name == preview.cell)
-        if not self.chosen:
-            raise UsageError(f"there is no cell {preview.cell}", hint="hermesops cell list")
+    async def up_as(self, saved: str) -> "tuple[CellRun, ...]":
+        """Let the saved preview of a cell happen, and nothing else."""
         ups = StackUps(self._app)
         return await self._look(lambda cell: ups.run(UpWish(cell, saved=saved)))
 

@@ -153,4 +153,6 @@ def _to_stderr(line: str) -> None:
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
     return "-" if value is None or value == "" else str(value)

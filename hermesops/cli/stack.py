@@ -72,7 +72,8 @@ def up(
             raise UsageError("--from goes alone: the saved preview says what is to happen")
         from hermesops.app.cells import Cells as Chosen
 
-        return report("stack-up", context.run(Chosen(composed, ()).up_from(read_saved(saved))))
+        text = read_saved(saved)
+        return report("stack-up", context.run(Chosen.previewed(composed, text).up_as(text)))
     named = parse_named(destroy, share, budget)
     chosen = choose(composed, cells, where, targets, everything=everything)
     if named.machines and len(chosen.chosen) > 1:
