@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from hermesops.engine.embedded.journal import Journal
 from hermesops.engine.embedded.outcome import changes_of, error_of
 from hermesops.engine.embedded.plugins import HostFactory, Plugins
 from hermesops.engine.embedded.run import Run
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.store import FileBackend, ended_now
 from hermesops.engine.embedded.stored import StoredStacks
 from hermesops.engine.embedded.unconfirmed import refuse_unadoptable
 from hermesops.engine.embedded.values import masked
@@ -221,20 +220,7 @@ class EmbeddedEngine(StoredStacks):
         journal.dry = False
         journal.save()
         failed = run.halt.stopped or bool(run.halt.failures) or run.verdict is not None
-        self._backend.record(
-            journal.ref,
-            {
-                "kind": kind,
-                "startTime": int(run.started),
-                "message": "",
-                "environment": {},
-                "config": {},
-                "version": 0,
-                "result": "failed" if failed else "succeeded",
-                "endTime": int(time.time()),
-                "resourceChanges": run.counts,
-            },
-        )
+        self._backend.record(journal.ref, ended_now(kind, started=int(run.started), failed=failed, changes=run.counts))
 
 
 SAID = {"update": "up", "resource-import": "import"}

@@ -188,3 +188,20 @@ class FileBackend:
         if not self._has_meta and self.place.read(meta) is None:
             self.place.write(meta, b"version: 1\n")
         self._has_meta = True
+
+
+def ended_now(
+    kind: str, *, started: int, message: str = "", failed: bool = False, changes: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Put down for the history an operation that ends now, as the CLI does; ``started`` is Unix time."""
+    return {
+        "kind": kind,
+        "startTime": started,
+        "message": message,
+        "environment": {},
+        "config": {},
+        "version": 0,
+        "result": "failed" if failed else "succeeded",
+        "endTime": int(time.time()),
+        "resourceChanges": dict(changes or {}),
+    }

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hermesops.engine.embedded.soundness import flaws
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.store import FileBackend, ended_now
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.stack import StackRef, StateVersion
 
@@ -53,21 +53,9 @@ class Versions:
         put = self._seen(name, self._present(), "")
         self.backend.copy_before(self.ref)
         self.backend.write(self.ref, latest)
-        now = int(time.time())
-        self.backend.record(
-            self.ref,
-            {
-                "kind": "import",  # the CLI's word for a state that came from elsewhere
-                "startTime": now,
-                "message": f"put back {put.version}",
-                "environment": {},
-                "config": {},
-                "version": 0,
-                "result": "succeeded",
-                "endTime": now,
-                "resourceChanges": {},
-            },
-        )
+        # "import" is the CLI's word for a state that came from elsewhere.
+        entry = ended_now("import", started=int(time.time()), message=f"put back {put.version}")
+        self.backend.record(self.ref, entry)
         return put
 
     def _copies(self) -> list[str]:
