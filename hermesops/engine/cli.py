@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.engine.cli_events import Told, changes_of, error_of
 from hermesops.engine.cli_workspace import Workspace
+from hermesops.engine.embedded.guard import refusal
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.embedded.stored import StoredStacks
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
@@ -267,8 +268,4 @@ def refuse_unnamed(preview: Preview, may_destroy: MayDestroy) -> None:
         if change.id and not change.type.startswith("pulumi:") and not may_destroy(change.urn)
     ]
     if unnamed:
-        names = ", ".join(f"{change.name} ({change.type})" for change in unnamed)
-        raise RefusedError(
-            f"{len(unnamed)} resource(s) would be destroyed that nobody named: {names}",
-            hint="look at the preview; name each one that really is to go, or put it back into what is wanted",
-        )
+        raise refusal([f"{change.name} ({change.type})" for change in unnamed])

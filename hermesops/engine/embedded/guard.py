@@ -1,6 +1,6 @@
 """Who may be destroyed: the caller's word, asked before anything is."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.state import Resource
@@ -23,8 +23,12 @@ def refuse_unnamed(victims: Iterable[Resource], may_destroy: MayDestroy | None) 
         return
     unnamed = sorted({victim.urn for victim in victims if guarded(victim) and not may_destroy(victim.urn)})
     if unnamed:
-        names = ", ".join(f"{urns.name_of(urn)} ({urns.type_of(urn)})" for urn in unnamed)
-        raise RefusedError(
-            f"{len(unnamed)} resource(s) would be destroyed that nobody named: {names}",
-            hint="look at the preview; name each one that really is to go, or put it back into what is wanted",
-        )
+        raise refusal([f"{urns.name_of(urn)} ({urns.type_of(urn)})" for urn in unnamed])
+
+
+def refusal(unnamed: Collection[str]) -> RefusedError:
+    """Say what would be destroyed and was not named."""
+    return RefusedError(
+        f"{len(unnamed)} resource(s) would be destroyed that nobody named: {', '.join(unnamed)}",
+        hint="look at the preview; name each one that really is to go, or put it back into what is wanted",
+    )
