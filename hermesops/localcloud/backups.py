@@ -5,12 +5,12 @@ rules stand in for what is not known of the vendor's: seven at most, the oldest 
 deleting the machine, deletes them all.
 """
 
-import asyncio
 from uuid import uuid4
 
 import structlog
 
 from hermesops.errors import HermesError
+from hermesops.localcloud.background import Background
 from hermesops.localcloud.driver import Driver
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
@@ -37,7 +37,7 @@ class Backups:
         self._store = store
         self._driver = driver
         self._faults = faults
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = Background()
 
     def open(self) -> None:
         """Go on with backups whose taking was cut short; to be called when the driver is open."""
@@ -46,9 +46,7 @@ class Backups:
 
     async def close(self) -> None:
         """Stop; a backup half taken is taken again by the next server."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._under_way.close()
 
     def of(self, machine: MachineRow) -> list[BackupRow]:
         """A machine's backups, oldest first."""
@@ -71,9 +69,7 @@ class Backups:
         await self._driver.delete_image(ImageId(row.id))
 
     def _begin(self, row: BackupRow) -> None:
-        task = asyncio.create_task(self._take(row), name=f"backup-{row.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._under_way.begin(self._take(row), f"backup-{row.id}")
 
     async def _take(self, row: BackupRow) -> None:
         try:

@@ -3,12 +3,12 @@
 It must not choose what an image is for; names are the owner's and need not be unique.
 """
 
-import asyncio
 from uuid import uuid4
 
 import structlog
 
 from hermesops.errors import HermesError
+from hermesops.localcloud.background import Background
 from hermesops.localcloud.catalog import SERVER_TYPES
 from hermesops.localcloud.driver import Driver
 from hermesops.localcloud.fault_kinds import FaultKind
@@ -35,7 +35,7 @@ class Images:
         self._store = store
         self._driver = driver
         self._faults = faults
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = Background()
 
     def open(self) -> None:
         """Go on with images whose taking was cut short; to be called when the driver is open."""
@@ -46,9 +46,7 @@ class Images:
 
     async def close(self) -> None:
         """Stop; an image half taken is taken again by the next server."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._under_way.close()
 
     def take(self, machine: MachineRow, name: str) -> ImageRow:
         """Begin to take an image; it is ``creating`` until the copy is complete."""
@@ -69,9 +67,7 @@ class Images:
         self._store.remove(ImageRow, row.id)
 
     def _begin(self, row: ImageRow) -> None:
-        task = asyncio.create_task(self._take(row), name=f"image-{row.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._under_way.begin(self._take(row), f"image-{row.id}")
 
     async def _take(self, row: ImageRow) -> None:
         concerned = self._names_of(row)

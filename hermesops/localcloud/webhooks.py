@@ -6,13 +6,14 @@ this computer's own loopback.
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from uuid import uuid4
 
 import httpx
 import structlog
 
 from hermesops.localcloud import webhook_events
+from hermesops.localcloud.background import Background
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.moment import now
@@ -43,19 +44,17 @@ class Webhooks:
         self._address_of = address_of
         self._http = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False)
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = Background()
 
     def open(self) -> None:
         """Go on with what was not delivered, and begin to beat."""
         for row in self._store.find(DeliveryRow):
-            self._spawn(self._deliver(row, 0.0))
-        self._spawn(self._beat())
+            self._begin(row, 0.0)
+        self._under_way.begin(self._beat(), "heartbeats")
 
     async def close(self) -> None:
         """Stop; what is not delivered is by the next server."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._under_way.close()
         await self._http.aclose()
 
     def machine_changed(self, before: MachineRow | None, after: MachineRow) -> None:
@@ -88,12 +87,10 @@ class Webhooks:
         for _ in range(copies):
             row = DeliveryRow(str(uuid4()), webhook.id, body, now(plus_s=late.seconds if late else 0), signed=signed)
             self._store.add(row)
-            self._spawn(self._deliver(row, late.seconds if late else 0.0))
+            self._begin(row, late.seconds if late else 0.0)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _begin(self, row: DeliveryRow, after_s: float) -> None:
+        self._under_way.begin(self._deliver(row, after_s), f"delivery-{row.id}")
 
     async def _deliver(self, row: DeliveryRow, after_s: float) -> None:
         await pause(after_s)
