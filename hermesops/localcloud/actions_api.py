@@ -13,7 +13,7 @@ from hermesops.localcloud.images import Images
 from hermesops.localcloud.machines_api import Machines
 from hermesops.localcloud.misbehaviour import call_of
 from hermesops.localcloud.orders import object_of, text
-from hermesops.localcloud.problem import Problem
+from hermesops.localcloud.problem import Problem, locked
 from hermesops.localcloud.rows import MachineRow, MachineStatus, Wanted
 from hermesops.localcloud.store import Store
 
@@ -84,7 +84,7 @@ class Actions:
         if new.disk_gb < old.disk_gb:
             raise Problem(400, f"the disk of {name} is smaller than the machine's: disks cannot shrink")
         if not row.made or row.resize or row.restore:
-            raise Problem(409, "Machine is locked: another action is running")
+            raise locked()
         self.accept(request, row, resize=name)
         answer = {"action": "resize", "old_type": old.name, "new_type": new.name, "status": row.status}
         return JSONResponse(answer, status_code=202)

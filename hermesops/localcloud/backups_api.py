@@ -9,7 +9,7 @@ from hermesops.localcloud.actions_api import Actions
 from hermesops.localcloud.backups import Backups
 from hermesops.localcloud.machines_api import Machines
 from hermesops.localcloud.orders import object_of, text
-from hermesops.localcloud.problem import Problem, not_found
+from hermesops.localcloud.problem import Problem, locked, not_found
 from hermesops.localcloud.rows import BackupRow, BackupStatus, MachineRow
 from hermesops.localcloud.store import Store
 
@@ -53,7 +53,7 @@ class BackupsApi:
         if not machine.backups:
             raise Problem(400, "Backups are not enabled for this machine")
         if not machine.made:
-            raise Problem(409, "Machine is locked: another action is running")
+            raise locked()
         row = self._backups.take(machine, description)
         return JSONResponse({"backup_id": row.id, "status": BackupStatus.CREATING}, status_code=202)
 
@@ -81,7 +81,7 @@ class BackupsApi:
         machine = self._machines.find(request)
         row = self._find(request, machine)
         if machine.restore == row.id:
-            raise Problem(409, "Machine is locked: another action is running")
+            raise locked()
         await self._backups.delete(row)
         return Response(status_code=204)
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.listener import hang_up
-from hermesops.localcloud.problem import Problem, unauthorised
+from hermesops.localcloud.problem import Problem, locked, unauthorised
 from hermesops.localcloud.rows import FaultRow
 from hermesops.waiting import pause
 
@@ -92,7 +92,7 @@ _REFUSALS: Mapping[FaultKind, Callable[[FaultRow], Response]] = {
     FaultKind.RATE_LIMITED: _rate_limited,
     FaultKind.EDGE_ERROR: lambda fault: edge_page(fault.status),
     FaultKind.SERVER_ERROR: lambda fault: Problem(fault.status, "Internal server error").response(),
-    FaultKind.BUSY: lambda _: Problem(409, "Machine is locked: another action is running").response(),
+    FaultKind.BUSY: lambda _: locked().response(),
 }
 
 

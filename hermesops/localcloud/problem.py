@@ -48,6 +48,11 @@ def unauthorised() -> Problem:
     return Problem(401, "Missing or invalid API key")
 
 
+def locked() -> Problem:
+    """409 about a machine to which something else is being done."""
+    return Problem(409, "Machine is locked: another action is running")
+
+
 def payment_required() -> Problem:
     """402 as an account without a payment method gets it."""
     message = "No payment method on file"
