@@ -20,6 +20,7 @@ VOLATILE = (
     (r"10\.213\.\d+\.\d+", "<gateway>"),
     (r"\(key in .*?/world/api\.key\)", "(key in <world>)"),
     (r"images  \d+", "images  <count>"),
+    (r"room    for \d+ more machines: .*", "room    for <some> more machines: <figures>"),
 )
 
 
