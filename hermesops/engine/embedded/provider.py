@@ -57,17 +57,13 @@ class Provider:
 
         return getattr(provider_pb2, f"{kind}Request")(**fields)
 
-    def _request_about(self, old: Resource, kind: str, **fields: Message) -> Message:
-        """A request about a resource that is there."""
-        return self._request(
-            kind,
-            id=old.id,
-            urn=old.urn,
-            name=urns.name_of(old.urn),
-            type=old.type,
-            old_inputs=self._struct(old.inputs),
-            **fields,
-        )
+    def _request_about(self, urn: str, kind: str, **fields: Message) -> Message:
+        """A request about what bears that URN."""
+        return self._request(kind, urn=urn, name=urns.name_of(urn), type=urns.type_of(urn), **fields)
+
+    def _request_to_change(self, old: Resource, kind: str, **fields: Message) -> Message:
+        """A request about a resource that is there, with the inputs that it was given."""
+        return self._request_about(old.urn, kind, id=old.id, old_inputs=self._struct(old.inputs), **fields)
 
     def _struct(self, properties: Mapping[str, Any], *, bare: bool = False) -> "Struct":
         return to_wire(properties, self.vault, secrets=self.accepts_secrets and not bare)
@@ -104,11 +100,9 @@ class Provider:
         self, olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Problem]]:
         """Ask whether a configuration is one; it gets secrets in the clear, and the marks are put back."""
-        request = self._request(
+        request = self._request_about(
+            self.urn,
             "Check",
-            urn=self.urn,
-            name=urns.name_of(self.urn),
-            type=urns.type_of(self.urn),
             olds=self._struct(olds, bare=True),
             news=self._struct(news, bare=True),
         )
@@ -124,11 +118,9 @@ class Provider:
         self, old_inputs: Mapping[str, Any], olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> Difference:
         """Ask whether a changed configuration can be taken over in place."""
-        request = self._request(
+        request = self._request_about(
+            self.urn,
             "Diff",
-            urn=self.urn,
-            name=urns.name_of(self.urn),
-            type=urns.type_of(self.urn),
             old_inputs=self._struct(old_inputs, bare=True),
             olds=self._struct(olds, bare=True),
             news=self._struct(news, bare=True),
@@ -146,11 +138,9 @@ class Provider:
         inputs = {key: value for key, value in inputs.items() if key != CLI_ONLY}
         plain = revealed(dict(inputs), self.vault)
         variables = {f"{package}:config:{key}": as_variable(value) for key, value in plain.items() if key != "version"}
-        request = self._request(
+        request = self._request_about(
+            self.urn,
             "Configure",
-            urn=self.urn,
-            name=urns.name_of(self.urn),
-            type=urns.type_of(self.urn),
             id=self.id or UNKNOWN,
             variables=variables,
             args=to_wire(inputs, self.vault, secrets=True),
@@ -168,11 +158,9 @@ class Provider:
         self, urn: str, olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Problem]]:
         """Ask what a resource's inputs mean; the answer is what will be stored."""
-        request = self._request(
+        request = self._request_about(
+            urn,
             "Check",
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
             olds=self._struct(olds),
             news=self._struct(news),
             randomSeed=secrets.token_bytes(32),
@@ -185,16 +173,14 @@ class Provider:
 
     async def diff(self, old: Resource, news: Mapping[str, Any]) -> Difference:
         """Ask what changing a resource's inputs would take."""
-        request = self._request_about(old, "Diff", olds=self._struct(old.outputs), news=self._struct(news))
+        request = self._request_to_change(old, "Diff", olds=self._struct(old.outputs), news=self._struct(news))
         return difference_of(await self.connection.call("Diff", request))
 
     async def create(self, urn: str, inputs: Mapping[str, Any], *, preview: bool) -> tuple[str, dict[str, Any]]:
         """Make a resource; in a preview only say what would come out."""
-        request = self._request(
+        request = self._request_about(
+            urn,
             "Create",
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
             properties=self._struct(inputs),
             preview=preview,
         )
@@ -203,7 +189,7 @@ class Provider:
 
     async def update(self, old: Resource, inputs: Mapping[str, Any], *, preview: bool) -> dict[str, Any]:
         """Change a resource in place."""
-        request = self._request_about(
+        request = self._request_to_change(
             old,
             "Update",
             olds=self._struct(old.outputs),
@@ -214,20 +200,14 @@ class Provider:
 
     async def look(self, old: Resource) -> Found | None:
         """Look at a resource that the state has; None when it is gone."""
-        request = self._request(
-            "Read",
-            id=old.id,
-            urn=old.urn,
-            name=urns.name_of(old.urn),
-            type=old.type,
-            inputs=self._struct(old.inputs),
-            properties=self._struct(old.outputs),
+        request = self._request_about(
+            old.urn, "Read", id=old.id, inputs=self._struct(old.inputs), properties=self._struct(old.outputs)
         )
         return await self._found(request, old.inputs)
 
     async def look_up(self, urn: str, resource_id: str) -> Found | None:
         """Look at something that the state does not have, by its id alone; None when it is not there."""
-        request = self._request("Read", id=resource_id, urn=urn, name=urns.name_of(urn), type=urns.type_of(urn))
+        request = self._request_about(urn, "Read", id=resource_id)
         return await self._found(request, {})
 
     async def look_up_by_name(self, urn: str, inputs: Mapping[str, Any]) -> Found | None:
@@ -235,9 +215,7 @@ class Provider:
 
         Asked as a Read without an id, which only plugins understand that find things by a name in their inputs.
         """
-        request = self._request(
-            "Read", urn=urn, name=urns.name_of(urn), type=urns.type_of(urn), inputs=self._struct(inputs)
-        )
+        request = self._request_about(urn, "Read", inputs=self._struct(inputs))
         return await self._found(request, inputs)
 
     async def _found(self, request: Message, known: Mapping[str, Any]) -> Found | None:
@@ -257,7 +235,7 @@ class Provider:
 
     async def delete(self, old: Resource) -> None:
         """Destroy a resource."""
-        request = self._request_about(old, "Delete", properties=self._struct(old.outputs))
+        request = self._request_to_change(old, "Delete", properties=self._struct(old.outputs))
         await self.connection.call("Delete", request)
 
     async def cancel(self) -> None:
