@@ -3,7 +3,7 @@
 Source: recordings, semantics §3.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -80,13 +80,8 @@ class Replacement:
     ) -> Resource:
         """Make the new one; the old one is deleted when the program has ended."""
         journal = self._applier.journal
-        new = await self._applier.create(
-            goal,
-            inputs,
-            effects,
-            provider=reference,
-            step=decision.step(Op.CREATE_REPLACEMENT, goal.urn),
-            recorded=lambda: journal.swap(old, replace(old, delete=True)),
+        new = await self._make(
+            goal, inputs, effects, decision, reference, lambda: journal.swap(old, replace(old, delete=True))
         )
         self.say(decision.step(Op.REPLACE, goal.urn), new)
         return new
@@ -112,14 +107,8 @@ class Replacement:
         for entry in others:
             self._known.olds[entry.urn] = entry
         self.say(decision.step(Op.REPLACE, goal.urn), gone)
-        return await self._applier.create(
-            goal,
-            inputs,
-            effects,
-            provider=reference,
-            step=decision.step(Op.CREATE_REPLACEMENT, goal.urn),
-            recorded=lambda: self._applier.journal.move(gone, None),
-        )
+        journal = self._applier.journal
+        return await self._make(goal, inputs, effects, decision, reference, lambda: journal.move(gone, None))
 
     async def again(self, goal: Goal, gone: Resource, provider: Provider, effects: Effects, reference: str) -> Resource:
         """Make again what was deleted for a replacement, in this run or in one that did not get further."""
@@ -131,14 +120,21 @@ class Replacement:
         else:
             self.say(Step(Op.REPLACE, goal.urn), gone)
         inputs = await self._questions.check(provider, goal, {})
-        return await self._applier.create(
-            goal,
-            inputs,
-            effects,
-            provider=reference,
-            step=decision.step(Op.CREATE_REPLACEMENT, goal.urn),
-            recorded=lambda: self._applier.journal.move(gone, None),
-        )
+        journal = self._applier.journal
+        return await self._make(goal, inputs, effects, decision, reference, lambda: journal.move(gone, None))
+
+    async def _make(
+        self,
+        goal: Goal,
+        inputs: Mapping[str, Any],
+        effects: Effects,
+        decision: Decision,
+        reference: str,
+        recorded: Callable[[], None],
+    ) -> Resource:
+        """Make the new one; ``recorded`` settles in the same write what is left of the old one."""
+        step = decision.step(Op.CREATE_REPLACEMENT, goal.urn)
+        return await self._applier.create(goal, inputs, effects, provider=reference, step=step, recorded=recorded)
 
     def say(self, step: Step, new: Resource) -> None:
         """Tell the logical half of a replacement, which is the one that counts."""
