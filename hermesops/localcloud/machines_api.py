@@ -36,6 +36,7 @@ _REFUSALS = {
     FaultKind.LOCATION_DISABLED: location_disabled,
     FaultKind.SOLD_OUT: sold_out,
 }
+_PRETENCES = (FaultKind.READY_EARLY, FaultKind.ERROR_THEN_READY)
 
 
 class Machines:
@@ -135,11 +136,7 @@ class Machines:
     def _record(self, order: MachineOrder, call: Call) -> MachineRow:
         machine_id, slug, moment = str(uuid4()), f"m-{secrets.token_hex(4)}", now()
         private, public = new_key_pair(f"justavps-{slug}")
-        pretends = ""
-        if self._faults.take(FaultKind.READY_EARLY, (order.name,), **call):
-            pretends = wire.EARLY
-        elif self._faults.take(FaultKind.ERROR_THEN_READY, (order.name,), **call):
-            pretends = wire.LATE
+        pretences = (kind for kind in _PRETENCES if self._faults.take(kind, (order.name,), **call))
         row = MachineRow(
             id=machine_id,
             number=self._store.free_number(),
@@ -157,7 +154,7 @@ class Machines:
             init_script=order.init_script,
             backups=order.backups,
             stage_at=moment,
-            pretends=pretends,
+            pretends=next(pretences, ""),
             ssh_keys=json.dumps(self._public_keys(order)),
         )
         self._store.add(row)

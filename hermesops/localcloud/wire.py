@@ -7,24 +7,18 @@ whoever reads these answers must cope with it. The key opens nothing but the one
 from ipaddress import IPv4Address
 
 from hermesops.localcloud.catalog import PROVIDER, SERVER_TYPES
+from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.moment import now
 from hermesops.localcloud.rows import BackupRow, BackupStatus, ImageRow, MachineRow, MachineStatus
-
-EARLY = "ready-before-bootstrapped"
-"""``MachineRow.pretends`` of a machine that is called ready before anything on it runs."""
-
-LATE = "error-then-ready"
-"""``MachineRow.pretends`` of a machine that is called broken until it turns out well."""
-
 
 _SAID_CREATING_S = 5.0
 
 
 def shown_status(row: MachineRow) -> str:
     """The status the API tells, lies of a fault included."""
-    if row.status == MachineStatus.PROVISIONING and row.pretends == EARLY:
+    if row.status == MachineStatus.PROVISIONING and row.pretends == FaultKind.READY_EARLY:
         return MachineStatus.READY
-    if row.status == MachineStatus.PROVISIONING and row.pretends == LATE:
+    if row.status == MachineStatus.PROVISIONING and row.pretends == FaultKind.ERROR_THEN_READY:
         return MachineStatus.ERROR
     return row.status
 
