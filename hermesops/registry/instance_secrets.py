@@ -8,18 +8,13 @@ import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, UsageError
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceSettings, InstanceStatus
-from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.instance import InstanceSettings
 from hermesops.registry.rows import Rows
-from hermesops.registry.schema import (
-    UNFINISHED,
-    hermes_connections,
-    hermes_instances,
-    instance_details,
-    operations,
-    proxy_tokens,
-)
+from hermesops.registry.schema import instance_details
 from hermesops.registry.sealing import place
+
+NO_SETTINGS = "{}"
+"""Settings of which nothing is chosen, before they are sealed."""
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
 
@@ -35,13 +30,14 @@ class InstanceSecretRows(Rows):
     def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
         """The settings that counted before and were not found wanting; ``None`` when they were never changed."""
         with self._database.reading() as connection:
-            sealed = _one(connection, instance_id).settings_before
+            sealed = self._details_in(connection, instance_id).settings_before
         return self._open_settings(sealed, "settings_before", instance_id) if sealed else None
 
     def _settings_in(
         self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False
     ) -> InstanceSettings:
-        return self._open_settings(_one(connection, instance_id, lock=lock).settings, "settings", instance_id)
+        details = self._details_in(connection, instance_id, lock=lock)
+        return self._open_settings(details.settings, "settings", instance_id)
 
     def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
         values = json.loads(self._desk.sealer.unseal(sealed, place=_place(column, instance_id)))
@@ -56,6 +52,9 @@ class InstanceSecretRows(Rows):
 
     def _seal_settings(self, settings: InstanceSettings, column: str, instance_id: InstanceId) -> str:
         plain = json.dumps(dataclasses.asdict(settings), default=dict)
+        return self._seal(plain, column, instance_id)
+
+    def _seal(self, plain: str, column: str, instance_id: InstanceId) -> str:
         return self._desk.sealer.seal(plain, place=_place(column, instance_id))
 
     def api_server_key(self, instance_id: InstanceId) -> str:
@@ -65,13 +64,13 @@ class InstanceSecretRows(Rows):
     def model_token_generation(self, instance_id: InstanceId) -> int:
         """The generation below which the instance's tokens for the model router are revoked."""
         with self._database.reading() as connection:
-            generation: int = _one(connection, instance_id).model_token_generation
+            generation: int = self._details_in(connection, instance_id).model_token_generation
         return generation
 
     def revoke_model_tokens(self, instance_id: InstanceId, *, why: str) -> int:
         """Raise the generation, and return the new one."""
         with self._database.writing() as connection:
-            before: int = _one(connection, instance_id, lock=True).model_token_generation
+            before: int = self._details_in(connection, instance_id, lock=True).model_token_generation
             connection.execute(
                 instance_details.update()
                 .where(instance_details.c.instance_id == instance_id)
@@ -87,65 +86,17 @@ class InstanceSecretRows(Rows):
             )
         return before + 1
 
-    def mark_terminated(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
-
-        Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
-        """
-        columns = hermes_instances.c
-        with self._database.writing() as connection:
-            details = _one(connection, instance_id, lock=True)
-            row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
-            if row.status == InstanceStatus.TERMINATED:
-                return
-            connection.execute(
-                hermes_instances.update()
-                .where(columns.id == instance_id)
-                .values(status=InstanceStatus.TERMINATED, proxy_token=None)
-            )
-            connection.execute(
-                instance_details.update()
-                .where(instance_details.c.instance_id == instance_id)
-                .values(
-                    settings=self._desk.sealer.seal("{}", place=_place("settings", instance_id)),
-                    api_server_key=self._desk.sealer.seal("", place=_place("api_server_key", instance_id)),
-                    settings_before=None,
-                    machine_wanted=False,
-                    model_token_generation=details.model_token_generation + 1,
-                )
-            )
-            connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
-            connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
-            before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
-            self._note(connection, "status_changed", f"instance/{instance_id}", before=before, after=after, why=why)
-            self._abandon_others(connection, instance_id)
-
-    def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:
-        """Close what was under way for an instance that has ended: nobody can bring it to an end any more."""
-        others = sa.and_(
-            operations.c.instance_id == instance_id, operations.c.kind != OperationKind.TERMINATE.value, UNFINISHED
-        )
-        for row in connection.execute(sa.select(operations).where(others)).all():
-            ended = {"status": OperationStatus.ABANDONED, "outcome": "abandoned: its instance was terminated"}
-            now = self._database.now(connection)
-            connection.execute(operations.update().where(operations.c.id == row.id).values(updated_at=now, **ended))
-            before = {"status": row.status}
-            self._note(
-                connection, "operation_ended", row.subject, before=before, after=ended, why=f"{row.kind} {row.id}"
-            )
-
     def _unseal(self, instance_id: InstanceId, column: str) -> str:
         with self._database.reading() as connection:
-            sealed = getattr(_one(connection, instance_id), column)
+            sealed = getattr(self._details_in(connection, instance_id), column)
         return self._desk.sealer.unseal(sealed, place=_place(column, instance_id))
 
-
-def _one(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
-    query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    if row is None:
-        raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
-    return row
+    def _details_in(self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
+        query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
+        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+        return row
 
 
 def _place(column: str, instance_id: InstanceId) -> str:

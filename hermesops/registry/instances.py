@@ -22,9 +22,9 @@ from hermesops.model.ids import (
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
-from hermesops.registry.rows import Rows, insert_if_absent, new_id
+from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
+from hermesops.registry.rows import insert_if_absent, new_id
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
-from hermesops.registry.sealing import place
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
     hermes_instances.join(instance_details, instance_details.c.instance_id == hermes_instances.c.id).join(
@@ -33,10 +33,8 @@ ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
 )
 """Selects instances with their details and their users' aliases."""
 
-_NONE = "{}"
 
-
-class InstanceRows(Rows):
+class InstanceRows(InstanceSecretRows):
     """Instances: one per user that is not terminated."""
 
     def create_provisioning(
@@ -195,10 +193,8 @@ class InstanceRows(Rows):
                 "region": region,
                 "image_id": image_id,
                 "epoch": 1,
-                "settings": self._desk.sealer.seal(_NONE, place=_place("settings", instance_id)),
-                "api_server_key": self._desk.sealer.seal(
-                    secrets.token_urlsafe(32), place=_place("api_server_key", instance_id)
-                ),
+                "settings": self._seal(NO_SETTINGS, "settings", instance_id),
+                "api_server_key": self._seal(secrets.token_urlsafe(32), "api_server_key", instance_id),
                 "model_token_generation": 1,
             }
             connection.execute(instance_details.insert().values(details))
@@ -224,10 +220,6 @@ class InstanceRows(Rows):
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
                 self._note(connection, action, _subject(instance_id), before=before, after=values, why=why)
             return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
-
-
-def _place(column: str, instance_id: InstanceId) -> str:
-    return place("instance_details", column, instance_id)
 
 
 def _subject(instance_id: InstanceId) -> str:

@@ -1,17 +1,15 @@
 """Writes rows of instances that are known from elsewhere: from their machines, after the registry was lost."""
 
-import dataclasses
-import json
 from typing import Any
 
 from hermesops.model.ids import InstanceId, MachineId, MachineName
 from hermesops.model.recovery import Recovered
-from hermesops.registry.rows import Rows, insert_if_absent
+from hermesops.registry.instance_secrets import InstanceSecretRows
+from hermesops.registry.rows import insert_if_absent
 from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details, users
-from hermesops.registry.sealing import place
 
 
-class RecoveryRows(Rows):
+class RecoveryRows(InstanceSecretRows):
     """Instances that come back."""
 
     def recover_instance(self, one: Recovered, *, why: str) -> bool:
@@ -78,7 +76,6 @@ class RecoveryRows(Rows):
         return before
 
     def _details(self, one: Recovered) -> dict[str, Any]:
-        settings = json.dumps(dataclasses.asdict(one.settings), default=dict)
         return {
             "instance_id": one.id,
             "cell": one.cell,
@@ -88,9 +85,7 @@ class RecoveryRows(Rows):
             "region": one.region,
             "image_id": one.image_id,
             "epoch": one.epoch,
-            "settings": self._desk.sealer.seal(settings, place=place("instance_details", "settings", one.id)),
-            "api_server_key": self._desk.sealer.seal(
-                one.api_server_key, place=place("instance_details", "api_server_key", one.id)
-            ),
+            "settings": self._seal_settings(one.settings, "settings", one.id),
+            "api_server_key": self._seal(one.api_server_key, "api_server_key", one.id),
             "model_token_generation": one.model_token_generation,
         }

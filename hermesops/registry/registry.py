@@ -24,6 +24,7 @@ from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
 from hermesops.registry.settings_changes import SettingsChangeRows
 from hermesops.registry.sightings import SightingRows
+from hermesops.registry.termination import TerminationRows
 from hermesops.registry.tokens import TokenRows
 from hermesops.registry.trail import Trail
 from hermesops.registry.users import UserRows
@@ -36,6 +37,7 @@ class Registry(
     UserRows,
     PlacingRows,
     SettingsChangeRows,
+    TerminationRows,
     FleetRows,
     SightingRows,
     RecoveryRows,

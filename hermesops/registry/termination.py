@@ -1,0 +1,68 @@
+"""The end of an instance: its status, its secrets, and what was under way for it, in one transaction."""
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
+from hermesops.registry.operations import OperationRows
+from hermesops.registry.schema import (
+    UNFINISHED,
+    hermes_connections,
+    hermes_instances,
+    instance_details,
+    operations,
+    proxy_tokens,
+)
+
+
+class TerminationRows(InstanceSecretRows, OperationRows):
+    """Instances that end."""
+
+    def mark_terminated(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
+
+        Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
+        What else was under way for it is abandoned.
+        """
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            details = self._details_in(connection, instance_id, lock=True)
+            row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
+            if row.status == InstanceStatus.TERMINATED:
+                return
+            connection.execute(
+                hermes_instances.update()
+                .where(columns.id == instance_id)
+                .values(status=InstanceStatus.TERMINATED, proxy_token=None)
+            )
+            connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id)
+                .values(
+                    settings=self._seal(NO_SETTINGS, "settings", instance_id),
+                    api_server_key=self._seal("", "api_server_key", instance_id),
+                    settings_before=None,
+                    machine_wanted=False,
+                    model_token_generation=details.model_token_generation + 1,
+                )
+            )
+            connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
+            connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
+            before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
+            self._note(connection, "status_changed", f"instance/{instance_id}", before=before, after=after, why=why)
+            self._abandon_others(connection, instance_id)
+
+    def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:
+        """Close what was under way for an instance that has ended: nobody can bring it to an end any more."""
+        others = sa.and_(
+            operations.c.instance_id == instance_id, operations.c.kind != OperationKind.TERMINATE.value, UNFINISHED
+        )
+        for id_ in connection.scalars(sa.select(operations.c.id).where(others).with_for_update()).all():
+            self._move_in(
+                connection,
+                OperationId(id_),
+                status=OperationStatus.ABANDONED,
+                outcome="abandoned: its instance was terminated",
+            )
