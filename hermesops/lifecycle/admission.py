@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.lifecycle.ports import Intents
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId, InstanceId, UserId
 from hermesops.model.image import Image
@@ -18,7 +19,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.user import User, parse_user
 
 
-class Rows(Protocol):
+class Rows(Intents, Protocol):
     """The registry, as far as admission reads and writes it."""
 
     def resolve_user(self, text: str, *, create: bool = False) -> User:
@@ -40,16 +41,6 @@ class Rows(Protocol):
         choose: Callable[[Sequence[Cell]], Placement],
     ) -> Instance:
         """Write the instance's row into the cell chosen, or find the one that lives."""
-
-    def open_operation(
-        self,
-        kind: OperationKind,
-        subject: str,
-        *,
-        intent: Mapping[str, object] | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Operation:
-        """Write the intent, or find the unfinished one."""
 
 
 class Vendor(Protocol):

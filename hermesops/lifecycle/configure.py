@@ -4,13 +4,14 @@ The settings are in the registry before the first step; whether a machine has th
 hermes-node restarts the gateway only when what it reads has changed.
 """
 
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, silence
+from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, silence, terminated
+from hermesops.lifecycle.ports import HandsOver
 from hermesops.lifecycle.sight import Sight
-from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 
 Step = Personalise | AwaitGateway
@@ -32,29 +33,6 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     return step or Finished(f"the agent of {instance.user_alias} has these settings and is healthy")
 
 
-def terminated(instance: Instance) -> RefusedError:
-    """What an operator is told who wants to change what has ended."""
-    return RefusedError(
-        f"instance {instance.id} was terminated", hint="hermesops provision USER gives the user a new one"
-    )
-
-
-class World(Protocol):
-    """What configuring sees and does."""
-
-    async def look(self, instance_id: InstanceId) -> Sight:
-        """See one instance whole."""
-
-    def payload_digest(self, instance: Instance) -> str:
-        """Digest of what the instance's node should have been given."""
-
-    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
-        """Give the node its payload."""
-
-    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
-        """Return once the gateway is healthy through the proxy."""
-
-
 class Configure:
     """The work of one change of settings, for the operations' loop.
 
@@ -63,7 +41,7 @@ class Configure:
         world: Machine, node and gateway.
     """
 
-    def __init__(self, instance_id: InstanceId, world: World) -> None:
+    def __init__(self, instance_id: InstanceId, world: HandsOver) -> None:
         self._instance_id = instance_id
         self._world = world
 

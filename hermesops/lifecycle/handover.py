@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
@@ -55,6 +55,13 @@ def silence(instance: Instance) -> UnavailableError:
     return UnavailableError(
         f"machine {instance.machine_name} of {instance.user_alias} does not answer",
         hint=f"hermesops instance show {instance.user_alias}",
+    )
+
+
+def terminated(instance: Instance) -> RefusedError:
+    """What an operator is told who wants to change what has ended."""
+    return RefusedError(
+        f"instance {instance.id} was terminated", hint="hermesops provision USER gives the user a new one"
     )
 
 

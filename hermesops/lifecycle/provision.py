@@ -3,16 +3,16 @@
 Steps follow from what is seen, never from what was done before, so the same command finishes what a killed one began.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step
+from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, terminated
+from hermesops.lifecycle.ports import Cells, HandsOver
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 
@@ -59,11 +59,7 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
         payload_digest: Digest of what the node should have been given.
     """
     if seen.instance.status is InstanceStatus.TERMINATED:
-        return Impossible(
-            RefusedError(
-                f"instance {seen.instance.id} was terminated", hint="hermesops provision USER gives the user a new one"
-            )
-        )
+        return Impossible(terminated(seen.instance))
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
         return _machine_is_gone(seen.instance) if seen.instance.machine_id else GrowCell()
@@ -148,36 +144,14 @@ class Rows(Protocol):
         """Record a status."""
 
 
-class World(Protocol):
+class World(HandsOver, Protocol):
     """What provisioning sees and does outside the registry."""
-
-    async def look(self, instance_id: InstanceId) -> Sight:
-        """See one instance whole."""
-
-    def payload_digest(self, instance: Instance) -> str:
-        """Digest of what the instance's node should have been given."""
 
     async def start_machine(self, machine_id: MachineId) -> None:
         """Boot it."""
 
     async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Return once it is ready and hermes-node answers."""
-
-    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
-        """Give the node its payload."""
-
-    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
-        """Return once the gateway is healthy through the proxy."""
-
-
-class Cells(Protocol):
-    """Stacks of cells."""
-
-    async def holds(self, cell: CellName, machine: MachineName) -> bool:
-        """Whether the cell's state has that machine."""
-
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
-        """Run the cell's stack for the rows as they are, unless that has become needless."""
 
 
 class Provision:

@@ -7,17 +7,16 @@ from typing import Protocol
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
 from hermesops.lifecycle.admission import subject_of
-from hermesops.lifecycle.configure import terminated
-from hermesops.lifecycle.handover import silence
+from hermesops.lifecycle.handover import silence, terminated
+from hermesops.lifecycle.ports import Intents, Looks
 from hermesops.lifecycle.settings_wish import Wish
-from hermesops.lifecycle.sight import Sight
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind
 
 
-class Rows(Protocol):
+class Rows(Intents, Protocol):
     """The registry, as far as requests write it."""
 
     def find_instance(self, text: str) -> Instance:
@@ -25,16 +24,6 @@ class Rows(Protocol):
 
     def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
         """Name its machine as one that may be destroyed."""
-
-    def open_operation(
-        self,
-        kind: OperationKind,
-        subject: str,
-        *,
-        intent: Mapping[str, object] | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Operation:
-        """Write the intent, or find the unfinished one."""
 
     def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
         """What its user chose."""
@@ -54,14 +43,11 @@ class Rows(Protocol):
         """Replace the settings and open the operation of it, or find the unfinished one."""
 
 
-class World(Protocol):
+class World(Looks, Protocol):
     """What has to be looked at first."""
 
     async def machine(self, instance: Instance) -> Machine | None:
         """The instance's machine."""
-
-    async def look(self, instance_id: InstanceId) -> Sight:
-        """See one instance whole."""
 
 
 class Gateways(Protocol):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from hermesops.lifecycle.handover import AwaitGateway, silence
+from hermesops.lifecycle.ports import AwaitsGateways
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Finished, Impossible
 
 
@@ -54,16 +54,6 @@ def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
     return Finished(f"the gateway of {instance.user_alias} was restarted and is healthy")
 
 
-class World(Protocol):
-    """What restarting sees and waits for."""
-
-    async def look(self, instance_id: InstanceId) -> Sight:
-        """See one instance whole."""
-
-    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
-        """Return once it is healthy through the proxy."""
-
-
 class Gateways(Protocol):
     """The gateways' units."""
 
@@ -84,7 +74,7 @@ class Restart:
         gateways: Their units.
     """
 
-    def __init__(self, instance_id: InstanceId, before: str, world: World, gateways: Gateways) -> None:
+    def __init__(self, instance_id: InstanceId, before: str, world: AwaitsGateways, gateways: Gateways) -> None:
         self._instance_id = instance_id
         self._before = before
         self._world = world

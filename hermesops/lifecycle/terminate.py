@@ -3,14 +3,14 @@
 The row says first that the machine shall go (so every run of the cell agrees), and last that it is gone.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, assert_never
 
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.ports import Cells, Looks
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 
@@ -85,13 +85,6 @@ class Rows(Protocol):
         """Record the end and erase the instance's secrets."""
 
 
-class World(Protocol):
-    """What termination sees outside the registry."""
-
-    async def look(self, instance_id: InstanceId) -> Sight:
-        """See one instance whole."""
-
-
 class Gateways(Protocol):
     """The gateways' units."""
 
@@ -100,16 +93,6 @@ class Gateways(Protocol):
 
     async def fence(self, machine_id: MachineId) -> None:
         """Stop a gateway so that it does not start again."""
-
-
-class Cells(Protocol):
-    """Stacks of cells."""
-
-    async def holds(self, cell: CellName, machine: MachineName) -> bool:
-        """Whether the cell's state has that machine."""
-
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
-        """Run the cell's stack for the rows as they are, unless that has become needless."""
 
 
 class Terminate:
@@ -123,7 +106,7 @@ class Terminate:
         cells: Stacks of cells.
     """
 
-    def __init__(self, instance_id: InstanceId, rows: Rows, world: World, gateways: Gateways, cells: Cells) -> None:
+    def __init__(self, instance_id: InstanceId, rows: Rows, world: Looks, gateways: Gateways, cells: Cells) -> None:
         self._instance_id = instance_id
         self._rows = rows
         self._world = world
