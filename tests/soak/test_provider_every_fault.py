@@ -2,23 +2,14 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from itertools import count
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.justavps import Client
 from hermesops.localcloud.fault_kinds import FaultKind
-from hermesops.provider.actions import Machines
-from hermesops.provider.image_actions import Images
-from hermesops.provider.patience import Patience
-from hermesops.provider.vendor import JustAvps
-from tests.support.localcloud import serving
-from tests.support.pretend_driver import pretended
-from tests.support.vendor_faults import CALLS, KINDS, Account, Call
+from tests.support.vendor_faults import CALLS, KINDS, Call, World, open_world
 
-NUMBERS = count(1)
 SEEN: dict[str, Counter[str]] = {}
 
 
@@ -34,22 +25,14 @@ def _print_table() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Account]:
-    folder = tmp_path_factory.mktemp("world")
-    async with pretended() as driver, serving(folder, driver) as cloud:
-        key = (folder / "api.key").read_text().strip()
-        async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
-            vendor, patience = JustAvps(client), Patience(newborn=3, broken=3)
-            yield Account(cloud, Machines(lambda: vendor, patience), Images(lambda: vendor, patience), 0)
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    async with open_world(tmp_path_factory.mktemp("world")) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-async def test_it_ends_well_and_nothing_is_doubled(world: Account, kind: FaultKind, call: Call, times: int) -> None:
-    account = Account(world.cloud, world.machines, world.images, next(NUMBERS))
-    try:
-        await call(account, kind, times)
-    finally:
-        await account.clear()
+async def test_it_ends_well_and_nothing_is_doubled(world: World, kind: FaultKind, call: Call, times: int) -> None:
+    account = await world.tried(call, kind, times)
     SEEN.setdefault(kind, Counter())[call.__name__] += len(account.repeated)

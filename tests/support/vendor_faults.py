@@ -1,14 +1,21 @@
 """Every fault of the vendor's against every call of the provider's: it ends well in the end, and nothing is doubled."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 
 from hermesops.errors import HermesError
+from hermesops.justavps import Client
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
+from hermesops.provider.patience import Patience
 from hermesops.provider.ports import HalfMadeError, ImageOrder, Order
-from tests.support.localcloud import LocalCloud
+from hermesops.provider.vendor import JustAvps
+from tests.support.localcloud import LocalCloud, serving
+from tests.support.pretend_driver import pretended
 
 TRIES = 6
 """Runs of an engine until it must have ended well; a fault strikes up to three times."""
@@ -173,6 +180,35 @@ async def unsave(account: Account, kind: FaultKind, times: int) -> None:
 
 Call = Callable[[Account, FaultKind, int], Awaitable[None]]
 CALLS: tuple[Call, ...] = (create, update, read, delete, save, unsave)
+
+
+@dataclass
+class World:
+    """Where calls are tried, each by an account of its own."""
+
+    cloud: LocalCloud
+    machines: Machines
+    images: Images
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    async def tried(self, call: Call, kind: FaultKind, times: int) -> Account:
+        """Make a call under a fault; what is left of it is cleared away, however it ended."""
+        account = Account(self.cloud, self.machines, self.images, next(self._numbers))
+        try:
+            await call(account, kind, times)
+        finally:
+            await account.clear()
+        return account
+
+
+@asynccontextmanager
+async def open_world(folder: Path) -> AsyncIterator[World]:
+    """A world in that folder, and a provider that loses its patience in seconds."""
+    async with pretended() as driver, serving(folder, driver) as cloud:
+        key = (folder / "api.key").read_text().strip()
+        async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
+            vendor, patience = JustAvps(client), Patience(newborn=3, broken=3)
+            yield World(cloud, Machines(lambda: vendor, patience), Images(lambda: vendor, patience))
 
 
 async def _nobody(line: str) -> None:
