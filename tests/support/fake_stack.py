@@ -65,9 +65,7 @@ class FakeStack:
 
     def machines(self) -> list[str]:
         """Names of what exists in the plugin's world."""
-        file = self.plugins / "world.json"
-        objects = json.loads(file.read_text())["objects"] if file.exists() else {}
-        return sorted(thing["name"] for thing in objects.values())
+        return sorted(thing["name"] for thing in self.world().values())
 
     def calls(self, rpc: str, name: str | None = None) -> list[dict[str, Any]]:
         file = self.plugins / "calls.jsonl"
