@@ -8,43 +8,28 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.justavps.wire import Machine
 from hermesops.lifecycle.configure import Configure, decide
 from hermesops.lifecycle.handover import AwaitGateway, Personalise
 from hermesops.lifecycle.requests import Requests
 from hermesops.lifecycle.settings_wish import setting
-from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.lifecycle.sight import NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
+from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Finished, Impossible, Operation, OperationKind, OperationStatus
-from hermesops.model.plan import Plan
+from tests.support.instances import ADA, MACHINE, READY
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-ID = InstanceId("11111111-2222-3333-4444-555555555555")
-MACHINE = MachineId("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee")
-ROW = Instance(
-    id=ID,
-    user_id=UserId("99999999-2222-3333-4444-555555555555"),
-    user_alias="ada",
-    plan=Plan.LIGHT,
-    status=InstanceStatus.RUNNING,
-    cell=CellName("cell1"),
-    machine_name=MachineName("hermes-local-cell1-111111112222"),
-    machine_id=MACHINE,
-    epoch=1,
-    created_at=AT,
-)
-READY = MachineSeen(MACHINE, MachineStatus.READY)
-OURS = NodeSeen(ID, 1, "digest", "0.19.0")
+OURS = NodeSeen(ADA.id, 1, "digest", "0.19.0")
 
 
 @pytest.mark.parametrize(
     ("seen", "step"),
     [
-        (Sight(ROW, READY, replace(OURS, digest="older"), GatewayHealth.OK), Personalise(MACHINE)),
-        (Sight(ROW, READY, replace(OURS, digest=""), GatewayHealth.OK), Personalise(MACHINE)),
-        (Sight(ROW, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
+        (Sight(ADA, READY, replace(OURS, digest="older"), GatewayHealth.OK), Personalise(MACHINE)),
+        (Sight(ADA, READY, replace(OURS, digest=""), GatewayHealth.OK), Personalise(MACHINE)),
+        (Sight(ADA, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
     ],
 )
 def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> None:
@@ -52,16 +37,16 @@ def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> N
 
 
 def test_a_machine_that_has_the_settings_needs_nothing() -> None:
-    assert isinstance(decide(Sight(ROW, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
+    assert isinstance(decide(Sight(ADA, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
 
 
 @pytest.mark.parametrize(
     ("seen", "error"),
     [
-        (Sight(replace(ROW, status=InstanceStatus.TERMINATED), READY, OURS), RefusedError),
-        (Sight(ROW, None), UnavailableError),
-        (Sight(ROW, READY), UnavailableError),
-        (Sight(ROW, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
+        (Sight(replace(ADA, status=InstanceStatus.TERMINATED), READY, OURS), RefusedError),
+        (Sight(ADA, None), UnavailableError),
+        (Sight(ADA, READY), UnavailableError),
+        (Sight(ADA, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
     ],
 )
 def test_where_nothing_can_be_done_it_says_so(seen: Sight, error: type[HermesError]) -> None:
@@ -78,7 +63,7 @@ class KilledError(Exception):
 class World:
     """A registry and a machine in memory, for requests and for the work."""
 
-    sight: Sight = field(default_factory=lambda: Sight(ROW, READY, OURS, GatewayHealth.OK))
+    sight: Sight = field(default_factory=lambda: Sight(ADA, READY, OURS, GatewayHealth.OK))
     settings: InstanceSettings = field(default_factory=InstanceSettings)
     before: InstanceSettings | None = None
     handed: InstanceSettings = field(default_factory=InstanceSettings)
@@ -122,7 +107,7 @@ class World:
 
     def find_instance(self, text: str) -> Instance:
         assert text == "ada"
-        return ROW
+        return ADA
 
     def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
         raise AssertionError(instance_id, why)
@@ -162,7 +147,7 @@ class World:
 
 
 async def work(world: World) -> None:
-    configure = Configure(ID, world)
+    configure = Configure(ADA.id, world)
     for _ in range(5):
         seen = await configure.observe()
         match configure.decide(seen):
@@ -239,9 +224,9 @@ async def test_the_way_back_leads_to_the_settings_before() -> None:
     ("world", "reason", "error"),
     [
         (World(), " ", UsageError),
-        (World(Sight(ROW, None)), "asked", UnavailableError),
-        (World(Sight(ROW, READY)), "asked", UnavailableError),
-        (World(Sight(replace(ROW, status=InstanceStatus.TERMINATED), READY, OURS)), "asked", RefusedError),
+        (World(Sight(ADA, None)), "asked", UnavailableError),
+        (World(Sight(ADA, READY)), "asked", UnavailableError),
+        (World(Sight(replace(ADA, status=InstanceStatus.TERMINATED), READY, OURS)), "asked", RefusedError),
     ],
 )
 async def test_what_cannot_be_done_now_leaves_the_settings_as_they_are(

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -20,27 +19,14 @@ from hermesops.lifecycle.provision import (
 )
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
-from hermesops.model.plan import Plan
+from tests.support.instances import ADA, MACHINE, READY
 
-ID = InstanceId("11111111-2222-3333-4444-555555555555")
-MACHINE = MachineId("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee")
-ROW = Instance(
-    id=ID,
-    user_id=UserId("99999999-2222-3333-4444-555555555555"),
-    user_alias="ada",
-    plan=Plan.LIGHT,
-    status=InstanceStatus.PROVISIONING,
-    cell=CellName("cell1"),
-    machine_name=MachineName("hermes-local-cell1-111111112222"),
-    machine_id=None,
-    epoch=1,
-    created_at=datetime(2026, 1, 1, tzinfo=UTC),
-)
-RECORDED = replace(ROW, machine_id=MACHINE)
-READY = MachineSeen(MACHINE, MachineStatus.READY)
+RECORDED = replace(ADA, status=InstanceStatus.PROVISIONING)
+ROW = replace(RECORDED, machine_id=None)
+ID = ROW.id
 FRESH = NodeSeen(None, 0, "", "0.19.0")
 OURS = NodeSeen(ID, 1, "digest", "0.19.0")
 
