@@ -1,12 +1,14 @@
-"""One PostgreSQL server for all contract tests, and a registry's place in either database."""
+"""What several contract tests stand on: PostgreSQL, a registry's place in either database, a local world."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import postgresql
+from tests.support.localcloud import LocalCloud, serving
 from tests.support.prerequisites import require
+from tests.support.pretend_driver import PretendDriver, pretended
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +24,15 @@ def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/state/registry.db"
     new_database: str = request.getfixturevalue("postgresql_server").new_database()
     return new_database
+
+
+@pytest.fixture
+async def driver() -> AsyncIterator[PretendDriver]:
+    async with pretended() as made:
+        yield made
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
+    async with serving(tmp_path / "world", driver) as up:
+        yield up

@@ -9,26 +9,14 @@ import httpx
 import pytest
 
 from hermesops.waiting import Pending, pause, until
-from tests.support.localcloud import LocalCloud, serving
+from tests.support.localcloud import LocalCloud
 from tests.support.loopback import Recorder, event_source, recorder
-from tests.support.pretend_driver import PretendDriver, pretended
+from tests.support.pretend_driver import PretendDriver
 
 MACHINE_FIELDS = {
     "id", "slug", "name", "status", "provisioning_stage", "provider", "image_id", "server_type", "region", "ip",
     "price_monthly", "backups_enabled", "created_at", "ready_at", "urls", "ssh", "ssh_key", "connect", "health",
 }  # fmt: skip
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
-    async with serving(tmp_path / "world", driver) as up:
-        yield up
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The vendor's backups and its resize, as far as public evidence goes: asked for at once, brought about later."""
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +8,9 @@ import pytest
 
 from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver, pretended
+from tests.support.pretend_driver import PretendDriver
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
-    async with serving(tmp_path / "world", driver) as up:
-        yield up
-
-
-async def until_called(driver: PretendDriver, call: str) -> None:
-    async def check() -> bool | Pending[bool]:
-        return call in driver.calls or Pending(str(driver.calls))
-
-    await until(check, what=f"the driver to be asked to {call}", timeout_s=10, every_s=0.01)
 
 
 async def sized(cloud: LocalCloud, machine: Json, server_type: str) -> Json:
@@ -73,7 +53,7 @@ class TestBackups:
 
         assert await until(restored, what="the restore", timeout_s=10, every_s=0.01) == 202
         assert (await cloud.http.get(f"/api/v1/machines/{machine['id']}")).json()["status"] == "ready"
-        await until_called(driver, "restore")
+        await driver.until_called("restore")
         again = await cloud.becomes(machine["id"], "ready")
         assert (again["slug"], again["ip"], again["ssh_key"]) == (machine["slug"], machine["ip"], machine["ssh_key"])
         assert (await cloud.http.delete(f"{path}/{backup_id}")).status_code == 204
@@ -123,7 +103,7 @@ class TestBackups:
         with sqlite3.connect(tmp_path / "world" / "world.db") as database:
             database.execute("UPDATE machines SET restore = ?", (backup_id,))
         async with serving(tmp_path / "world", driver) as after:
-            await until_called(driver, "restore")
+            await driver.until_called("restore")
             await after.becomes(machine["id"], "ready")
 
     async def test_one_that_fails_is_told(self, cloud: LocalCloud) -> None:
@@ -172,7 +152,7 @@ class TestResize:
             machine = await before.ready()
             driver.resize_gate = True
             await before.http.post(f"/api/v1/machines/{machine['id']}/resize", json={"server_type": "basic"})
-            await until_called(driver, "resize 4 8192 160")
+            await driver.until_called("resize 4 8192 160")
         driver.resize_gate = False
         async with serving(tmp_path / "world", driver) as after:
             assert (await sized(after, machine, "basic"))["id"] == machine["id"]

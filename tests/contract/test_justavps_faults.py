@@ -1,31 +1,17 @@
 """Faults of the vendor that may strike any call, one of a machine, or an order: each ordered, each seen."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from hermesops.waiting import Pending, until
-from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver, pretended
+from tests.support.localcloud import LocalCloud
+from tests.support.pretend_driver import PretendDriver
 
 Json = dict[str, Any]
 ORDER = {"server_type": "starter", "region": "hel1", "name": "edge"}
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
-    async with serving(tmp_path / "world", driver) as up:
-        yield up
 
 
 async def names(cloud: LocalCloud) -> list[str]:

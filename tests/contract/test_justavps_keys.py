@@ -1,27 +1,13 @@
 """Keys of the account: who gets into the API, and who into machines."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from hermesops.localcloud.machine_keys import new_key_pair
-from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver, pretended
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
-    async with serving(tmp_path / "world", driver) as up:
-        yield up
+from tests.support.localcloud import LocalCloud
+from tests.support.pretend_driver import PretendDriver
 
 
 async def status_with(cloud: LocalCloud, key: str) -> int:

@@ -15,7 +15,7 @@ import pytest
 
 from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver, pretended
+from tests.support.pretend_driver import PretendDriver
 
 Json = dict[str, Any]
 SECRET = f"whsec_{secrets.token_hex(8)}"
@@ -63,18 +63,6 @@ async def receiving(port: int = 0) -> AsyncIterator[Receiver]:
     async with await asyncio.start_server(made.serve, "127.0.0.1", port) as server:
         made.port = server.sockets[0].getsockname()[1]
         yield made
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
-    async with serving(tmp_path / "world", driver) as up:
-        yield up
 
 
 @pytest.fixture

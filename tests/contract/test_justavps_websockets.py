@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver, pretended
+from tests.support.pretend_driver import PretendDriver
 
 Json = dict[str, Any]
 CHAT = Subprotocol("chat")
@@ -36,18 +36,6 @@ class Echo:
             async for message in connection:
                 await connection.send(message)
         self.ended.set()
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
-    async with serving(tmp_path / "world", driver) as up:
-        yield up
 
 
 @pytest.fixture

@@ -2,22 +2,14 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.localcloud.listener import listen
-from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver, pretended
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
+from tests.support.pretend_driver import PretendDriver
 
 
 @pytest.fixture
@@ -28,13 +20,6 @@ def folder(tmp_path: Path) -> Path:
 async def only_machine(cloud: LocalCloud) -> dict[str, object]:
     (machine,) = (await cloud.http.get("/api/v1/machines")).json()["machines"]
     return dict(machine)
-
-
-async def until_called(driver: PretendDriver, call: str) -> None:
-    async def check() -> bool | Pending[bool]:
-        return call in driver.calls or Pending(str(driver.calls))
-
-    await until(check, what=f"the driver to be asked to {call}", timeout_s=10, every_s=0.01)
 
 
 async def test_machines_and_tokens_survive_on_the_same_port(folder: Path, driver: PretendDriver) -> None:
@@ -55,7 +40,7 @@ async def test_a_machine_half_made_is_made_once(folder: Path, driver: PretendDri
     driver.create_gate = asyncio.Event()
     async with serving(folder, driver) as before:
         ordered = await before.order()
-        await until_called(driver, "create 1")
+        await driver.until_called("create 1")
     driver.create_gate = None
     async with serving(folder, driver) as after:
         await after.becomes(ordered["id"], "ready")
@@ -80,7 +65,7 @@ async def test_a_deletion_begun_is_finished(folder: Path, driver: PretendDriver)
         database.execute("UPDATE machines SET wanted = 'deleted'")
     async with serving(folder, driver) as after:
         assert (await after.http.get(f"/api/v1/machines/{machine['id']}")).status_code == 404
-        await until_called(driver, "delete")
+        await driver.until_called("delete")
     assert driver.machines == {}
 
 
@@ -89,7 +74,7 @@ async def test_an_image_half_taken_is_taken_again(folder: Path, driver: PretendD
     async with serving(folder, driver) as before:
         machine = await before.ready()
         image = (await before.http.post(f"/api/v1/machines/{machine['id']}/image", json={"name": "x"})).json()
-        await until_called(driver, "save_image")
+        await driver.until_called("save_image")
     driver.image_gate = None
     async with serving(folder, driver) as after:
         assert (await after.image_ends(image["id"]))["status"] == "ready"
@@ -102,7 +87,7 @@ async def test_a_computer_that_was_off_boots_its_machines_again(folder: Path, dr
         await before.becomes(off["id"], "stopped")
     await driver.stop(on["id"])
     async with serving(folder, driver) as after:
-        await until_called(driver, "start")
+        await driver.until_called("start")
         await after.becomes(on["id"], "ready")
         await after.becomes(off["id"], "stopped")
     assert driver.machines[str(off["id"])].boots == 1

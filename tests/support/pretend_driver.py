@@ -14,6 +14,7 @@ from pathlib import Path
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.driver import MachinePlan, MachinePower, MachineSize, SavedImage
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.waiting import Pending, until
 
 LOOPBACK = IPv4Address("127.0.0.1")
 
@@ -140,6 +141,14 @@ class PretendDriver:
     async def power_itself_off(self, machine_id: str) -> None:
         """What ``poweroff`` does on a machine."""
         await self._halt(self.machines[machine_id])
+
+    async def until_called(self, call: str) -> None:
+        """Wait until it has been asked for something."""
+
+        async def check() -> bool | Pending[bool]:
+            return call in self.calls or Pending(str(self.calls))
+
+        await until(check, what=f"the driver to be asked to {call}", timeout_s=10, every_s=0.01)
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
         if machine_id not in self.machines:
