@@ -86,17 +86,6 @@ async def becomes(driver: HostDriver, machine_id: MachineId, wanted: MachinePowe
     await until(look, what=f"power {wanted}", timeout_s=20, every_s=0.05)
 
 
-async def boots_anew(machine: TestMachine, before: object) -> None:
-    async def look() -> bool | Pending[bool]:
-        try:
-            health = await machine.healthz()
-        except httpx.HTTPError as error:
-            return Pending(str(error))
-        return True if health["boot_id"] != before and health["booted"] else Pending(str(health))
-
-    await until(look, what="a new boot", timeout_s=20, every_s=0.05)
-
-
 async def test_a_machine_is_who_the_plan_says(machine: TestMachine) -> None:
     assert (await machine.execute("hostname")).stdout == "quiet-fox\n"
     assert await machine.download("/etc/justavps/env") == b"WORD='a b'\n"
@@ -152,7 +141,7 @@ async def test_a_hard_reboot_is_a_new_boot_with_the_old_disk(driver: HostDriver,
     await machine.upload("/root/kept", b"kept")
     await machine.upload("/run/lost", b"lost")
     await driver.reboot(machine.id)
-    await boots_anew(machine, before["boot_id"])
+    await machine.boots_anew(before["boot_id"])
     assert await machine.download("/root/kept") == b"kept"
     assert not (await machine.http.get("/toolbox/files/exists", params={"path": "/run/lost"})).json()["exists"]
     assert float(str((await machine.healthz())["uptime_s"])) < 60
@@ -162,7 +151,7 @@ async def test_a_reboot_from_inside_needs_nobody(machine: TestMachine) -> None:
     before = await machine.healthz()
     with contextlib.suppress(httpx.HTTPError):  # the answer may go down with the machine
         await machine.execute("systemctl reboot")
-    await boots_anew(machine, before["boot_id"])
+    await machine.boots_anew(before["boot_id"])
 
 
 async def test_a_machine_stops_and_starts_again(driver: HostDriver, machine: TestMachine) -> None:
@@ -234,7 +223,7 @@ async def test_a_machine_grows_with_everything_on_it(driver: HostDriver, machine
     await machine.upload("/root/before", b"before")
     before = await machine.healthz()
     await driver.resize(machine.id, MachineSize(vcpu=2, memory_mib=2048, disk_gib=11))
-    await boots_anew(machine, before["boot_id"])
+    await machine.boots_anew(before["boot_id"])
     assert await machine.download("/root/before") == b"before"
 
 
@@ -245,7 +234,7 @@ async def test_a_machine_goes_back_to_an_image_of_its_own(driver: HostDriver, ma
     await machine.upload("/root/state", b"now")
     before = await machine.healthz()
     await driver.restore(machine.id, image)
-    await boots_anew(machine, before["boot_id"])
+    await machine.boots_anew(before["boot_id"])
     assert await machine.download("/root/state") == b"then"
     await driver.delete_image(image)
     with pytest.raises(RefusedError):

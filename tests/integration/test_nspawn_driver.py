@@ -79,17 +79,6 @@ def name_of(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-async def boots_anew(machine: TestMachine, before: object) -> None:
-    async def look() -> bool | Pending[bool]:
-        try:
-            health = await machine.healthz()
-        except httpx.HTTPError as error:
-            return Pending(str(error))
-        return True if health["boot_id"] != before and health["booted"] else Pending(str(health))
-
-    await until(look, what="a new boot", timeout_s=20, every_s=0.05)
-
-
 # Boots
 
 
@@ -114,7 +103,7 @@ async def test_a_machine_is_who_the_plan_says(driver: NspawnDriver) -> None:
         before = await machine.healthz()
         await machine.execute("rm /root/init.out")
         await driver.reboot(machine.id)
-        await boots_anew(machine, before["boot_id"])
+        await machine.boots_anew(before["boot_id"])
         assert (await machine.execute("ls /root")).stdout == ""
 
 
@@ -125,7 +114,7 @@ async def test_an_init_script_that_fails_leaves_the_machine_not_bootstrapped(dri
     headers = {"Authorization": f"Bearer {order.daemon_token}"}
     async with httpx.AsyncClient(base_url=f"http://{address}:{port}", headers=headers, trust_env=False) as http:
         machine = TestMachine(driver, order.id, order.daemon_token, http)
-        await boots_anew(machine, "")
+        await machine.boots_anew("")
         health = await machine.healthz()
         assert (health["booted"], health["state"], health["bootstrapped"]) == (True, "degraded", False)
     await driver.delete(order.id)
@@ -163,7 +152,7 @@ async def test_a_hard_reboot_is_a_new_boot_with_the_old_disk_and_no_old_firewall
     before = await machine.healthz()
     await machine.execute("echo kept > /root/kept; nft add table inet mine; ip addr add 192.0.2.7/32 dev eth0")
     await driver.reboot(machine.id)
-    await boots_anew(machine, before["boot_id"])
+    await machine.boots_anew(before["boot_id"])
     shown = await machine.execute("cat /root/kept; nft list tables; ip -4 -o addr show eth0 | wc -l")
     assert shown.stdout == "kept\n1\n"
     assert float(str((await machine.healthz())["uptime_s"])) < 60
@@ -474,7 +463,7 @@ async def test_machines_outlive_their_server_and_are_found_again(state: Path) ->
             before = await survivor.healthz()
             assert float(str(before["uptime_s"])) > 0.3
             await survivor.execute("(sleep 0.2; systemctl reboot) >/dev/null 2>&1 &")
-            await boots_anew(survivor, before["boot_id"])
+            await survivor.boots_anew(before["boot_id"])
     assert traces(state) == []
 
 
@@ -509,7 +498,7 @@ async def test_an_orphaned_machine_can_be_rebooted(state: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         assert (await machine.healthz())["boot_id"] == before["boot_id"]
         await driver.reboot(machine.id)
-        await boots_anew(machine, before["boot_id"])
+        await machine.boots_anew(before["boot_id"])
 
 
 async def test_a_world_whose_server_was_killed_is_purged_without_being_opened(state: Path) -> None:

@@ -80,6 +80,18 @@ class TestMachine:
 
         return await until(look, what=f"machine {self.id} to boot", timeout_s=timeout_s, every_s=0.05)
 
+    async def boots_anew(self, before: object) -> None:
+        """Wait until another boot than the one of that id has come far enough."""
+
+        async def look() -> bool | Pending[bool]:
+            try:
+                health = await self.healthz()
+            except httpx.HTTPError as error:
+                return Pending(str(error))
+            return True if health["boot_id"] != before and health["booted"] else Pending(str(health))
+
+        await until(look, what="a new boot", timeout_s=20, every_s=0.05)
+
 
 def cached_bases() -> Path:
     """Where bases are kept between test runs: a folder that the environment names, or one of the tests' own."""
