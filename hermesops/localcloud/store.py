@@ -74,6 +74,7 @@ _INDEXES = {
     "machines_status": "machines (status)",
     "tokens_sha256": "tokens (sha256)",
     "tokens_machine": "tokens (machine_id)",
+    "tokens_expires_at": "tokens (expires_at)",
     "backups_machine": "backups (machine_id)",
 }
 """What is looked for by something else than its id; each would be a walk through all rows."""
@@ -155,6 +156,10 @@ class Store:
             f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?",  # noqa: S608 - our own table names
             (count,),
         )
+
+    def remove_expired_tokens(self, moment: str) -> None:
+        """Remove the tokens that are not good any more at that moment."""
+        self._db.execute("DELETE FROM tokens WHERE expires_at <= ?", (moment,))
 
     def machines(self) -> list[MachineRow]:
         """The machines their owner still has."""

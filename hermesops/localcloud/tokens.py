@@ -37,10 +37,7 @@ def check(store: Store, machine_id: str, token: str) -> None:
 
 def forget_expired(store: Store) -> None:
     """Remove tokens that nobody can use any more."""
-    moment = now()
-    for row in store.find(TokenRow):
-        if row.expires_at <= moment:
-            store.remove(TokenRow, row.id)
+    store.remove_expired_tokens(now())
 
 
 def _hash(token: str) -> str:

@@ -63,6 +63,14 @@ def test_only_the_newest_requests_are_kept(tmp_path: Path) -> None:
     assert [row.model for row in store.find(ModelRequestRow)] == ["m7", "m8", "m9"]
 
 
+def test_tokens_go_when_they_expire(tmp_path: Path) -> None:
+    store = Store(tmp_path / "world.db")
+    for moment in ("2026-01-01", "2026-01-02", "2026-01-03"):
+        store.add(TokenRow(moment, "a", "", moment, moment))
+    store.remove_expired_tokens("2026-01-02")
+    assert [row.id for row in store.find(TokenRow)] == ["2026-01-03"]
+
+
 def test_a_machines_secrets_do_not_show_when_it_is_printed() -> None:
     assert "canary" not in repr(MACHINE)
 
