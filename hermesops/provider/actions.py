@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.provider.patience import Patience, patiently, unless_stopped
+from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.provider import deletion
+from hermesops.provider.patience import Patience, go_on, patiently, unless_stopped
 from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen, Vendor
 from hermesops.waiting import Pending, WaitExpiredError
 
@@ -52,7 +53,7 @@ class Machines:
             RefusedError: The vendor said no, or another machine bears the name.
             InterruptedWorkError: The engine stopped before it was ordered.
         """
-        self._go_on(f"machine {order.name} was not ordered")
+        go_on(self.stopping, f"machine {order.name} was not ordered")
         began = time.monotonic()
         machine = await self.vendor.order(order)
         _refuse_another(order, machine)
@@ -67,13 +68,13 @@ class Machines:
             HalfMadeError: The vendor accepted and it is not done.
             RefusedError: It is gone, bears another name, or cannot be resized.
         """
-        self._go_on(f"machine {name} was not changed")
+        go_on(self.stopping, f"machine {name} was not changed")
         machine = await self.read(machine_id, name)
         if machine is None:
             raise RefusedError(
                 f"machine {name} ({machine_id}) is gone", hint="hermesops stack preview shows what is left"
             )
-        _refuse_stranger(machine, name)
+        deletion.refuse_stranger("machine", machine, name)
         if machine.server_type != server_type:
             await tell(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
             await self.vendor.resize(machine_id, server_type)
@@ -110,26 +111,13 @@ class Machines:
             UnavailableError: It could not be seen to go; safe to repeat.
             InterruptedWorkError: The engine stopped before it was seen to go; safe to repeat.
         """
-        self._go_on(f"machine {name} was not deleted")
-        machine = await self.read(machine_id, name)
-        if machine is None:
-            return
-        _refuse_stranger(machine, name)
-        lost = ""
-        try:
-            await self.vendor.delete(machine_id)
-        except UnknownOutcomeError as error:
-            lost = f" (the answer was lost: {error.message})"
-
-        async def look() -> bool | Pending[bool]:
-            seen = await self.read(machine_id, name)
-            return seen is None or Pending(seen.status)
-
-        what = f"machine {name} ({machine_id}) to be gone{lost}"
-        await unless_stopped(
-            patiently(look, what=what, timeout_s=timeout_s or self.patience.gone),
-            self.stopping,
-            f"machine {name} ({machine_id}) was not seen to go{lost}",
+        await deletion.delete(
+            "machine",
+            name,
+            read=lambda: self.read(machine_id, name),
+            order=lambda: self.vendor.delete(machine_id),
+            timeout_s=timeout_s or self.patience.gone,
+            stopping=self.stopping,
         )
 
     async def _settled(
@@ -149,10 +137,6 @@ class Machines:
             raise HalfMadeError(
                 watch.last, f"machine {machine.name} ({machine.id}) did not become ready in time: {error.seen}"
             ) from error
-
-    def _go_on(self, otherwise: str) -> None:
-        if self.stopping.is_set():
-            raise InterruptedWorkError(f"interrupted; {otherwise}")
 
 
 @dataclass
@@ -226,11 +210,3 @@ def _refuse_another(order: Order, machine: Seen) -> None:
                 f" and not {wanted or 'the base'}",
                 hint="delete it or take another name",
             )
-
-
-def _refuse_stranger(machine: Seen, name: str) -> None:
-    if machine.name != name:
-        raise RefusedError(
-            f"machine {machine.id} is named {machine.name!r} at the vendor, and {name!r} in the state: left alone",
-            hint="hermesops stack export shows what the state says",
-        )

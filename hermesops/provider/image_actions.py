@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.provider import deletion
 from hermesops.provider.actions import Tell
-from hermesops.provider.patience import Patience, patiently, unless_stopped
+from hermesops.provider.patience import Patience, go_on, patiently, unless_stopped
 from hermesops.provider.ports import HalfMadeError, ImageOrder, ImageVendor, InterruptedWorkError, SeenImage
 from hermesops.waiting import Pending, WaitExpiredError
 
@@ -52,7 +53,7 @@ class Images:
             RefusedError: The vendor said no or could not save it, or an image of another machine bears the name.
             UnknownOutcomeError: No answer, and none of that name has appeared; the same call looks again first.
         """
-        self._go_on(f"image {order.name} was not begun")
+        go_on(self.stopping, f"image {order.name} was not begun")
         image = await self._existing(order) or await self._saved(order)
         await tell(f"{order.name} is image {image.id}")
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
@@ -64,11 +65,11 @@ class Images:
             HalfMadeError: It is not finished.
             RefusedError: It is gone or failed, or bears another name.
         """
-        self._go_on(f"image {name} was not waited for")
+        go_on(self.stopping, f"image {name} was not waited for")
         image = await self.read(image_id)
         if image is None:
             raise RefusedError(f"image {name} ({image_id}) is gone", hint="hermesops stack preview shows what is left")
-        _refuse_stranger(image, name)
+        deletion.refuse_stranger("image", image, name)
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
 
     async def read(self, image_id: str) -> SeenImage | None:
@@ -89,26 +90,13 @@ class Images:
             UnavailableError: It could not be seen to go; safe to repeat.
             InterruptedWorkError: The engine stopped before it was seen to go; safe to repeat.
         """
-        self._go_on(f"image {name} was not deleted")
-        image = await self.read(image_id)
-        if image is None:
-            return
-        _refuse_stranger(image, name)
-        lost = ""
-        try:
-            await self.vendor.delete_image(image_id)
-        except UnknownOutcomeError as error:
-            lost = f" (the answer was lost: {error.message})"
-
-        async def look() -> bool | Pending[bool]:
-            seen = await self.read(image_id)
-            return seen is None or Pending(seen.status)
-
-        what = f"image {name} ({image_id}) to be gone{lost}"
-        await unless_stopped(
-            patiently(look, what=what, timeout_s=timeout_s or self.patience.gone),
-            self.stopping,
-            f"image {name} ({image_id}) was not seen to go{lost}",
+        await deletion.delete(
+            "image",
+            name,
+            read=lambda: self.read(image_id),
+            order=lambda: self.vendor.delete_image(image_id),
+            timeout_s=timeout_s or self.patience.gone,
+            stopping=self.stopping,
         )
 
     async def _existing(self, order: ImageOrder) -> SeenImage | None:
@@ -190,15 +178,3 @@ class Images:
         except HermesError as error:
             raise HalfMadeError(image, f"{why}; nor could it be removed: {error.message}") from error
         raise RefusedError(why, hint="run the same command again; it saves the disk anew")
-
-    def _go_on(self, otherwise: str) -> None:
-        if self.stopping.is_set():
-            raise InterruptedWorkError(f"interrupted; {otherwise}")
-
-
-def _refuse_stranger(image: SeenImage, name: str) -> None:
-    if image.name != name:
-        raise RefusedError(
-            f"image {image.id} is named {image.name!r} at the vendor, and {name!r} in the state: left alone",
-            hint="hermesops stack export shows what the state says",
-        )

@@ -52,6 +52,16 @@ async def patiently(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str
     return await waiting.until(check, what=what, timeout_s=left, every_s=_SLOWLY_S)
 
 
+def go_on(stopping: asyncio.Event, otherwise: str) -> None:
+    """Begin nothing new once the engine wants an end.
+
+    Raises:
+        InterruptedWorkError: It wants one; says ``otherwise``.
+    """
+    if stopping.is_set():
+        raise InterruptedWorkError(f"interrupted; {otherwise}")
+
+
 async def unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event, otherwise: str) -> T:
     """Do what only looks, and give it up at once when the engine wants an end.
 
