@@ -8,6 +8,9 @@ from enum import StrEnum
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId, OperationId
 
+LEASE_S = 15.0
+"""Seconds after its last renewal from which on another may take a lease over."""
+
 
 class OperationKind(StrEnum):
     """What a row intends."""

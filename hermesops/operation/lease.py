@@ -15,12 +15,9 @@ from typing import Any, Protocol, Self, TypeVar
 
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 
 T = TypeVar("T")
-
-LEASE_S = 15.0
-"""Seconds after the last renewal from which on another may take a lease over."""
 
 POLL_S = 0.5
 """Seconds between two attempts of whoever waits for a lease: each of them is a write."""

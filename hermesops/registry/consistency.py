@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.contradiction import Contradiction
 from hermesops.model.ids import is_machine_name
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import LEASE_S, OperationKind
 from hermesops.registry.epoch_number import read_epoch
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import (
@@ -107,7 +107,8 @@ class ConsistencyRows(Rows):
                 yield Contradiction(subject, what, "hermesops registry restored --reason WHY opens a new epoch")
             is_held = row.holder and row.expires_at > now
             if is_held and kind == "instance" and _is_uuid(which) and which not in instances:
-                yield Contradiction(subject, f"is held by {row.holder}, and there is no such instance", "wait 15 s")
+                what = f"is held by {row.holder}, and there is no such instance"
+                yield Contradiction(subject, what, f"wait {LEASE_S:.0f} s")
 
     def _secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
         for row in connection.execute(sa.select(instance_details)):

@@ -5,13 +5,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
+from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
 from hermesops.registry.epoch_number import read_epoch
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import leases
 
-LEASE_LIFE = timedelta(seconds=15)
-"""How long after its last renewal a lease may be taken over."""
+LEASE_LIFE = timedelta(seconds=LEASE_S)
 
 _NOBODY = ""
 

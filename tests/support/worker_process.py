@@ -163,7 +163,7 @@ def work(plan: Plan) -> None:
 def shorten_leases(lease_s: float) -> None:
     """Let leases in this process live as long as a test has patience for."""
     registry_leases.LEASE_LIFE = timedelta(seconds=lease_s)
-    lease_module.LEASE_S, lease_module.RENEW_S, lease_module.RETRY_S = lease_s, lease_s / 3, lease_s / 10
+    vars(lease_module).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
 
 
 async def _work(plan: Plan) -> None:
