@@ -10,10 +10,9 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.registry.leases import require_lease
 from hermesops.registry.rows import Rows, insert_if_absent, new_id
-from hermesops.registry.schema import UNFINISHED, operation_steps, operations
+from hermesops.registry.schema import OPEN, UNFINISHED, operation_steps, operations
 
 _STEP_LENGTH = 255
-_OPEN = frozenset({OperationStatus.PENDING, OperationStatus.RUNNING})
 
 
 class OperationRows(Rows):
@@ -208,7 +207,7 @@ class OperationRows(Rows):
         ).one_or_none()
         if row is None:
             raise UsageError(f"no operation with id {operation_id!r}", hint="hermesops operation list")
-        if row.status not in _OPEN:
+        if row.status not in OPEN:
             if row.status == status:
                 return
             raise RefusedError(f"operation {operation_id} has ended: {row.status}")
@@ -217,7 +216,7 @@ class OperationRows(Rows):
             .where(operations.c.id == operation_id)
             .values(updated_at=self._database.now(connection), **values)
         )
-        if status not in _OPEN:
+        if status not in OPEN:
             self._note(
                 connection,
                 "operation_ended",

@@ -138,7 +138,10 @@ operations = sa.Table(
     sa.Column("created_at", UtcTimestamp, nullable=False),
     sa.Column("updated_at", UtcTimestamp, nullable=False),
 )
-UNFINISHED = operations.c.status.in_([OperationStatus.PENDING, OperationStatus.RUNNING])
+OPEN = (OperationStatus.PENDING, OperationStatus.RUNNING)
+"""What operations are called that have not ended."""
+
+UNFINISHED = operations.c.status.in_(OPEN)
 """Which operations somebody should still bring to their end."""
 
 sa.Index(
