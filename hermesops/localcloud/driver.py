@@ -111,8 +111,5 @@ class Driver(Protocol):
     async def delete_image(self, image_id: ImageId) -> None:
         """Remove an image that no machine uses; refused while one does."""
 
-    async def capacity(self) -> int:
-        """How many more machines would boot on this computer now."""
-
     async def close(self, *, purge: bool) -> None:
         """Leave the machines alone, or with ``purge`` stop and remove every trace of this world."""

@@ -243,9 +243,9 @@ async def test_a_machine_goes_back_to_an_image_of_its_own(driver: HostDriver, ma
 
 async def test_nothing_is_left_of_a_deleted_machine_and_its_number_is_free(driver: HostDriver) -> None:
     order = plan(14)
-    room = await driver.capacity()
+    room = (await driver.room()).machines
     async with started(driver, order):
-        assert await driver.capacity() < room
+        assert (await driver.room()).machines < room
     assert await driver.power(order.id) is MachinePower.ABSENT
     await driver.delete(order.id)
     async with started(driver, replace(plan(14), id=MachineId(str(uuid4())))) as heir:

@@ -300,7 +300,7 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
 ) -> None:
     known = traces(driver._state)
     monkeypatch.setattr(host, "look", lambda *_: host.Room(128, 9, 9000, 9000))
-    assert await driver.capacity() == 0
+    assert (await driver.room()).machines == 0
     order = plan(9)
     with pytest.raises(RefusedError, match="9 of 128 inotify instances free"):
         await driver.create(order)

@@ -169,9 +169,6 @@ class PretendDriver:
             raise RefusedError(f"a machine uses image {image_id}")
         self.images.discard(image_id)
 
-    async def capacity(self) -> int:
-        return (await self.room()).machines
-
     async def room(self) -> PretendedRoom:
         return PretendedRoom(self.places - len(self.machines))
 

@@ -242,12 +242,8 @@ class NspawnDriver(Driver):
 
     # Room
 
-    async def capacity(self) -> int:
-        """How many more machines would boot on this computer now."""
-        return (await self.room()).machines
-
     async def room(self) -> host.Room:
-        """The figures behind ``capacity``, for ``doctor``."""
+        """How many more machines would boot on this computer now, and the figures behind that."""
         return await self._aside(self._open_world.held.room)
 
 

@@ -267,12 +267,8 @@ class SimDriver:
 
     # Room
 
-    async def capacity(self) -> int:
-        """How many more machines it takes."""
-        return (await self.room()).machines
-
     async def room(self) -> SimRoom:
-        """What is free."""
+        """How many more machines it takes."""
         return SimRoom(max(0, self._places - len(self._world.store.machines)))
 
     # What the daemon asks
