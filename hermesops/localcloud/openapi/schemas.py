@@ -5,7 +5,7 @@ Source: published SDK 2026.3.6; what a public client has met besides is optional
 
 from collections.abc import Iterable
 
-from hermesops.localcloud.catalog import REGIONS, SERVER_TYPES
+from hermesops.localcloud.catalog import PROVIDER, REGIONS, SERVER_TYPES
 from hermesops.localcloud.rows import ImageStatus, MachineStatus
 from hermesops.localcloud.webhook_events import WANTED
 
@@ -17,12 +17,15 @@ INTEGER: Schema = {"type": "integer"}
 FLAG: Schema = {"type": "boolean"}
 UUID: Schema = {"type": "string", "format": "uuid", "minLength": 36}
 MOMENT: Schema = {"type": "string", "format": "date-time"}
+SOME_TEXT: Schema = {"type": "string", "minLength": 1}
 MAYBE_TEXT: Schema = {"type": ["string", "null"]}
 MAYBE_UUID: Schema = {"type": ["string", "null"], "format": "uuid", "minLength": 36}
 MAYBE_MOMENT: Schema = {"type": ["string", "null"], "format": "date-time"}
 FREE: Schema = {"type": "object"}
 NAME: Schema = {"type": ["string", "null"], "maxLength": 128}
 REQUIRED_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 128}
+_TIMEOUT: Schema = {"type": ["number", "null"], "exclusiveMinimum": 0}
+_ENVIRONMENT: Schema = {"type": ["object", "null"], "additionalProperties": TEXT}
 
 
 def shape(required: Schema, **optional: object) -> Schema:
@@ -80,7 +83,7 @@ SCHEMAS: dict[str, Schema] = {
     "MachineOrder": shape(
         {"server_type": choice(SERVER_TYPES), "region": choice(REGIONS)},
         name=NAME,
-        provider={"type": ["string", "null"], "enum": ["cloud", None]},
+        provider={"type": ["string", "null"], "enum": [PROVIDER, None]},
         image_id=MAYBE_UUID,
         env_vars={
             "type": ["object", "null"],
@@ -157,17 +160,17 @@ SCHEMAS: dict[str, Schema] = {
     "Billing": shape({"has_payment_method": FLAG}, portal_url=MAYBE_TEXT, message=TEXT),
     "Execution": shape({"exit_code": INTEGER, "stdout": TEXT, "stderr": TEXT, "duration_ms": NUMBER}),
     "Command": shape(
-        {"command": {"type": "string", "minLength": 1}},
+        {"command": SOME_TEXT},
         cwd=MAYBE_TEXT,
-        timeout={"type": ["number", "null"], "exclusiveMinimum": 0},
+        timeout=_TIMEOUT,
         user=MAYBE_TEXT,
-        env={"type": ["object", "null"], "additionalProperties": TEXT},
+        env=_ENVIRONMENT,
     ),
     "Code": shape(
         {"code": TEXT},
         language=MAYBE_TEXT,
-        timeout={"type": ["number", "null"], "exclusiveMinimum": 0},
-        env={"type": ["object", "null"], "additionalProperties": TEXT},
+        timeout=_TIMEOUT,
+        env=_ENVIRONMENT,
     ),
     "Process": shape(
         {"pid": INTEGER, "command": TEXT, "args": TEXT},

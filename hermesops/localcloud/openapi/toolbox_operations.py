@@ -1,7 +1,7 @@
 """The calls of a machine's toolbox: what each takes and answers. Pure data."""
 
 from hermesops.localcloud.openapi.operation import ONE, TOOLBOX, Operation
-from hermesops.localcloud.openapi.schemas import EVENT, INTEGER, NUMBER, TEXT, Schema, many, ref, shape
+from hermesops.localcloud.openapi.schemas import EVENT, FLAG, INTEGER, NUMBER, TEXT, Schema, many, ref, shape
 
 _PATH: dict[str, Schema] = {"path": {"type": "string", "pattern": "^/"}}
 
@@ -60,7 +60,7 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         "GET",
         f"{TOOLBOX}/files/exists",
         "Whether a path exists",
-        shape({"exists": {"type": "boolean"}}),
+        shape({"exists": FLAG}),
         query=_PATH,
         required=("path",),
         refusals=(400,),
@@ -93,7 +93,7 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         shape(
             {
                 "matches": many(shape({"file": TEXT, "line": NUMBER, "content": TEXT})),
-                "truncated": {"type": "boolean"},
+                "truncated": FLAG,
                 "total": NUMBER,
             }
         ),
@@ -113,7 +113,7 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         "POST",
         f"{TOOLBOX}/files/folder",
         "Make a folder",
-        shape({"path": TEXT, "created": {"type": "boolean"}}),
+        shape({"path": TEXT, "created": FLAG}),
         query={**_PATH, "mode": TEXT},
         required=("path",),
         refusals=(400, 403, 409),
