@@ -2,10 +2,9 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -17,26 +16,9 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry
-from tests.support import postgresql
-from tests.support.prerequisites import require
 from tests.support.registries import registry_at
 
 REGIONS = ("hel1", "nbg1")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgresql.PostgreSql]:
-    require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
-    with postgresql.running() as running:
-        yield running
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/state/registry.db"
-    new_database: str = request.getfixturevalue("server").new_database()
-    return new_database
 
 
 def place(
@@ -51,8 +33,8 @@ def place(
     )
 
 
-def test_an_instance_is_placed_once(url: str) -> None:
-    registry = registry_at(url)
+def test_an_instance_is_placed_once(registry_url: str) -> None:
+    registry = registry_at(registry_url)
     first = place(registry, "ada", size=1)
     assert place(registry, "ada", Plan.HEAVY, "nbg1", size=1) == first
     assert [(cell.name, cell.machines) for cell in registry.list_cells() if cell.machines] == [("cell1", 1)]
@@ -60,8 +42,8 @@ def test_an_instance_is_placed_once(url: str) -> None:
     registry.close()
 
 
-def test_what_leaves_still_takes_its_place_until_it_is_gone(url: str) -> None:
-    registry = registry_at(url)
+def test_what_leaves_still_takes_its_place_until_it_is_gone(registry_url: str) -> None:
+    registry = registry_at(registry_url)
     ada = place(registry, "ada", size=1)
     registry.give_up_machine(ada.id, why="terminate")
     assert place(registry, "bob", size=1).cell == "cell2"
@@ -71,11 +53,11 @@ def test_what_leaves_still_takes_its_place_until_it_is_gone(url: str) -> None:
 
 
 @pytest.mark.parametrize(("seed", "size"), [(1, 1), (2, 3), (3, 5)])
-def test_computers_that_place_at_once_overfill_no_cell(url: str, seed: int, size: int) -> None:
+def test_computers_that_place_at_once_overfill_no_cell(registry_url: str, seed: int, size: int) -> None:
     """Each computer has its own registry; some users come twice, and some leave in between."""
     dice = random.Random(seed)  # noqa: S311 - a test's, and repeatable
     wishes = [(f"u{dice.randrange(26)}", dice.choice(list(Plan)), dice.choice(REGIONS)) for _ in range(32)]
-    computers = [registry_at(url) for _ in range(4)]
+    computers = [registry_at(registry_url) for _ in range(4)]
     start = Barrier(4)
 
     def work(number: int) -> None:
@@ -98,8 +80,8 @@ def test_computers_that_place_at_once_overfill_no_cell(url: str, seed: int, size
         computer.close()
 
 
-def test_many_at_once_fill_one_cell_after_the_other(url: str) -> None:
-    computers = [registry_at(url) for _ in range(4)]
+def test_many_at_once_fill_one_cell_after_the_other(registry_url: str) -> None:
+    computers = [registry_at(registry_url) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: place(computers[n % 4], f"u{n}", size=10), range(25)))
     assert [cell.machines for cell in computers[0].list_cells()] == [10, 10, 5]
@@ -107,9 +89,9 @@ def test_many_at_once_fill_one_cell_after_the_other(url: str) -> None:
         computer.close()
 
 
-def test_a_cell_that_another_filled_after_the_choice_is_not_taken(url: str) -> None:
+def test_a_cell_that_another_filled_after_the_choice_is_not_taken(registry_url: str) -> None:
     """The choice is made on what was seen; what is then under the lock decides."""
-    registry, other = registry_at(url), registry_at(url)
+    registry, other = registry_at(registry_url), registry_at(registry_url)
     place(other, "ada", size=2)
     seen: list[tuple[int, ...]] = []
 
@@ -128,8 +110,8 @@ def test_a_cell_that_another_filled_after_the_choice_is_not_taken(url: str) -> N
     other.close()
 
 
-def test_a_choice_that_never_holds_ends_with_nothing_written(url: str) -> None:
-    registry = registry_at(url)
+def test_a_choice_that_never_holds_ends_with_nothing_written(registry_url: str) -> None:
+    registry = registry_at(registry_url)
     place(registry, "ada", size=1)
 
     asked: list[int] = []
