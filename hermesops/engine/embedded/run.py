@@ -139,11 +139,8 @@ class Run:
         await TakingIn(self.journal.ref, self.known, self.applier, self.providers, self.registrar).take(wanted)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
         try:
-            await asyncio.shield(task)
+            await self._tracked(work)
         except asyncio.CancelledError:
             await asyncio.shield(self.wind_down())
             raise
@@ -152,6 +149,13 @@ class Run:
         except HermesError as error:
             self.verdict = error
             self.halt.stopped = True
+
+    async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what goes on when whoever waits for it is cancelled; :meth:`settle` waits for its end."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
 
     async def wind_down(self) -> None:
         """Begin nothing new, ask the providers to stop, and wait until what they do has ended."""
@@ -223,11 +227,8 @@ class Run:
         self.halt.stopped = True
 
     async def _answer(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.ensure_future(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
         try:
-            return await asyncio.shield(task)
+            return await self._tracked(work)
         except StopRunError:
             raise StoppedError from None
         except Exception as error:
