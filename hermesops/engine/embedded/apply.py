@@ -14,8 +14,8 @@ from hermesops.engine.embedded.events import Diagnostic, EventLog, Op, Step
 from hermesops.engine.embedded.goal import Goal
 from hermesops.engine.embedded.journal import Journal
 from hermesops.engine.embedded.marks import with_secret_outputs
-from hermesops.engine.embedded.rpc import ProviderFaultError
-from hermesops.engine.embedded.state import Operation, Resource
+from hermesops.engine.embedded.rpc import ProviderFaultError, describe
+from hermesops.engine.embedded.state import Operation, Resource, differs
 
 T = TypeVar("T")
 
@@ -249,38 +249,3 @@ class Applier:
         """The resource as its provider answered; what has to be secret is marked."""
         marked = with_secret_outputs(outputs, new.inputs, new.additional_secret_outputs)
         return replace(new, id=resource_id, outputs=marked)
-
-
-def describe(fault: ProviderFaultError) -> str:
-    """Put a plugin's error as the CLI does."""
-    if fault.half_made is None:
-        return fault.message
-    reasons = fault.half_made.reasons
-    lines = "".join(f"\t* {reason}\n" for reason in reasons)
-    return f"{len(reasons)} error{'s' * (len(reasons) != 1)} occurred:\n{lines}\n"
-
-
-def differs(old: Resource, new: Resource) -> bool:
-    """Whether anything that the state stores differs, apart from times."""
-    return _stored(old) != _stored(new)
-
-
-def _stored(resource: Resource) -> tuple[Any, ...]:
-    return (
-        resource.urn,
-        resource.type,
-        resource.custom,
-        resource.id,
-        dict(resource.inputs),
-        dict(resource.outputs),
-        resource.parent,
-        resource.provider,
-        set(resource.dependencies),
-        {key: set(value) for key, value in resource.property_dependencies.items()},
-        resource.protect,
-        resource.delete,
-        resource.pending_replacement,
-        resource.init_errors,
-        set(resource.additional_secret_outputs),
-        resource.import_id,
-    )

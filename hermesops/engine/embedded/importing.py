@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from hermesops.engine.embedded.answers import Found
-from hermesops.engine.embedded.apply import Applier, Effects, StopRunError, differs
+from hermesops.engine.embedded.apply import Applier, Effects, StopRunError
 from hermesops.engine.embedded.asking import Questions
 from hermesops.engine.embedded.clock import now
 from hermesops.engine.embedded.decide import Decision, Way
@@ -17,7 +17,7 @@ from hermesops.engine.embedded.goal import Goal
 from hermesops.engine.embedded.provider import Provider
 from hermesops.engine.embedded.replace import Replacement
 from hermesops.engine.embedded.rpc import ProviderFaultError
-from hermesops.engine.embedded.state import Resource
+from hermesops.engine.embedded.state import Resource, differs
 from hermesops.engine.embedded.values import masked
 
 

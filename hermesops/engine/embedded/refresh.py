@@ -10,12 +10,12 @@ from typing import Any
 
 from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.answers import Difference, Differs, Found
-from hermesops.engine.embedded.apply import Applier, describe
+from hermesops.engine.embedded.apply import Applier
 from hermesops.engine.embedded.clock import now
 from hermesops.engine.embedded.decide import compare, top
 from hermesops.engine.embedded.events import Op, Step
 from hermesops.engine.embedded.providers import Providers
-from hermesops.engine.embedded.rpc import ProviderFaultError
+from hermesops.engine.embedded.rpc import ProviderFaultError, describe
 from hermesops.engine.embedded.state import Resource
 
 TURNED = {"add": "delete", "delete": "add", "add-replace": "delete-replace", "delete-replace": "add-replace"}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermesops.engine.embedded import urns
-from hermesops.engine.embedded.apply import Applier, Effects, differs
+from hermesops.engine.embedded.apply import Applier, Effects
 from hermesops.engine.embedded.asking import Questions
 from hermesops.engine.embedded.decide import Decision, Way
 from hermesops.engine.embedded.events import Op, Step
@@ -20,7 +20,7 @@ from hermesops.engine.embedded.provider import Provider
 from hermesops.engine.embedded.provider_resources import ProviderResources
 from hermesops.engine.embedded.providers import Providers
 from hermesops.engine.embedded.replace import Replacement
-from hermesops.engine.embedded.state import Resource
+from hermesops.engine.embedded.state import Resource, differs
 from hermesops.engine.embedded.targets import unmade
 from hermesops.engine.embedded.values import UNKNOWN, has_secret, revealed
 from hermesops.engine.interface import MayDestroy, StackConfig

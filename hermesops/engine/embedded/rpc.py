@@ -37,6 +37,15 @@ class ProviderFaultError(Exception):
         return self.message
 
 
+def describe(fault: ProviderFaultError) -> str:
+    """Put a plugin's error as the CLI does."""
+    if fault.half_made is None:
+        return fault.message
+    reasons = fault.half_made.reasons
+    lines = "".join(f"\t* {reason}\n" for reason in reasons)
+    return f"{len(reasons)} error{'s' * (len(reasons) != 1)} occurred:\n{lines}\n"
+
+
 class Connection(Protocol):
     """One running plugin process."""
 

@@ -68,6 +68,32 @@ class Resource:
         return urns
 
 
+def differs(old: Resource, new: Resource) -> bool:
+    """Whether anything that the state stores differs, apart from times."""
+    return _stored(old) != _stored(new)
+
+
+def _stored(resource: Resource) -> tuple[Any, ...]:
+    return (
+        resource.urn,
+        resource.type,
+        resource.custom,
+        resource.id,
+        dict(resource.inputs),
+        dict(resource.outputs),
+        resource.parent,
+        resource.provider,
+        set(resource.dependencies),
+        {key: set(value) for key, value in resource.property_dependencies.items()},
+        resource.protect,
+        resource.delete,
+        resource.pending_replacement,
+        resource.init_errors,
+        set(resource.additional_secret_outputs),
+        resource.import_id,
+    )
+
+
 @dataclass(frozen=True)
 class Operation:
     """Something begun and not known to have ended: ``creating``, ``updating``, ``deleting`` …."""
