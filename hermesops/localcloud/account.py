@@ -7,13 +7,13 @@ from starlette.routing import Route
 from hermesops.localcloud.catalog import PROVIDER, REGIONS, SERVER_TYPES
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
+from hermesops.localcloud.moment import EPOCH
 from hermesops.localcloud.problem import CHECKOUT, Problem
 from hermesops.localcloud.store import Store
 from hermesops.localcloud.wire import shown_status
 
 _ACCOUNT_ID = "00000000-0000-4000-8000-000000000001"
 _PORTAL = "https://billing.invalid/portal"
-_EPOCH = "2026-01-01T00:00:00.000000Z"
 
 
 class Account:
@@ -47,7 +47,7 @@ class Account:
                 "email": "operator@localhost",
                 "name": "local world",
                 "machines_count": len(self._store.machines()),
-                "created_at": _EPOCH,
+                "created_at": EPOCH,
             }
         )
 

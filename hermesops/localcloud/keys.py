@@ -9,7 +9,7 @@ import hmac
 import secrets
 from uuid import uuid4
 
-from hermesops.localcloud.moment import now
+from hermesops.localcloud.moment import EPOCH, now
 from hermesops.localcloud.rows import ApiKeyRow
 from hermesops.localcloud.store import Store
 
@@ -17,7 +17,6 @@ OWN_ID = "00000000-0000-4000-8000-000000000002"
 """Id of the world's own key."""
 
 _PREFIX_LENGTH = 12
-_EPOCH = "2026-01-01T00:00:00.000000Z"
 _NOTED_EVERY_S = 60.0
 
 
@@ -35,7 +34,7 @@ class Keys:
 
     def rows(self) -> list[ApiKeyRow]:
         """All of them, the world's own first."""
-        own = ApiKeyRow(OWN_ID, "local world", self._own[:_PREFIX_LENGTH], "", _EPOCH)
+        own = ApiKeyRow(OWN_ID, "local world", self._own[:_PREFIX_LENGTH], "", EPOCH)
         return [own, *self._store.find(ApiKeyRow)]
 
     def make(self, name: str) -> tuple[ApiKeyRow, str]:

@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+EPOCH = "2026-01-01T00:00:00.000000Z"
+"""When what every world has from its beginning is said to have been made."""
+
 
 def now(*, plus_s: float = 0.0) -> str:
     """ISO 8601 in UTC with microseconds, so that text order is time order."""
