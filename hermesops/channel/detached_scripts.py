@@ -5,7 +5,7 @@ locked the folder by then, or else whoever looks or stops, and then the start is
 the shell around the command and goes when that ends, however it ends.
 """
 
-import shlex
+from hermesops.channel.script import script_command
 
 FOLDER = "/run/hermesops-runs"
 """In memory: what commands print may be secret, images must not carry it, and a machine that was restarted has none."""
@@ -117,18 +117,14 @@ rm -rf "$1"
 
 def start(folder: str, command: str, limit_s: str, wait_s: str, inline: str) -> str:
     """The command that starts one, waits a while and tells."""
-    return _script(_MAKE + _LAUNCH + _TELL, folder, _SWEEP, wait_s, inline, command, limit_s, _RUN)
+    return script_command(_MAKE + _LAUNCH + _TELL, folder, _SWEEP, wait_s, inline, command, limit_s, _RUN)
 
 
 def look(folder: str, wait_s: str, inline: str) -> str:
     """The command that waits a while and tells; of one that has not begun it makes that it never will."""
-    return _script(_MAKE + _CLAIM + _TELL, folder, _SWEEP, wait_s, inline)
+    return script_command(_MAKE + _CLAIM + _TELL, folder, _SWEEP, wait_s, inline)
 
 
 def stop(folder: str) -> str:
     """The command that ends one and removes what it left; one that has not begun never will."""
-    return _script(_MAKE + _CLAIM + _STOP, folder, _SWEEP)
-
-
-def _script(script: str, *arguments: str) -> str:
-    return shlex.join(["sh", "-c", script, "sh", *arguments])
+    return script_command(_MAKE + _CLAIM + _STOP, folder, _SWEEP)

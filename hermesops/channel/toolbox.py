@@ -12,6 +12,7 @@ from uuid import uuid4
 from hermesops.channel.detached import DetachedCommand, Pace
 from hermesops.channel.errors import NoSuchFileError, translated
 from hermesops.channel.interface import Completed, Exit, Output
+from hermesops.channel.script import script_command
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, Execution, OutputEvent
 
@@ -113,7 +114,7 @@ class ToolboxChannel:
     async def _run_binary(self, execution: Execution) -> Completed:
         folder = f"{_SPOOL_FOLDER}/hermesops-output-{uuid4().hex}"
         wrapped = Execution(
-            _script(_BINARY, folder, execution.command, str(_INLINE)),
+            script_command(_BINARY, folder, execution.command, str(_INLINE)),
             timeout_s=execution.timeout_s,
             user=execution.user,
             cwd=execution.cwd,
@@ -173,7 +174,3 @@ def _as_user(user: str, command: str) -> str:
     if user == "root":
         return command
     return _AS_USER.format(user=shlex.quote(user), command=shlex.quote(command))
-
-
-def _script(script: str, *arguments: str) -> str:
-    return shlex.join(["sh", "-c", script, "sh", *arguments])
