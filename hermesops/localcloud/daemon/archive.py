@@ -1,12 +1,10 @@
 """Several files in one zip for the toolbox, written while it is sent: it never lies on the disk or in memory."""
 
-import os
 import zipfile
-from collections.abc import Iterator
-from pathlib import Path
 
 from . import files
 from .http import ChunkedAnswer, HttpError, Request
+from .search import files_below
 
 
 class _Sink:
@@ -35,17 +33,6 @@ def bulk_download(request: Request) -> None:
     answer = ChunkedAnswer(request.connection, "application/zip")
     with zipfile.ZipFile(_Sink(answer), "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[call-overload]
         for path in paths:
-            for file in _below(path):
+            for file in files_below(path):
                 archive.write(file, str(file).lstrip("/"))
     answer.close()
-
-
-def _below(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        for name in sorted(names):
-            file = Path(folder, name)
-            if file.is_file() and not file.is_symlink():
-                yield file

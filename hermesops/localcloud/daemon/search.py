@@ -25,7 +25,7 @@ def find(query: dict[str, str]) -> dict[str, object]:
         path.stat()
     matches: list[dict[str, object]] = []
     total = 0
-    for file in _below(path, include):
+    for file in files_below(path, include):
         for number, line in _lines(file):
             if pattern.search(line):
                 total += 1
@@ -65,7 +65,8 @@ def _pattern(given: object) -> re.Pattern[str]:
         raise HttpError(400, "bad_request", f"pattern: {error}") from error
 
 
-def _below(path: Path, include: str) -> Iterator[Path]:
+def files_below(path: Path, include: str = "*") -> Iterator[Path]:
+    """The regular files below a folder whose name fits, in order; ``path`` itself where it is a file."""
     if path.is_file():
         yield path
         return
