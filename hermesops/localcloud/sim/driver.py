@@ -223,10 +223,6 @@ class SimDriver:
         world = self._world
         return LOOPBACK, world.daemon.port if self._is_up(self._record(machine_id)) else world.silent_port
 
-    async def crash(self, machine_id: MachineId) -> None:
-        """Take a machine's power away, as a host that dies does."""
-        self._halt(self._record(machine_id))
-
     # Images
 
     async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
