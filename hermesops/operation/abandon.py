@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.ids import OperationId
-from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.operation.lease import LeaseKeeper, Leases
+from hermesops.operation.loop import Ends
 from hermesops.operation.runner import ENDED
 
 
@@ -23,13 +23,8 @@ class Remains:
     next: str
 
 
-class Rows(Leases, Protocol):
+class Rows(Leases, Ends, Protocol):
     """The registry, as far as abandoning writes it."""
-
-    def finish_operation(
-        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
-    ) -> None:
-        """Close the row."""
 
 
 async def abandon(operation: Operation, rows: Rows, *, reason: str) -> Remains:

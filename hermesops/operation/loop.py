@@ -36,7 +36,16 @@ class Work(Protocol[SeenT, StepT]):
         """Say the step in a few words, for people and for the row."""
 
 
-class OperationRows(Protocol):
+class Ends(Protocol):
+    """Where operations end; who lost the lease ends none."""
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        """Close the row."""
+
+
+class OperationRows(Ends, Protocol):
     """Where operations are recorded; who lost the lease records nothing more."""
 
     def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
@@ -44,11 +53,6 @@ class OperationRows(Protocol):
 
     def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
         """Note why work stopped; the row stays open."""
-
-    def finish_operation(
-        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
-    ) -> None:
-        """Close the row."""
 
 
 class StoppedError(UnavailableError):
