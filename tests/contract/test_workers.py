@@ -16,7 +16,7 @@ from hermesops.waiting import pause, pause_blocking
 from tests.support import postgresql
 from tests.support.prerequisites import require
 from tests.support.registries import registry_at
-from tests.support.worker_process import EFFECTS, KIND, FileWorld, Fuse, Plan, operations_over, start
+from tests.support.worker_process import EFFECTS, FileWorld, Fuse, Plan, leave, operations_over, start
 
 OPERATIONS = 4
 KILLS = 5
@@ -38,12 +38,8 @@ def registry(plan: Plan) -> Iterator[Registry]:
     opened.close()
 
 
-def leave(registry: Registry, numbers: range) -> list[Operation]:
-    """Operations that the workers are to do."""
-    rows = [registry.open_operation(KIND, f"stack/fleet/{number}") for number in numbers]
-    for row in rows:
-        registry.record_step(row.id, "left to the workers")
-    return rows
+def leave_all(registry: Registry, numbers: range) -> list[Operation]:
+    return [leave(registry, f"stack/fleet/{number}") for number in numbers]
 
 
 def ends(process: Any) -> None:  # noqa: ANN401 - multiprocessing's process
@@ -70,7 +66,7 @@ def test_killed_at_any_moment_the_next_worker_finishes_and_nothing_happens_twice
     registry: Registry, plan: Plan
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311 - moments, no secrets
-    rows = leave(registry, range(OPERATIONS))
+    rows = leave_all(registry, range(OPERATIONS))
     killed = 0
     for dies_at in [1, *(chance.randrange(2, MOMENTS // 2) for _ in range(KILLS - 1))]:
         dying = start(replace(plan, dies_at=dies_at))
@@ -82,7 +78,7 @@ def test_killed_at_any_moment_the_next_worker_finishes_and_nothing_happens_twice
 
 
 def test_a_peer_takes_over_from_a_killed_worker(registry: Registry, plan: Plan) -> None:
-    rows = leave(registry, range(OPERATIONS))
+    rows = leave_all(registry, range(OPERATIONS))
     dying = start(replace(plan, dies_at=MOMENTS // 4, effect_s=0.05))
     peer = start(replace(plan, effect_s=0.05))
     dying.join(60)
@@ -104,11 +100,11 @@ def drop_queue(plan: Plan) -> None:
 
 
 def test_a_lost_queue_is_filled_again_from_the_rows(registry: Registry, plan: Plan) -> None:
-    rows = leave(registry, range(OPERATIONS))
+    rows = leave_all(registry, range(OPERATIONS))
     worker = start(replace(plan, once=False, effect_s=0.1, concurrency=2))
     until(lambda: bool(FileWorld(plan.world).counts()))
     drop_queue(plan)
-    rows += leave(registry, range(OPERATIONS, 2 * OPERATIONS))
+    rows += leave_all(registry, range(OPERATIONS, 2 * OPERATIONS))
     until(lambda: not registry.unfinished_operations())
     worker.terminate()
     ends(worker)
@@ -122,7 +118,7 @@ def test_a_restart_of_the_database_loses_nothing(tmp_path: Path) -> None:
         url = server.new_database()
         plan = Plan(url, url, tmp_path / "world", lease_s=5)
         registry = registry_at(url)
-        rows = leave(registry, range(OPERATIONS))
+        rows = leave_all(registry, range(OPERATIONS))
         worker = start(replace(plan, once=False, effect_s=0.1, concurrency=2))
         until(lambda: bool(FileWorld(plan.world).counts()))
         server.restart()
@@ -135,7 +131,7 @@ def test_a_restart_of_the_database_loses_nothing(tmp_path: Path) -> None:
 
 async def test_workers_and_a_command_on_one_row_share_one_lease(registry: Registry, plan: Plan) -> None:
     slow = replace(plan, effect_s=0.5)
-    (row,) = leave(registry, range(1))
+    (row,) = leave_all(registry, range(1))
     workers = [start(slow), start(slow)]
     command = operations_over(registry, slow, Fuse(0))
     while not registry.list_leases():
@@ -151,7 +147,7 @@ async def test_workers_and_a_command_on_one_row_share_one_lease(registry: Regist
 
 
 async def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_the_next(registry: Registry, plan: Plan) -> None:
-    (row,) = leave(registry, range(1))
+    (row,) = leave_all(registry, range(1))
     stopped = start(replace(plan, once=False, effect_s=1.0))
     until(lambda: registry.get_operation(row.id).step.startswith(EFFECTS[0]))
     stopped.terminate()

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.model.operation import OperationStatus
+from hermesops.model.operation import Operation, OperationStatus
 from tests.support import postgresql
 from tests.support.prerequisites import require
 from tests.support.registries import registry_at
-from tests.support.worker_process import EFFECTS, KIND, FileWorld, Plan, start
+from tests.support.worker_process import EFFECTS, FileWorld, Plan, leave, start
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -29,12 +29,11 @@ def test_a_worker_dies_at_every_moment(database: str, tmp_path: Path) -> None:
         queue = url if database == "postgresql" else f"sqlite:///{tmp_path}/worker.db"
         plan = Plan(url, queue, tmp_path / "world")
         registry = registry_at(url)
-        rows, killed, started = [], 0, time.monotonic()
+        rows: list[Operation] = []
+        killed, started = 0, time.monotonic()
         for dies_at in range(1, MOMENTS + 1):
-            for number in range(dies_at // PER_OPERATION + 1):
-                row = registry.open_operation(KIND, f"stack/{dies_at}/{number}")
-                registry.record_step(row.id, "left to the workers")
-                rows.append(row)
+            numbers = range(dies_at // PER_OPERATION + 1)
+            rows += [leave(registry, f"stack/{dies_at}/{number}") for number in numbers]
             dying = start(replace(plan, dies_at=dies_at))
             dying.join(120)
             killed += dying.exitcode == -9

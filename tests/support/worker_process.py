@@ -22,7 +22,7 @@ from hermesops.model.operation import Finished, Lease, Operation, OperationKind
 from hermesops.operation import lease as lease_module
 from hermesops.operation.dbos_queue import DbosQueue
 from hermesops.operation.lease import this_process
-from hermesops.operation.runner import Operations
+from hermesops.operation.runner import LEFT, Operations
 from hermesops.operation.worker import Worker
 from hermesops.registry import Registry
 from hermesops.registry import leases as registry_leases
@@ -151,6 +151,13 @@ def operations_over(registry: Any, plan: Plan, fuse: Fuse) -> Operations:  # noq
         return Effects(operation, world, fuse, plan.effect_s)
 
     return Operations(registry, {KIND: make}, lambda _: None)
+
+
+def leave(registry: Registry, subject: str) -> Operation:
+    """An operation that the workers are to do."""
+    row = registry.open_operation(KIND, subject)
+    registry.record_step(row.id, LEFT)
+    return row
 
 
 def work(plan: Plan) -> None:
