@@ -4,15 +4,17 @@ Source: recordings, semantics §2 (deletes), §4.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from hermesops.engine.embedded.apply import Applier
+from hermesops.engine.embedded.apply import Applier, StopRunError
 from hermesops.engine.embedded.events import Op, Step
-from hermesops.engine.embedded.guard import guarded
+from hermesops.engine.embedded.guard import guarded, refuse_unnamed
 from hermesops.engine.embedded.providers import Providers
 from hermesops.engine.embedded.rpc import ProviderFaultError
 from hermesops.engine.embedded.state import Resource
+from hermesops.engine.embedded.targets import left_behind, not_named
+from hermesops.engine.interface import MayDestroy
 
 
 def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
@@ -30,13 +32,67 @@ def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
 
 
 class Removal:
-    """Deletes resources of the state; one that is protected does not stop the others."""
+    """Deletes resources of the state; one that is protected does not stop the others.
 
-    def __init__(self, applier: Applier, providers: Providers) -> None:
+    Args:
+        may_destroy: Whom the caller allows to be deleted; None allows everything.
+        targets: URNs that may be deleted; empty for all.
+    """
+
+    def __init__(
+        self, applier: Applier, providers: Providers, *, may_destroy: MayDestroy | None, targets: Collection[str]
+    ) -> None:
         self._applier = applier
         self._providers = providers
+        self._may_destroy = may_destroy
+        self._targets = targets
 
-    async def remove(self, victims: list[Resource]) -> None:
+    async def unwanted(self) -> None:
+        """Delete what a program that has ended did not register; old halves of replacements need no permission.
+
+        Raises:
+            RefusedError: A guard said no; nothing was deleted.
+        """
+        victims, _ = self._chosen()
+        await self._permitted(victims, [old for old in victims if not old.delete])
+
+    async def everything(self) -> None:
+        """Delete all, or the targets.
+
+        Raises:
+            RefusedError: A guard said no; nothing was deleted.
+            StopRunError: Something would stay that needs what goes; told, and nothing was deleted.
+        """
+        victims, others = self._chosen()
+        if self._targets:
+            self._refuse_dependents(victims)
+        for old in others:
+            self._applier.unlisted(old)
+        await self._permitted(victims, victims)
+
+    def _chosen(self) -> tuple[list[Resource], list[Resource]]:
+        """What is left of the state: what is a target, and what is none."""
+        left = self._applier.journal.left
+        victims = [old for old in left if not self._targets or old.urn in self._targets]
+        return victims, [old for old in left if self._targets and old.urn not in self._targets]
+
+    def _refuse_dependents(self, victims: list[Resource]) -> None:
+        """Nothing is deleted from under what stays."""
+        behind = left_behind(self._applier.journal.left, victims)
+        for dependent in behind:
+            self._applier.report(not_named(dependent.urn), dependent.urn)
+        if behind:
+            self._applier.halt.stopped = True
+            raise StopRunError
+
+    async def _permitted(self, victims: list[Resource], guarded_ones: list[Resource]) -> None:
+        """Delete; what was deleted already for a replacement that never came only leaves the list."""
+        for entry in [old for old in victims if old.pending_replacement]:
+            self._applier.journal.move(entry, None)
+        refuse_unnamed((old for old in guarded_ones if not old.pending_replacement), self._may_destroy)
+        await self._remove([old for old in victims if not old.pending_replacement])
+
+    async def _remove(self, victims: list[Resource]) -> None:
         """Delete all of them; failures are told, and what they depend on stays."""
         first = must_go_first(victims)
         gone: list[asyncio.Future[bool]] = [asyncio.get_running_loop().create_future() for _ in victims]

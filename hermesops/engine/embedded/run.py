@@ -11,7 +11,6 @@ from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.apply import Applier, Halt, StopRunError
 from hermesops.engine.embedded.events import COUNTED, EventLog, Op
 from hermesops.engine.embedded.goal import goal_of
-from hermesops.engine.embedded.guard import refuse_unnamed
 from hermesops.engine.embedded.journal import Journal
 from hermesops.engine.embedded.kinds import Message
 from hermesops.engine.embedded.known import Known
@@ -21,9 +20,9 @@ from hermesops.engine.embedded.providers import Providers
 from hermesops.engine.embedded.refresh import Refresh
 from hermesops.engine.embedded.register import Registrar
 from hermesops.engine.embedded.removal import Removal
-from hermesops.engine.embedded.state import Deployment, Resource
+from hermesops.engine.embedded.state import Deployment
 from hermesops.engine.embedded.taking_in import TakingIn
-from hermesops.engine.embedded.targets import left_behind, missing, not_named
+from hermesops.engine.embedded.targets import missing
 from hermesops.engine.embedded.unconfirmed import Unconfirmed, stuck_in
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 from hermesops.engine.embedded.values import from_wire, is_unknown, to_wire
@@ -175,43 +174,20 @@ class Run:
 
     async def _remove_unwanted(self) -> None:
         self._refuse_missing()
-        victims = [old for old in self.journal.left if self._is_target(old)]
-        await self._remove(victims, [old for old in victims if not old.delete])
+        await self._removal().unwanted()
 
     async def _remove_all(self) -> None:
         await self._start()
         self._refuse_missing()
-        victims = [old for old in self.journal.left if self._is_target(old)]
-        if self.targets:
-            self._refuse_dependents(victims)
-        for old in [old for old in self.journal.left if not self._is_target(old)]:
-            self.applier.unlisted(old)
-        await self._remove(victims, victims)
+        await self._removal().everything()
 
-    async def _remove(self, victims: list[Resource], guarded_ones: list[Resource]) -> None:
-        """Delete; what was deleted already for a replacement that never came only leaves the list."""
-        for entry in [old for old in victims if old.pending_replacement]:
-            self.journal.move(entry, None)
-        refuse_unnamed((old for old in guarded_ones if not old.pending_replacement), self.may_destroy)
-        left = [old for old in victims if not old.pending_replacement]
-        await Removal(self.applier, self.providers).remove(left)
-
-    def _is_target(self, resource: Resource) -> bool:
-        return not self.targets or resource.urn in self.targets
+    def _removal(self) -> Removal:
+        return Removal(self.applier, self.providers, may_destroy=self.may_destroy, targets=self.targets)
 
     def _refuse_missing(self) -> None:
         there = {*self.known.olds, *self.known.news}
         for urn in sorted(set(self.targets) - there):
             self.applier.fail("", missing(urn))
-
-    def _refuse_dependents(self, victims: list[Resource]) -> None:
-        """Nothing is deleted from under what stays."""
-        behind = left_behind(self.journal.left, victims)
-        for dependent in behind:
-            self.applier.report(not_named(dependent.urn), dependent.urn)
-        if behind:
-            self.halt.stopped = True
-            raise StopRunError
 
     async def register(self, request: Message) -> Message:
         """Bring about one registration of the program; see Registrations."""
