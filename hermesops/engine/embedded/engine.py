@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from hermesops.engine.embedded import urns
-from hermesops.engine.embedded.events import Diagnostic, Event, EventLog, StepEvent
+from hermesops.engine.embedded.events import EventLog
 from hermesops.engine.embedded.journal import Journal
+from hermesops.engine.embedded.narration import listener
 from hermesops.engine.embedded.outcome import changes_of, error_of
 from hermesops.engine.embedded.plugins import HostFactory, Plugins
 from hermesops.engine.embedded.run import Run
@@ -16,7 +16,7 @@ from hermesops.engine.embedded.store import FileBackend, ended_now
 from hermesops.engine.embedded.stored import StoredStacks
 from hermesops.engine.embedded.unconfirmed import refuse_unadoptable
 from hermesops.engine.embedded.values import masked
-from hermesops.engine.interface import MayDestroy, Program, Progress, StackConfig, Tell
+from hermesops.engine.interface import MayDestroy, Program, StackConfig, Tell
 from hermesops.model.stack import Import, Preview, StackRef, UpResult
 
 Work = Callable[[Run], Awaitable[None]]
@@ -66,7 +66,7 @@ class EmbeddedEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> Preview:
         """Find out what ``up`` would change; see Engine."""
-        events = EventLog(_listener(tell))
+        events = EventLog(listener(tell))
         run = await self._ran(stack, events, _program(program), "update", targets=targets, config=config, dry=True)
         return _preview(run, "preview")
 
@@ -75,7 +75,7 @@ class EmbeddedEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``destroy`` would delete; see Engine."""
         self._backend.existing(stack)
-        run = await self._ran(stack, EventLog(_listener(tell)), Run.destroy, "destroy", targets=targets, dry=True)
+        run = await self._ran(stack, EventLog(listener(tell)), Run.destroy, "destroy", targets=targets, dry=True)
         return _preview(run, "preview of destroy")
 
     async def up(
@@ -89,7 +89,7 @@ class EmbeddedEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> UpResult:
         """Make the world as the program says; see Engine."""
-        events = EventLog(_listener(tell))
+        events = EventLog(listener(tell))
         ran = partial(
             self._ran,
             work=_program(program),
@@ -118,7 +118,7 @@ class EmbeddedEngine(StoredStacks):
     ) -> UpResult:
         """Delete everything in a stack, or the targets; see Engine."""
         self._backend.existing(stack)
-        events = EventLog(_listener(tell))
+        events = EventLog(listener(tell))
         with self._locked(stack, events):
             run = await self._ran(
                 stack, events, Run.destroy, "destroy", targets=targets, dry=False, may_destroy=may_destroy
@@ -130,13 +130,13 @@ class EmbeddedEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``refresh`` would write; see Engine."""
         self._backend.existing(stack)
-        run = await self._ran(stack, EventLog(_listener(tell)), Run.refresh, "refresh", targets=targets, dry=True)
+        run = await self._ran(stack, EventLog(listener(tell)), Run.refresh, "refresh", targets=targets, dry=True)
         return _preview(run, "preview of refresh")
 
     async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
         """Bring the state to what is really there; see Engine."""
         self._backend.existing(stack)
-        events = EventLog(_listener(tell))
+        events = EventLog(listener(tell))
         with self._locked(stack, events):
             run = await self._ran(stack, events, Run.refresh, "refresh", targets=targets, dry=False)
             return self._closed(run, "refresh")
@@ -150,7 +150,7 @@ class EmbeddedEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> UpResult:
         """Take things that exist into a stack; see Engine."""
-        events = EventLog(_listener(tell))
+        events = EventLog(listener(tell))
 
         async def work(run: Run) -> None:
             await run.take_in(wanted)
@@ -168,7 +168,7 @@ class EmbeddedEngine(StoredStacks):
             RefusedError: Its package cannot look things up by name; nothing changed.
             UnavailableError: It could not be looked up now.
         """
-        events = EventLog(_listener(tell))
+        events = EventLog(listener(tell))
         with self._locked(stack, events):
             _raise(await self._ran(stack, events, Run.settle_creates, "settle", dry=False), "look-up")
 
@@ -243,22 +243,3 @@ def _raise(run: Run, what: str) -> None:
     error = error_of(run, what)
     if error is not None:
         raise error
-
-
-def _listener(tell: Tell | None) -> Callable[[Event], None] | None:
-    if tell is None:
-        return None
-    kinds = {"pre": "begun", "outputs": "done", "failed": "failed"}
-
-    def listen(event: Event) -> None:
-        urn = event.urn if isinstance(event, Diagnostic) else event.step.urn
-        kind = urns.type_of(urn) if urn else ""
-        name = urns.name_of(urn) if urn else ""
-        match event:
-            case Diagnostic():
-                tell(Progress(event.severity, type=kind, name=name, message=event.message.rstrip()))
-            case StepEvent():
-                if not urns.is_default_provider(urn):
-                    tell(Progress(kinds[event.phase], str(event.step.op), kind, name))
-
-    return listen
