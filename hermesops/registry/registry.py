@@ -92,11 +92,12 @@ def open_registry(
     try:
         refuse_loss(database, anchor, copies)
         schema_version.refuse_newer(database)
-        keys = sealer(_proof(database) is None)
+        proof = _proof(database)
+        keys = sealer(proof is None)
         if database.is_sqlite:
             schema_version.migrate(database, copies.take if copies else None)
         schema_version.require(database)
-        _prove(database, keys)
+        _prove(database, keys, proof)
         database.before_write = WriteGuard(database, anchor, copies)
     except BaseException:
         database.close()
@@ -124,10 +125,9 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
         database.close()
 
 
-def _prove(database: Database, keys: Sealer) -> None:
+def _prove(database: Database, keys: Sealer, proof: str | None) -> None:
     """Leave a proof of the key in a new registry; in another one, open the proof that is there."""
     where = place("meta", "value", _PROOF)
-    proof = _proof(database)
     if proof is None:
         with database.writing() as connection:
             insert_if_absent(connection, meta, {"name": _PROOF, "value": keys.seal(_PROVEN, place=where)})
