@@ -10,15 +10,12 @@ from typing import NoReturn, Protocol, Self
 from uuid import uuid4
 
 from hermesops import waiting
-from hermesops.channel import (
-    Channel,
-    ToolboxChannel,
-)
+from hermesops.channel import Channel, ToolboxChannel
 from hermesops.channel.agent import Piece
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
-from hermesops.justavps.wire import ImageStatus, Machine, MachineStatus
+from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
 from hermesops.lifecycle.node_commands import NODE, change
@@ -154,10 +151,9 @@ class Reach:
     async def is_bootable(self, image_id: ImageId) -> bool:
         """Whether the vendor still has an image and machines can boot from it."""
         try:
-            image = await self._vendor.get_image(image_id)
+            return (await self._vendor.get_image(image_id)).bootable
         except NotFoundError:
             return False
-        return image.status is ImageStatus.READY and bool(image.provider_image_id)
 
     async def sells(self, server_type: str, region: str) -> bool:
         """Whether the vendor rents machines of that type there now; a region that it does not know sells nothing."""
