@@ -24,6 +24,9 @@ from hermesops.model.ids import ImageId, MachineId
 PLACES = 100_000
 """How many machines a simulated world takes."""
 
+_BOOT_S = 0.05
+"""From an order, a start or a reboot until a machine's daemon answers."""
+
 _PRIVATE_FILE = 0o100600
 _LOCK = "machines.lock"
 _FILE = "machines.db"
@@ -46,22 +49,14 @@ class SimDriver:
 
     Args:
         folder: The world's folder.
-        boot_s: Seconds from an order, a start or a reboot until the machine's daemon answers.
-        gateway_start_s: Seconds from a start of a gateway until it answers.
-        places: How many machines it takes.
     """
 
     gateway = LOOPBACK
     subnet = ""
     unlimited = ("memory", "cpu", "disk")
 
-    def __init__(
-        self, folder: Path, *, boot_s: float = 0.05, gateway_start_s: float = 0.0, places: int = PLACES
-    ) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._boot_s = boot_s
-        self._gateway_start_s = gateway_start_s
-        self._places = places
         self._open: _Opened | None = None
         self._closing = ExitStack()
 
@@ -123,7 +118,7 @@ class SimDriver:
         world = self._world
         if world.store.machine(plan.id):
             return
-        if len(world.store.machines) >= self._places:
+        if len(world.store.machines) >= PLACES:
             raise RefusedError(f"no room for another machine: {await self.room()}")
         if plan.number in world.numbers:
             raise RefusedError(f"machine {world.numbers[plan.number]} has number {plan.number} already")
@@ -155,7 +150,7 @@ class SimDriver:
         with store.change():
             record = replace(record, is_on=True, boots=record.boots + 1, booted_at=time.time())
             store.put(record)
-            Guest(store, record, gateway_start_s=self._gateway_start_s).boot()
+            Guest(store, record).boot()
 
     def _halt(self, record: Record) -> None:
         self._world.store.put(replace(record, is_on=False))
@@ -208,7 +203,7 @@ class SimDriver:
         return MachinePower.RUNNING if self._is_up(record) else MachinePower.BOOTING
 
     def _is_up(self, record: Record) -> bool:
-        return record.is_on and time.time() >= record.booted_at + self._boot_s
+        return record.is_on and time.time() >= record.booted_at + _BOOT_S
 
     async def powered(self) -> frozenset[MachineId]:
         """Those that are not off."""
@@ -265,7 +260,7 @@ class SimDriver:
 
     async def room(self) -> SimRoom:
         """How many more machines it takes."""
-        return SimRoom(max(0, self._places - len(self._world.store.machines)))
+        return SimRoom(max(0, PLACES - len(self._world.store.machines)))
 
     # What the daemon asks
 
@@ -276,7 +271,7 @@ class SimDriver:
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""
-        return Guest(self._world.store, self._record(machine_id), gateway_start_s=self._gateway_start_s)
+        return Guest(self._world.store, self._record(machine_id))
 
     def work(self, guest: Guest, do: Callable[[], T]) -> T:
         """Do something on a machine in one step, and what it wants of its power after it."""

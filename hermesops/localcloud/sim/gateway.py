@@ -63,15 +63,13 @@ class Gateway:
         record: The machine.
         disk: Its disk.
         now: Seconds since 1970.
-        start_s: Seconds from a start until the API answers.
     """
 
-    def __init__(self, store: Store, record: Record, disk: Disk, now: Callable[[], float], *, start_s: float) -> None:
+    def __init__(self, store: Store, record: Record, disk: Disk, now: Callable[[], float]) -> None:
         self._store = store
         self._record = record
         self._disk = disk
         self._now = now
-        self._start_s = start_s
         held = store.unit(record.id)
         self._state = State(**json.loads(held)) if held else State()
 
@@ -112,7 +110,7 @@ class Gateway:
 
     def show(self) -> dict[str, str]:
         """Its properties, in systemd's words."""
-        active, entered = self.is_active, self._state.since + self._start_s
+        active, entered = self.is_active, self._state.since
         starting = active and self._now() < entered
         return {
             "Id": UNIT,
@@ -146,7 +144,7 @@ class Gateway:
 
     def listens(self, port: int) -> bool:
         """Whether it has that port of the loopback open."""
-        is_up = self.is_active and self._now() >= self._state.since + self._start_s
+        is_up = self.is_active and self._now() >= self._state.since
         return port == PORT and is_up and self._mood != "silent"
 
     def knows(self, key: str) -> bool:

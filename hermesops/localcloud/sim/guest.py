@@ -30,18 +30,17 @@ class Guest:
     Args:
         store: The world's memory.
         record: The machine; it is on.
-        gateway_start_s: Seconds from a start of the gateway until it answers.
 
     Attributes:
         slept_s: Seconds that were slept on the machine.
         power: What was asked of the machine's power from inside: ``reboot``, ``poweroff``, or nothing.
     """
 
-    def __init__(self, store: Store, record: Record, *, gateway_start_s: float = 0.0) -> None:
+    def __init__(self, store: Store, record: Record) -> None:
         self.store = store
         self.record = record
         self.disk = Disk(store, record.id)
-        self.gateway = Gateway(store, record, self.disk, self.monotonic, start_s=gateway_start_s)
+        self.gateway = Gateway(store, record, self.disk, self.monotonic)
         self.slept_s = 0.0
         self.power = ""
 
