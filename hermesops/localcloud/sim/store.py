@@ -102,21 +102,26 @@ class Store:
         self._db.close()
 
     @contextmanager
-    def change(self) -> Iterator[None]:
-        """Make what is done inside one step that a crash cannot cut; within another one it is part of that."""
+    def change(self) -> Iterator[dict[str, Record | None]]:
+        """Make what is done inside one step that a crash cannot cut; within another one it is part of that.
+
+        Yields:
+            The machines changed so far; ``None`` for one that was removed.
+        """
         if self._changed is not None:
-            yield
+            yield self._changed
             return
-        self._changed = {}
+        changed: dict[str, Record | None] = {}
+        self._changed = changed
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            yield
+            yield changed
         except BaseException:
             self._db.execute("ROLLBACK")
             self._changed = None
             raise
         self._db.execute("COMMIT")
-        changed, self._changed = self._changed, None
+        self._changed = None
         for machine_id, record in changed.items():
             if record is None:
                 self.machines.pop(machine_id, None)
@@ -133,17 +138,17 @@ class Store:
 
     def put(self, record: Record) -> None:
         """Write a machine, new or changed."""
-        with self.change():
+        with self.change() as changed:
             marks = ",".join("?" * len(_FIELDS))
             self._db.execute(f"INSERT OR REPLACE INTO machines VALUES ({marks})", astuple(record))  # noqa: S608 - marks only
-            self._changed = {**(self._changed or {}), record.id: record}
+            changed[record.id] = record
 
     def remove(self, machine_id: str) -> None:
         """Remove a machine and everything of it; absent is success."""
-        with self.change():
+        with self.change() as changed:
             self._db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
             self._forget(machine_id)
-            self._changed = {**(self._changed or {}), machine_id: None}
+            changed[machine_id] = None
 
     def _forget(self, owner: str) -> None:
         self._db.execute("DELETE FROM files WHERE owner = ?", (owner,))
