@@ -3,38 +3,22 @@
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import MessageToDict
 
-from hermesops.engine.embedded import run as run_module
-from hermesops.engine.embedded.engine import EmbeddedEngine, Work
-from hermesops.engine.embedded.events import Diagnostic, EventLog, StepEvent
-from hermesops.engine.embedded.kinds import Message
-from hermesops.engine.embedded.monitor import Monitor
+from hermesops.engine.embedded.events import Diagnostic, StepEvent
 from hermesops.engine.embedded.outcome import error_of
 from hermesops.engine.embedded.run import Run
 from hermesops.engine.embedded.secrets import PassphraseVault
 from hermesops.engine.embedded.state import deployment_from_doc
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
-from hermesops.model.stack import Import
 from tests.support.conformance import SCENARIOS, Elsewhere, Refused, raced, replayed_steps, steps_not_replayed
-from tests.support.recordings import (
-    FOLDER,
-    PASSPHRASE,
-    STACK,
-    Replay,
-    Scenario,
-    canonical,
-    pending_of,
-    resources_of,
-    state_of,
-)
+from tests.support.recordings import FOLDER, PASSPHRASE, Scenario, canonical, pending_of, resources_of
+from tests.support.replayed import KEYS, Replayed, replayed
 
 FOUND_CHANGES = 7
 NOT_OURS = {
@@ -52,76 +36,11 @@ NOT_OURS = {
 """Flags that our engines do not have; the steps that use them (``--target`` with a wildcard) are not replayed."""
 
 KINDS = {"resourcePreEvent": "pre", "resOutputsEvent": "outputs", "resOpFailedEvent": "failed"}
-KEYS: dict[str, bytes] = {}
 
 
 def _steps() -> Iterator[Any]:
     for scenario, number in replayed_steps():
         yield pytest.param(scenario, number, id=f"{scenario.name}-{number}")
-
-
-@dataclass
-class Replayed:
-    run: Run
-    replay: Replay
-    latest: dict[str, Any]
-    answers: dict[str, Any]
-
-
-async def replayed(
-    scenario: Scenario,
-    number: int,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    at_change: Callable[[], object] | None = None,
-) -> Replayed:
-    step = scenario.steps[number]
-    answers: dict[str, Any] = {}
-
-    class Heard(Monitor):
-        def RegisterResource(self, request: Message) -> Message:  # noqa: N802
-            response = super().RegisterResource(request)
-            answers[f"{request.type} {request.name}"] = MessageToDict(response, preserving_proto_field_name=True)
-            return response
-
-    monkeypatch.setattr(run_module, "Monitor", Heard)
-    with state_of(scenario, number, folder) as file:
-        replay = Replay(step, file, looks_up=scenario.killed_in_a_create(number))
-        replay.at_change = at_change
-        engine = EmbeddedEngine(
-            folder, passphrase=lambda: PASSPHRASE, environment={}, parallel=1, host=lambda _address: replay
-        )
-        engine._keys = KEYS
-        is_preview = step["do"] == "preview" or "--preview-only" in step["args"]
-        work, kind = _work(scenario, number)
-        run = await engine._ran(
-            STACK,
-            EventLog(),
-            work,
-            kind,
-            targets=scenario.targets(number),
-            config=scenario.config_at(number),
-            dry=is_preview,
-        )
-        if not is_preview:
-            engine._save(run, kind)
-        return Replayed(run, replay, json.loads(file.read_text())["checkpoint"]["latest"], answers)
-
-
-def _work(scenario: Scenario, number: int) -> tuple[Work, str]:
-    step = scenario.steps[number]
-    match step["do"]:
-        case "destroy":
-            return Run.destroy, "destroy"
-        case "refresh":
-            return Run.refresh, "refresh"
-        case "cli":
-            *_, kind, name, resource_id = step["args"]
-            wanted = [Import(kind, name, resource_id, protect="--protect=false" not in step["args"])]
-            return lambda run: run.take_in(wanted), "resource-import"
-        case _:
-            return lambda run: run.program(scenario.program(number)), "update"
 
 
 def vault_of(latest: dict[str, Any]) -> PassphraseVault:

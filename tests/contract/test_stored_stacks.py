@@ -10,8 +10,8 @@ import pytest
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.embedded.stored import StoredStacks
 from hermesops.errors import HermesError, RefusedError, UsageError
-from tests.contract.test_engine_recordings import KEYS, replayed
 from tests.support.recordings import PASSPHRASE, STACK, Scenario, state_of
+from tests.support.replayed import KEYS, replayed
 
 EXPORT = 2
 """The recorded step whose export all imports start from."""

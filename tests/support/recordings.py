@@ -25,7 +25,7 @@ from hermesops.engine.embedded.rpc import HalfMade, ProviderFaultError
 from hermesops.engine.embedded.state import Deployment, Resource, deployment_from_doc
 from hermesops.engine.embedded.values import UNKNOWNS, Vault, from_wire, revealed
 from hermesops.engine.interface import Program, StackConfig
-from hermesops.model.stack import StackRef
+from hermesops.model.stack import Import, StackRef
 
 FOLDER = Path(__file__).parents[1] / "data" / "pulumi-recordings"
 STACK = StackRef("rec", "dev")
@@ -164,6 +164,11 @@ class Scenario:
     def targets(self, number: int) -> list[str]:
         args = self.steps[number].get("args") or []
         return [value for flag, value in pairwise(args) if flag == "--target"]
+
+    def imported(self, number: int) -> Import:
+        """What a step of ``pulumi import`` takes in."""
+        *_, kind, name, resource_id = args = self.steps[number]["args"]
+        return Import(kind, name, resource_id, protect="--protect=false" not in args)
 
     def killed_in_a_create(self, number: int) -> bool:
         """Whether the state before a step has creates that nobody saw end."""

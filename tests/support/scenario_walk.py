@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.engine.interface import Engine
-from hermesops.model.stack import Change, Import
+from hermesops.model.stack import Change
 from tests.support.conformance import is_replayed
 from tests.support.fake_stack import STACK, FakeStack
 from tests.support.recordings import Scenario, canonical
@@ -95,9 +95,7 @@ async def _operate(engine: Engine, scenario: Scenario, number: int) -> tuple[Cha
         case "destroy":
             return (await engine.destroy(STACK, targets=targets)).changes
         case _:
-            *_, kind, name, resource_id = step["args"]
-            thing = Import(kind, name, resource_id, protect="--protect=false" not in step["args"])
-            return (await engine.import_resources(STACK, [thing])).changes
+            return (await engine.import_resources(STACK, [scenario.imported(number)])).changes
 
 
 def _is_outside(change: Change) -> bool:
