@@ -180,14 +180,12 @@ class DeliveryRow:
     Attributes:
         body: As it is sent and signed.
         tries: How often it was sent in vain.
-        due_at: Not before.
         signed: Whether it carries signatures; the vendor's do, unless a fault has it otherwise.
     """
 
     id: str
     webhook_id: str
     body: str
-    due_at: str
     tries: int = 0
     signed: bool = True
 

@@ -16,7 +16,6 @@ from hermesops.localcloud import webhook_events
 from hermesops.localcloud.background import Background
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
-from hermesops.localcloud.moment import now
 from hermesops.localcloud.rows import DeliveryRow, MachineRow, MachineStatus, WebhookRow
 from hermesops.localcloud.store import Store
 from hermesops.waiting import pause
@@ -85,7 +84,7 @@ class Webhooks:
         late = self._faults.take(FaultKind.WEBHOOK_LATE, names, path=kind)
         signed = not self._faults.take(FaultKind.WEBHOOK_UNSIGNED, names, path=kind)
         for _ in range(copies):
-            row = DeliveryRow(str(uuid4()), webhook.id, body, now(plus_s=late.seconds if late else 0), signed=signed)
+            row = DeliveryRow(str(uuid4()), webhook.id, body, signed=signed)
             self._store.add(row)
             self._begin(row, late.seconds if late else 0.0)
 
