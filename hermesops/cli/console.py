@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from hermesops.cli.streams import send_nowhere
-from hermesops.errors import HermesError
+from hermesops.errors import HermesError, RefusedError
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
@@ -40,6 +40,7 @@ def _set_quiet(value: bool) -> bool:
 Json = Annotated[bool, typer.Option("--json", callback=_set_json, help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="No narration on stderr.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why you touch a user's agent; goes into the audit log.")]
 
 
@@ -142,6 +143,22 @@ def confirm(question: str, *, expect: str) -> bool:
     return sys.stdin.readline().strip() == expect
 
 
+def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
+    """Go on with what destroys only when the operator says so.
+
+    Args:
+        question: What would happen, and to what.
+        expect: The word that has to be typed.
+        spared: What stays as it is without consent.
+        yes: Whether ``--yes`` gave it.
+
+    Raises:
+        RefusedError: There was no consent.
+    """
+    if not yes and not confirm(question, expect=expect):
+        raise RefusedError(f"not confirmed: {spared}", hint="--yes confirms without a terminal")
+
+
 def _to_stderr(line: str) -> None:
     """Write a line; when nobody reads stderr any more the work goes on all the same."""
     try:
@@ -153,6 +170,4 @@ def _to_stderr(line: str) -> None:
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "-"
     return "-" if value is None or value == "" else str(value)

@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render_fleet
-from hermesops.cli.console import Yes, confirm, result, table
-from hermesops.errors import RefusedError
+from hermesops.cli.console import Why, Yes, agree, result, table
 
 if TYPE_CHECKING:
     from hermesops.converge import Converged
 
 Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift tells it.")]
 MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
-Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")]
 
 
 def adopt(machine: Machine, machine_id: MachineId = "", reason: Why = "") -> None:
@@ -48,8 +46,7 @@ def remove_orphan(
             orphans = Orphans(composed, client)
             found = await orphans.find(machine, machine_id)
             what = f"This destroys machine {machine} ({found.id}) of environment {composed.env.name} for good."
-            if not yes and not confirm(what, expect=machine):
-                raise RefusedError(f"not confirmed: {machine} is untouched", hint="--yes confirms without a terminal")
+            agree(what, expect=machine, spared=f"{machine} is untouched", yes=yes)
             await orphans.remove(found, forget=forget, reason=reason)
 
     context.run(work())

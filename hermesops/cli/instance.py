@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, instance_settings, render
-from hermesops.cli.console import Reason, Yes, confirm, is_json, result, say, table, write, write_bytes
+from hermesops.cli.console import Reason, Yes, agree, is_json, result, say, table, write, write_bytes
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
@@ -242,10 +242,12 @@ def terminate(
     composed = context.compose()
     composed.registry.find_instance(user)
     name = composed.env.name
-    if not yes and not confirm(
-        f"This destroys the machine of {user} in environment {name} with all its memories.", expect=user
-    ):
-        raise RefusedError(f"not confirmed: {user} in {name} is untouched", hint="--yes confirms without a terminal")
+    agree(
+        f"This destroys the machine of {user} in environment {name} with all its memories.",
+        expect=user,
+        spared=f"{user} in {name} is untouched",
+        yes=yes,
+    )
 
     async def work() -> str:
         async with composed.session() as session:

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render, render_operation
-from hermesops.cli.console import Yes, confirm, result, table
+from hermesops.cli.console import Yes, agree, result, table
 from hermesops.cli.noun import Noun
-from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
     from hermesops.model.operation import Lease, Operation
-    from hermesops.operation.abandon import Remains
 
 app = Noun(help="Long work: rows with intent, lease and outcome.", no_args_is_help=True)
 
@@ -77,21 +75,10 @@ def abandon(
     composed = context.compose()
     row = composed.registry.get_operation(operation_id)
 
-    async def work() -> "Remains":
-        if (
-            not yes
-            and reason.strip()
-            and not confirm(
-                f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}.",
-                expect=row.id[:8],
-            )
-        ):
-            raise RefusedError(
-                f"not confirmed: operation {row.id} is as it was", hint="--yes confirms without a terminal"
-            )
-        return await abandoning.abandon(row, composed.registry, reason=reason)
-
-    left = context.run(work())
+    question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
+    # Without a reason it is refused anyway, and nobody need be asked.
+    agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
+    left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
     result(
         "operation-abandon",
         {"id": row.id, "left": left.what, "hint": left.next},

@@ -6,11 +6,9 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context, registry_repair, render_audit
-from hermesops.cli.console import Yes, confirm, result, table
+from hermesops.cli.console import Why, Yes, confirm, result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
-
-_Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")]
 
 app = Noun(help="The registry's database.", no_args_is_help=True)
 app.command()(registry_repair.check)
@@ -44,7 +42,7 @@ def restore(
     over: Annotated[
         str, typer.Option("--over", help="Name of the environment, where its registry is whole and may be overwritten.")
     ] = "",
-    reason: _Why = "the registry was damaged",
+    reason: Why = "the registry was damaged",
     yes: Yes = False,
 ) -> None:
     """Put a good copy in the place of a damaged registry, which is set aside; leases from before have ended."""
@@ -67,7 +65,7 @@ def restore(
 
 
 @app.command()
-def restored(reason: _Why) -> None:
+def restored(reason: Why) -> None:
     """Say that the database was put back from its own backup, as PostgreSQL is: leases from before have ended."""
     epoch = context.compose().registry.open_epoch(reason)
     result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])

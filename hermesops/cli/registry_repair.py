@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render_fleet
-from hermesops.cli.console import Yes, confirm, result, say, table
+from hermesops.cli.console import Why, Yes, confirm, result, say, table
 from hermesops.errors import BrokenInvariantError, RefusedError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def rebuild(
         list[str] | None, typer.Option("--alias", help="What operators called a user; repeatable.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be known again.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = "the registry was lost",
+    reason: Why = "the registry was lost",
     yes: Yes = False,
 ) -> None:
     """Make a lost registry anew, from JustAVPS's list and what the machines remember; never over one that is whole.

@@ -7,11 +7,11 @@ import typer
 from hermesops.cli import context, render, stack_state
 from hermesops.cli.cell_options import All, Cells, ExitCode, Targets, Where, about, choose
 from hermesops.cli.cell_runs import report
-from hermesops.cli.console import Yes, confirm, result, say, table
+from hermesops.cli.console import Yes, agree, result, say, table
 from hermesops.cli.naming import Budget, Destroy, From, Save, Share, parse_named, read_saved, write_saved
 from hermesops.cli.no_wait import NoWait
 from hermesops.cli.noun import Noun
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import UsageError
 from hermesops.model.cell import parse_cell
 
 app = Noun(help="Pulumi stacks of cells.", no_args_is_help=True)
@@ -110,10 +110,12 @@ def destroy(
     chosen = choose(composed, cells, where, None, everything=everything)
     names, environment = about(chosen), composed.env.name
     word = chosen.chosen[0].name if len(chosen.chosen) == 1 else f"{len(chosen.chosen)} cells"
-    if not yes and not confirm(f"This removes {names} of environment {environment}.", expect=word):
-        raise RefusedError(
-            f"not confirmed: {names} in {environment} is untouched", hint="--yes confirms without a terminal"
-        )
+    agree(
+        f"This removes {names} of environment {environment}.",
+        expect=word,
+        spared=f"{names} in {environment} is untouched",
+        yes=yes,
+    )
     return report("stack-destroy", context.run(chosen.destroy()))
 
 

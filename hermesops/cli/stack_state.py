@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Yes, confirm, result, table
-from hermesops.errors import RefusedError, UsageError
+from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.errors import UsageError
 from hermesops.model.cell import parse_cell
 
 Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
-Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")]
 
 _SHOWN = 20
 
@@ -63,10 +62,12 @@ def import_(
 
 
 def _ask(environment: str, cell: str, what: str, *, yes: bool) -> None:
-    if not yes and not confirm(f"This {what} of cell {cell} of environment {environment}.", expect=cell):
-        raise RefusedError(
-            f"not confirmed: {cell} in {environment} is untouched", hint="--yes confirms without a terminal"
-        )
+    agree(
+        f"This {what} of cell {cell} of environment {environment}.",
+        expect=cell,
+        spared=f"{cell} in {environment} is untouched",
+        yes=yes,
+    )
 
 
 def _next(cell: str) -> str:
