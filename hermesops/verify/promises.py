@@ -149,8 +149,7 @@ def _release(host: Host, _: Expected) -> str:
 def _programs(host: Host, _: Expected) -> str:
     # -H: the slot itself, not only the link to it.
     search = "find -H /opt/hermes/current /opt/hermes/node /opt/hermes/sandbox /opt/hermes/libexec -maxdepth 5"
-    # uv leaves an empty lock file that everybody may take; nothing reads it.
-    changeable = "! -type l ! -name .lock '(' ! -user root -o -perm /022 ')'"
+    changeable = "! -type l '(' ! -user root -o -perm /022 ')'"
     found = output_of(host, f"{search} {changeable} -print -quit").strip()
     broken_unless(not found, f"{found} may be changed by others than root")
     return "root's alone"
