@@ -42,7 +42,7 @@ class Visits:
         """
         if not reason.strip():
             raise UsageError(
-                f"{how} touches what belongs to {instance.user_alias or instance.user_id}; say why",
+                f"{how} touches what belongs to {instance.title}; say why",
                 hint=f'hermesops instance {how} … --reason "…"',
             )
         self._audit.append_audit(f"{how}_opened", f"instance/{instance.id}", why=reason.strip())

@@ -123,7 +123,7 @@ class Drift:
 
     async def _verified(self, instance: "Instance") -> "Sequence[Check]":
         verification = await self._session.verify(instance)
-        return verification.for_user(instance.user_alias or instance.user_id)
+        return verification.for_user(instance.title)
 
     async def _roles(self, instances: "Sequence[Instance]") -> "Mapping[InstanceId, RolesSaid]":
         from hermesops.drift.inspection import RolesSaid

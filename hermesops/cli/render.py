@@ -26,7 +26,7 @@ def moment(when: datetime | None) -> str | None:
 def instance(row: Instance) -> dict[str, object]:
     """An instance as everybody sees it."""
     return {
-        "user": row.user_alias or row.user_id,
+        "user": row.title,
         "instance_id": row.id,
         "user_id": row.user_id,
         "plan": row.plan.value,

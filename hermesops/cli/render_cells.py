@@ -76,7 +76,7 @@ def _instance(one: "Ordered") -> dict[str, object]:
     return {
         "machine_name": row.machine_name,
         "machine_id": row.machine_id,
-        "user": row.user_alias or row.user_id,
+        "user": row.title,
         "plan": row.plan.value,
         "server_type": one.server_type,
         "status": row.status.value,

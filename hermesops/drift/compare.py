@@ -148,6 +148,6 @@ class _Comparison:
             seen,
             cell=instance.cell,
             machine=instance.machine_name,
-            user=instance.user_alias or instance.user_id,
+            user=instance.title,
             plan=instance.plan.value,
         )

@@ -30,7 +30,7 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     if seen.machine is None or seen.node is None:
         return Impossible(silence(instance))
     step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
-    return step or Finished(f"the agent of {instance.user_alias} has these settings and is healthy")
+    return step or Finished(f"the agent of {instance.title} has these settings and is healthy")
 
 
 class Configure:
@@ -57,7 +57,7 @@ class Configure:
         """The step in a few words."""
         match step:
             case Personalise():
-                return f"handing {seen.instance.user_alias}'s machine the new settings"
+                return f"handing {seen.instance.title}'s machine the new settings"
             case AwaitGateway():
                 return "waiting for the gateway"
             case _ as never:
@@ -71,7 +71,7 @@ class Configure:
             RefusedError: The machine does not take them.
         """
         instance = seen.instance
-        back = f'hermesops instance settings {instance.user_alias} --back --reason "…" goes back'
+        back = f'hermesops instance settings {instance.title} --back --reason "…" goes back'
         try:
             match step:
                 case Personalise(machine_id=machine_id):

@@ -53,8 +53,8 @@ def next_step(
 def silence(instance: Instance) -> UnavailableError:
     """What an operator is told of a machine that has to answer and does not."""
     return UnavailableError(
-        f"machine {instance.machine_name} of {instance.user_alias} does not answer",
-        hint=f"hermesops instance show {instance.user_alias}",
+        f"machine {instance.machine_name} of {instance.title} does not answer",
+        hint=f"hermesops instance show {instance.title}",
     )
 
 

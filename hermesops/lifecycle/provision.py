@@ -74,8 +74,8 @@ def _machine_is_gone(instance: Instance) -> Impossible:
     # A new machine would be an agent without its memory: never made in silence.
     return Impossible(
         RefusedError(
-            f"machine {instance.machine_name} of {instance.user_alias} is gone at JustAVPS, with what was on it",
-            hint=f"hermesops instance terminate {instance.user_alias}, then provision anew",
+            f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS, with what was on it",
+            hint=f"hermesops instance terminate {instance.title}, then provision anew",
         )
     )
 
@@ -92,8 +92,8 @@ def _machine_step(instance: Instance, machine: MachineSeen) -> Step | Impossible
             return Impossible(
                 UnavailableError(
                     f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
-                    hint=f"hermesops provision {instance.user_alias} again in some minutes, "
-                    f"or hermesops instance terminate {instance.user_alias}",
+                    hint=f"hermesops provision {instance.title} again in some minutes, "
+                    f"or hermesops instance terminate {instance.title}",
                 )
             )
         case MachineStatus.DELETED:
@@ -110,7 +110,7 @@ def _node_step(seen: Sight, machine: MachineSeen, payload_digest: str) -> Step |
         return handing
     if seen.instance.status is not InstanceStatus.RUNNING:
         return MarkRunning()
-    return Finished(f"{seen.instance.user_alias} has a living agent on {seen.instance.machine_name}")
+    return Finished(f"{seen.instance.title} has a living agent on {seen.instance.machine_name}")
 
 
 def describe(step: Step, instance: Instance) -> str:
@@ -125,7 +125,7 @@ def describe(step: Step, instance: Instance) -> str:
         case AwaitMachine():
             return f"waiting for machine {instance.machine_name}"
         case Personalise():
-            return f"handing the machine to {instance.user_alias}"
+            return f"handing the machine to {instance.title}"
         case AwaitGateway():
             return "waiting for the gateway"
         case MarkRunning():

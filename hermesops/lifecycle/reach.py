@@ -129,8 +129,8 @@ class Reach:
         if machine is None or machine.status is not MachineStatus.READY:
             status = machine.status.value if machine else "not listed"
             raise UnavailableError(
-                f"machine {instance.machine_name} of {instance.user_alias or instance.user_id} is {status}",
-                hint=f"hermesops instance show {instance.user_alias or instance.user_id}",
+                f"machine {instance.machine_name} of {instance.title} is {status}",
+                hint=f"hermesops instance show {instance.title}",
             )
         return machine
 
@@ -274,7 +274,7 @@ class Reach:
         if done.exit_code != 0:
             raise RefusedError(
                 f"hermes-node on {instance.machine_name} refused its payload: {_last_line(done.stderr or done.stdout)}",
-                hint=f"hermesops instance verify {instance.user_alias or instance.user_id}",
+                hint=f"hermesops instance verify {instance.title}",
             )
 
     async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
@@ -306,7 +306,7 @@ class Reach:
         mask = self.mask(instance)
         for line in await self.gateways.log_tail(machine_id, lines=LOG_LINES):
             self._tell(f"  {mask(line)}")
-        user = instance.user_alias or instance.user_id
+        user = instance.title
         raise UnavailableError(
             f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {seen}",
             hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",

@@ -152,7 +152,5 @@ class Requests:
     def _settings_before(self, instance: Instance) -> InstanceSettings:
         before = self._rows.instance_settings_before(instance.id)
         if before is None:
-            raise RefusedError(
-                f"the settings of {instance.user_alias} were never changed: there is nothing to go back to"
-            )
+            raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
         return before

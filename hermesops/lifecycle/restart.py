@@ -51,7 +51,7 @@ def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
         return RestartGateway(machine.id)
     if seen.sight.gateway is not GatewayHealth.OK:
         return AwaitGateway(machine.id)
-    return Finished(f"the gateway of {instance.user_alias} was restarted and is healthy")
+    return Finished(f"the gateway of {instance.title} was restarted and is healthy")
 
 
 class Gateways(Protocol):
@@ -95,7 +95,7 @@ class Restart:
         """The step in a few words."""
         match step:
             case RestartGateway():
-                return f"restarting the gateway of {seen.sight.instance.user_alias}"
+                return f"restarting the gateway of {seen.sight.instance.title}"
             case AwaitGateway():
                 return "waiting for the gateway"
             case _ as never:

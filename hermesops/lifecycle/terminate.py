@@ -55,7 +55,7 @@ def decide(seen: Ending) -> Step | Finished | Impossible:
     """The next step towards the end."""
     instance = seen.sight.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Finished(f"the instance of {instance.user_alias} is terminated")
+        return Finished(f"the instance of {instance.title} is terminated")
     machine = seen.sight.machine
     gone = machine is None or machine.status is MachineStatus.DELETED
     if machine is not None and not gone and seen.reachable and not seen.fenced:
@@ -69,7 +69,7 @@ def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
         case Fence():
-            return f"stopping the gateway of {instance.user_alias}"
+            return f"stopping the gateway of {instance.title}"
         case ShrinkCell():
             return f"destroying machine {instance.machine_name}"
         case MarkTerminated():

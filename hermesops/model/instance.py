@@ -62,6 +62,11 @@ class Instance:
     created_at: datetime
     last_heartbeat: datetime | None = None
 
+    @property
+    def title(self) -> str:
+        """What an operator reads, and types, for its user: the alias, else the id."""
+        return self.user_alias or self.user_id
+
 
 @dataclass(frozen=True)
 class InstanceSecrets:

@@ -53,6 +53,12 @@ def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> N
     assert decide(seen, payload_digest="digest") == step
 
 
+def test_a_user_without_an_alias_is_told_of_by_id() -> None:
+    gone = decide(Sight(replace(RECORDED, user_alias=""), None), payload_digest="digest")
+    assert isinstance(gone, Impossible)
+    assert gone.error.hint == f"hermesops instance terminate {ADA.user_id}, then provision anew"
+
+
 def test_a_living_agent_needs_nothing() -> None:
     living = replace(RECORDED, status=InstanceStatus.RUNNING)
     assert isinstance(decide(Sight(living, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
