@@ -110,7 +110,10 @@ async def test_code_runs_in_its_language(machine: TestMachine) -> None:
 
 
 async def test_processes_are_listed_and_ended_but_not_the_first(machine: TestMachine) -> None:
-    await machine.execute("setsid sleep 4714 >/dev/null 2>&1 & :")
+    # Listed between the fork and the exec, it would still bear setsid's name.
+    await machine.execute(
+        "setsid sleep 4714 >/dev/null 2>&1 & until pgrep -fx 'sleep 4714' >/dev/null; do sleep 0.05; done"
+    )
     listed = (await machine.http.get("/toolbox/process/list")).json()["processes"]
     sleeper = next(process for process in listed if process["args"] == "sleep 4714")
     assert sleeper["user"] == "root"
