@@ -88,9 +88,8 @@ def abandon(
 
 def _hint(row: "Operation", lease: "Lease | None") -> str:
     from hermesops.operation.abandon import remains_of
-    from hermesops.operation.runner import ENDED
 
-    if row.status in ENDED:
+    if row.status.has_ended:
         return "" if row.status == "done" else remains_of(row).next
     if lease:
         return f"hermesops operation continue {row.id} waits for {lease.holder}"

@@ -31,6 +31,11 @@ class OperationStatus(StrEnum):
     FAILED = "failed"
     ABANDONED = "abandoned"
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody will bring it any further."""
+        return self not in {OperationStatus.PENDING, OperationStatus.RUNNING}
+
 
 @dataclass(frozen=True)
 class Lease:

@@ -7,7 +7,6 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.operation.lease import LeaseKeeper, Leases
 from hermesops.operation.loop import Ends
-from hermesops.operation.runner import ENDED
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ async def abandon(operation: Operation, rows: Rows, *, reason: str) -> Remains:
     """
     if not reason.strip():
         raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')
-    if operation.status in ENDED:
+    if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
     async with LeaseKeeper(rows, operation.subject) as keeper:
         outcome = f"abandoned: {reason.strip()}"

@@ -9,8 +9,6 @@ from hermesops.model.operation import Lease, LeaseHeldError, Operation, Operatio
 from hermesops.operation.lease import Leases
 from hermesops.operation.loop import OperationRows, Work, drive, never
 
-ENDED = frozenset({OperationStatus.DONE, OperationStatus.FAILED, OperationStatus.ABANDONED})
-
 LEFT = "left to the workers"
 """The step that says of a row that nobody's command is going to do it."""
 
@@ -73,7 +71,7 @@ class Operations:
 
         async def attempt() -> str | waiting.Pending[str]:
             now = self._rows.get_operation(operation.id)
-            if now.status in ENDED:
+            if now.status.has_ended:
                 return _outcome(now)
             try:
                 return await self.run(now)
@@ -82,7 +80,7 @@ class Operations:
                     raise
                 return waiting.Pending(f"{held.message}; {now.step}")
 
-        if operation.status in ENDED:
+        if operation.status.has_ended:
             raise RefusedError(
                 f"operation {operation.id} has ended ({operation.status}): {operation.outcome}",
                 hint="hermesops operation list --all",

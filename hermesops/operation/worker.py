@@ -20,7 +20,7 @@ from hermesops.operation import reaper
 from hermesops.operation.lease import LeaseKeeper, Leases
 from hermesops.operation.loop import StoppedError
 from hermesops.operation.reaper import Enqueue, Revive, Task
-from hermesops.operation.runner import ENDED, Operations
+from hermesops.operation.runner import Operations
 
 WORKER = "worker/"
 """What the subjects of workers' own leases begin with."""
@@ -252,7 +252,7 @@ class Worker:
         if self._stopping.is_set():
             raise StoppedError("the worker is stopping")
         operation = self._rows.get_operation(operation_id)
-        if operation.status in ENDED:
+        if operation.status.has_ended:
             return ""
         with structlog.contextvars.bound_contextvars(operation=operation_id):
             return await self._operations.run(operation, is_stopping=self._stopping.is_set)

@@ -10,7 +10,7 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.registry.leases import require_lease
 from hermesops.registry.rows import Rows, insert_if_absent, new_id
-from hermesops.registry.schema import OPEN, UNFINISHED, operation_steps, operations
+from hermesops.registry.schema import UNFINISHED, operation_steps, operations
 
 _STEP_LENGTH = 255
 
@@ -194,29 +194,32 @@ class OperationRows(Rows):
         ).one_or_none()
         return _operation(row) if row else None
 
-    def _move(self, operation_id: OperationId, lease: Lease | None, **values: object) -> None:
+    def _move(
+        self, operation_id: OperationId, lease: Lease | None, *, status: OperationStatus, **values: object
+    ) -> None:
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            self._move_in(connection, operation_id, **values)
+            self._move_in(connection, operation_id, status=status, **values)
 
-    def _move_in(self, connection: sa.Connection, operation_id: OperationId, **values: object) -> None:
-        status = values["status"]
+    def _move_in(
+        self, connection: sa.Connection, operation_id: OperationId, *, status: OperationStatus, **values: object
+    ) -> None:
         row = connection.execute(
             sa.select(operations).where(operations.c.id == operation_id).with_for_update()
         ).one_or_none()
         if row is None:
             raise UsageError(f"no operation with id {operation_id!r}", hint="hermesops operation list")
-        if row.status not in OPEN:
+        if row.status.has_ended:
             if row.status == status:
                 return
             raise RefusedError(f"operation {operation_id} has ended: {row.status}")
         connection.execute(
             operations.update()
             .where(operations.c.id == operation_id)
-            .values(updated_at=self._database.now(connection), **values)
+            .values(status=status, updated_at=self._database.now(connection), **values)
         )
-        if status not in OPEN:
+        if status.has_ended:
             self._note(
                 connection,
                 "operation_ended",

@@ -138,10 +138,7 @@ operations = sa.Table(
     sa.Column("created_at", UtcTimestamp, nullable=False),
     sa.Column("updated_at", UtcTimestamp, nullable=False),
 )
-OPEN = (OperationStatus.PENDING, OperationStatus.RUNNING)
-"""What operations are called that have not ended."""
-
-UNFINISHED = operations.c.status.in_(OPEN)
+UNFINISHED = operations.c.status.in_([status for status in OperationStatus if not status.has_ended])
 """Which operations somebody should still bring to their end."""
 
 sa.Index(

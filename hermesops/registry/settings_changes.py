@@ -8,7 +8,7 @@ from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.operations import OperationRows
-from hermesops.registry.schema import OPEN, instance_details
+from hermesops.registry.schema import instance_details
 
 _KIND = OperationKind.CONFIGURE
 
@@ -38,7 +38,7 @@ class SettingsChangeRows(InstanceSecretRows, OperationRows):
                 values = {"settings": self._seal_settings(settings, "settings", instance_id)}
                 if last is None or last.status is OperationStatus.DONE:
                     values["settings_before"] = self._seal_settings(held, "settings_before", instance_id)
-                elif last.status in OPEN:
+                elif not last.status.has_ended:
                     self._move_in(
                         connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"
                     )
