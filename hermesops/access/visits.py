@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from hermesops.errors import UsageError
+from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 
 
@@ -45,4 +46,4 @@ class Visits:
                 f"{how} touches what belongs to {instance.title}; say why",
                 hint=f'hermesops instance {how} … --reason "…"',
             )
-        self._audit.append_audit(f"{how}_opened", f"instance/{instance.id}", why=reason.strip())
+        self._audit.append_audit(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

@@ -83,8 +83,9 @@ class Drift:
             UnavailableError: JustAVPS lists no machine of it.
         """
         from hermesops.errors import UnavailableError
+        from hermesops.model.ids import instance_subject
 
-        async with self._app.alone(f"instance/{instance.id}"):
+        async with self._app.alone(instance_subject(instance.id)):
             machine = await self._session.reach.machine(instance)
             if machine is None or not machine.server_type:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")

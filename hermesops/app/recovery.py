@@ -44,12 +44,13 @@ class Orphans:
     async def adopt(self, machine: "Machine", *, reason: str) -> str:
         """Give an orphan to the instance it says it belongs to; one line about what was done."""
         from hermesops.drift.orphans import Recover, adoption
+        from hermesops.model.ids import instance_subject
 
         told, holder = await self._asked(machine)
         decided = adoption(told, holder)
         registry = self._app.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
-        async with self._app.alone(f"instance/{instance_id}"):
+        async with self._app.alone(instance_subject(instance_id)):
             if isinstance(decided, Recover):
                 if not registry.recover_instance(decided.instance, why=reason):
                     raise _has_another(decided.instance)

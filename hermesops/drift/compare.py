@@ -10,7 +10,7 @@ from hermesops.drift.on_machine import told_differences
 from hermesops.drift.repairs import Clerk
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.fleet import Ordered
-from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name
+from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
 from hermesops.model.instance import InstanceStatus
 
 _ORDER = tuple(Severity)
@@ -38,7 +38,7 @@ class _Comparison:
 
     def of_rows(self) -> Iterator[Finding]:
         for row in self.accounts.rows:
-            if f"instance/{row.instance.id}" not in self.accounts.in_hand:
+            if instance_subject(row.instance.id) not in self.accounts.in_hand:
                 yield from self._of_row(row)
 
     def _of_row(self, row: Ordered) -> Iterator[Finding]:

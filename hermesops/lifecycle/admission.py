@@ -11,7 +11,7 @@ from typing import Protocol
 from hermesops.errors import RefusedError, UsageError
 from hermesops.lifecycle.ports import Intents
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, InstanceId, UserId
+from hermesops.model.ids import ImageId, UserId, instance_subject
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
@@ -104,11 +104,6 @@ def parse_plan(text: str) -> Plan:
         raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
 
 
-def subject_of(instance_id: InstanceId) -> str:
-    """What is leased while an instance is worked on."""
-    return f"instance/{instance_id}"
-
-
 class Admission:
     """Turns wishes into rows.
 
@@ -157,7 +152,7 @@ class Admission:
             )
         operation = self._rows.open_operation(
             OperationKind.PROVISION,
-            subject_of(known.id),
+            instance_subject(known.id),
             intent={"user": user_text, "plan": plan.value, "machine_name": known.machine_name},
             instance_id=known.id,
         )

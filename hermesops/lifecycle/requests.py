@@ -6,11 +6,10 @@ from typing import Protocol
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
-from hermesops.lifecycle.admission import subject_of
 from hermesops.lifecycle.handover import silence, terminated
 from hermesops.lifecycle.ports import Intents, Looks
 from hermesops.lifecycle.settings_wish import Wish
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind
@@ -84,7 +83,7 @@ class Requests:
         instance = self._rows.find_instance(user_text)
         operation = self._rows.open_operation(
             OperationKind.TERMINATE,
-            subject_of(instance.id),
+            instance_subject(instance.id),
             intent={"user": user_text, "machine_name": instance.machine_name, "reason": reason},
             instance_id=instance.id,
         )
@@ -105,7 +104,7 @@ class Requests:
             )
         return self._rows.open_operation(
             OperationKind.RESTART,
-            subject_of(instance.id),
+            instance_subject(instance.id),
             intent={"user": user_text, "before": await self._gateways.invocation(MachineId(machine.id))},
             instance_id=instance.id,
         )
@@ -129,7 +128,7 @@ class Requests:
                 hint='hermesops instance settings … --reason "…"',
             )
         instance = self._rows.find_instance(user_text)
-        subject = subject_of(instance.id)
+        subject = instance_subject(instance.id)
         # Under the lease: exit 3 to whoever comes second has to mean that nothing was changed.
         async with self._alone(subject):
             sight = await self._world.look(instance.id)

@@ -50,6 +50,11 @@ def user_id_from_alias(alias: str) -> UserId:
     return UserId(str(uuid5(_USERS, alias)))
 
 
+def instance_subject(instance_id: InstanceId) -> str:
+    """What is leased while an instance is worked on, and what the audit calls it; hermes-node reads it too."""
+    return f"instance/{instance_id}"
+
+
 def machine_name(environment: str, cell: CellName, instance_id: InstanceId) -> MachineName:
     """The name a new machine of an instance gets: unique for the attempt, readable in the vendor's list.
 

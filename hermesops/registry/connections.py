@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.connection import ServiceConnection
-from hermesops.model.ids import InstanceId
+from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.registry.rows import Rows, new_id
 from hermesops.registry.schema import hermes_connections, hermes_instances
@@ -60,7 +60,7 @@ class ConnectionRows(Rows):
                 )
             )
             granted: dict[str, object] = {"service": service, "scopes": list(scopes)}
-            self._note(connection, "service_connected", f"instance/{instance_id}", after=granted)
+            self._note(connection, "service_connected", instance_subject(instance_id), after=granted)
 
     def disconnect_service(self, instance_id: InstanceId, service: str) -> None:
         """Forget a service's tokens; harmless when there are none. Revoking them at the service is the caller's."""
@@ -71,7 +71,7 @@ class ConnectionRows(Rows):
             ).rowcount
             if gone:
                 before: dict[str, object] = {"service": service}
-                self._note(connection, "service_disconnected", f"instance/{instance_id}", before=before)
+                self._note(connection, "service_disconnected", instance_subject(instance_id), before=before)
 
     def list_connections(self, instance_id: InstanceId) -> tuple[ServiceConnection, ...]:
         """An instance's connections with their tokens, by service."""

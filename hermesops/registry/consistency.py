@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.contradiction import Contradiction
-from hermesops.model.ids import is_machine_name
+from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
 from hermesops.registry.epoch_number import read_epoch
@@ -55,13 +55,13 @@ class ConsistencyRows(Rows):
             LIVING, hermes_instances.c.id.not_in(sa.select(instance_details.c.instance_id))
         )
         for id_ in connection.scalars(bare):
-            yield Contradiction(f"instance/{id_}", "has no details: no cell, no machine, no keys", _RESTORE)
+            yield Contradiction(instance_subject(id_), "has no details: no cell, no machine, no keys", _RESTORE)
         known = set(connection.scalars(sa.select(cells.c.name)))
         living = sa.select(instance_details, hermes_instances.c.status, hermes_instances.c.vm_id).join_from(
             instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
         )
         for row in connection.execute(living.where(LIVING)):
-            subject, name = f"instance/{row.instance_id}", row.machine_name
+            subject, name = instance_subject(row.instance_id), row.machine_name
             if row.cell not in known:
                 yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
             if not is_machine_name(name, self._desk.environment):
@@ -133,7 +133,7 @@ class ConsistencyRows(Rows):
         left = sa.select(hermes_connections.c.instance_id).where(hermes_connections.c.instance_id.in_(ended)).distinct()
         for id_ in connection.scalars(left):
             what = "is terminated, and tokens of its services are still kept"
-            yield Contradiction(f"instance/{id_}", what, _RESTORE)
+            yield Contradiction(instance_subject(id_), what, _RESTORE)
 
 
 def _is_uuid(text: str) -> bool:

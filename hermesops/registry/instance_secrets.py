@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, UsageError
-from hermesops.model.ids import InstanceId
+from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import InstanceSettings
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import instance_details
@@ -79,7 +79,7 @@ class InstanceSecretRows(Rows):
             self._note(
                 connection,
                 "model_tokens_revoked",
-                f"instance/{instance_id}",
+                instance_subject(instance_id),
                 before={"generation": before},
                 after={"generation": before + 1},
                 why=why,

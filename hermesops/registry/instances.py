@@ -15,6 +15,7 @@ from hermesops.model.ids import (
     MachineId,
     MachineName,
     UserId,
+    instance_subject,
     is_alias,
     machine_name,
     user_id_of,
@@ -162,7 +163,7 @@ class InstanceRows(InstanceSecretRows):
                 .values(machine_wanted=False)
             ).rowcount
             if changed:
-                self._note(connection, "machine_given_up", _subject(instance_id), why=why)
+                self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
 
     def _write_provisioning(
         self,
@@ -199,7 +200,7 @@ class InstanceRows(InstanceSecretRows):
             }
             connection.execute(instance_details.insert().values(details))
             made = {"user": user.id, "plan": plan.value, "cell": cell, "server_type": server_type}
-            self._note(connection, "instance_created", _subject(instance_id), after=made)
+            self._note(connection, "instance_created", instance_subject(instance_id), after=made)
         found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
         if found is None:
             raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
@@ -218,12 +219,8 @@ class InstanceRows(InstanceSecretRows):
                 if row.status == InstanceStatus.TERMINATED:
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
-                self._note(connection, action, _subject(instance_id), before=before, after=values, why=why)
+                self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
             return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
-
-
-def _subject(instance_id: InstanceId) -> str:
-    return f"instance/{instance_id}"
 
 
 def instance_of(row: sa.Row[Any]) -> Instance:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hermesops.model.ids import InstanceId, MachineId, MachineName
+from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.rows import insert_if_absent
@@ -35,7 +35,7 @@ class RecoveryRows(InstanceSecretRows):
                 return False
             connection.execute(instance_details.insert().values(self._details(one)))
             after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
-            self._note(connection, "instance_recovered", f"instance/{one.id}", after=after, why=why)
+            self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
         return True
 
     def take_machine(
@@ -58,7 +58,7 @@ class RecoveryRows(InstanceSecretRows):
             self._note(
                 connection,
                 "machine_taken",
-                f"instance/{instance_id}",
+                instance_subject(instance_id),
                 before={"machine": before.machine_name},
                 after={"machine": machine_name, "id": machine_id},
                 why=why,
@@ -72,7 +72,7 @@ class RecoveryRows(InstanceSecretRows):
             if before != server_type:
                 connection.execute(instance_details.update().where(is_it).values(server_type=server_type))
                 change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
-                self._note(connection, "size_accepted", f"instance/{instance_id}", **change, why=why)
+                self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
         return before
 
     def _details(self, one: Recovered) -> dict[str, Any]:

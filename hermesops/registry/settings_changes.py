@@ -49,7 +49,7 @@ class SettingsChangeRows(InstanceSecretRows, OperationRows):
                 self._note(
                     connection,
                     "settings_changed",
-                    f"instance/{instance_id}",
+                    subject,
                     before=outline(held),
                     after={**outline(settings), "changed": fields},
                     why=why,

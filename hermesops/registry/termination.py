@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
@@ -51,7 +51,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
             connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
             connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
             before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
-            self._note(connection, "status_changed", f"instance/{instance_id}", before=before, after=after, why=why)
+            self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
             self._abandon_others(connection, instance_id)
 
     def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:

@@ -12,14 +12,14 @@ from hermesops.justavps import Client
 from hermesops.lifecycle.gateway_units import GatewayUnits
 from hermesops.lifecycle.node_commands import NODE, admit, change
 from hermesops.localcloud.sim.driver import SimDriver
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import LeaseLostError
 from hermesops.node.protocol import Identity, Payload, Secrets
 from tests.support.localcloud import serving
 from tests.support.registries import TurnedClock, registry_at
 
-INSTANCE = "11111111-2222-3333-4444-555555555555"
-SUBJECT = f"instance/{INSTANCE}"
+INSTANCE = InstanceId("11111111-2222-3333-4444-555555555555")
+SUBJECT = instance_subject(INSTANCE)
 PAYLOAD = Payload(
     Identity(INSTANCE, "u-1", "light", "c1", 1), Secrets("k" * 64, "hm1.i-1.1." + "a" * 40), "http://10.0.0.1:18080/v1"
 )
