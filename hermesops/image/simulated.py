@@ -8,8 +8,7 @@ from hermesops.errors import HaltedError
 from hermesops.image.build import Builder, Recipe, Stopwatch
 from hermesops.image.machines import borrowed
 from hermesops.image.survey import Survey
-
-_NODE = "/opt/hermes/node/hermes-node status"
+from hermesops.node.protocol import PROGRAM
 
 
 class SimulatedBuilder(Builder):
@@ -30,7 +29,7 @@ class SimulatedBuilder(Builder):
             name=recipe.names.proof, server_type=recipe.server_type, region=recipe.region, image_id=image.id
         )
         async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
-            done = await self.channel_to(machine_id).run(_NODE)
+            done = await self.channel_to(machine_id).run(f"{PROGRAM} status")
             found = (await self.channel_to(machine_id).run("cat /etc/machine-id")).text.strip()
             clock.lap("boot")
         if done.exit_code != 0:

@@ -4,9 +4,7 @@ from typing import Protocol
 
 from hermesops.channel import Completed
 from hermesops.model.operation import Lease, LeaseLostError
-from hermesops.node.protocol import FencingToken
-
-NODE = "/opt/hermes/node/hermes-node"
+from hermesops.node.protocol import PROGRAM, FencingToken
 
 _OUTRANKED = 9
 _MISUSED = 2
@@ -36,10 +34,10 @@ async def change(channel: Runs, words: str, lease: Lease | None, *, timeout_s: f
         LeaseLostError: Somebody with a newer lease has been there; nothing was touched.
     """
     if lease is None:
-        return await channel.run(f"{NODE} {words}", timeout_s=timeout_s)
-    done = await channel.run(f"{NODE} {words} --lease {_token(lease)}", timeout_s=timeout_s)
+        return await channel.run(f"{PROGRAM} {words}", timeout_s=timeout_s)
+    done = await channel.run(f"{PROGRAM} {words} --lease {_token(lease)}", timeout_s=timeout_s)
     if done.exit_code == _MISUSED and _UNKNOWN in done.stderr:
-        return await channel.run(f"{NODE} {words}", timeout_s=timeout_s)
+        return await channel.run(f"{PROGRAM} {words}", timeout_s=timeout_s)
     _refuse_outranked(done)
     return done
 
@@ -53,7 +51,7 @@ async def admit(channel: Runs, lease: Lease | None) -> None:
         LeaseLostError: Somebody with a newer lease has been there.
     """
     if lease is not None:
-        _refuse_outranked(await channel.run(f"{NODE} admit --lease {_token(lease)}", timeout_s=_ADMIT_S))
+        _refuse_outranked(await channel.run(f"{PROGRAM} admit --lease {_token(lease)}", timeout_s=_ADMIT_S))
 
 
 def _refuse_outranked(done: Completed) -> None:

@@ -18,13 +18,14 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
-from hermesops.lifecycle.node_commands import NODE, change
+from hermesops.lifecycle.node_commands import change
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
+from hermesops.node.protocol import PROGRAM
 
 _INBOX = "/run/hermes-node"
 _MACHINE_S = 600.0
@@ -193,7 +194,7 @@ class Reach:
     async def node(self, machine_id: MachineId) -> NodeSeen | None:
         """What hermes-node says; ``None`` while it does not answer."""
         try:
-            done = await self.channel(machine_id).run(f"{NODE} status", timeout_s=_NODE_S)
+            done = await self.channel(machine_id).run(f"{PROGRAM} status", timeout_s=_NODE_S)
         except SILENT:
             return None
         if done.exit_code != 0:

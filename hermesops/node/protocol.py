@@ -16,6 +16,9 @@ from hermesops.node.schedule import is_schedule
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""
 
+PROGRAM = "/opt/hermes/node/hermes-node"
+"""Where role ``hermes_node`` puts hermes-node on every machine."""
+
 MAX_PAYLOAD_BYTES = 1024 * 1024
 
 API_KEY_MIN = 32

@@ -10,11 +10,11 @@ import pytest
 from hermesops.channel import ToolboxChannel
 from hermesops.justavps import Client
 from hermesops.lifecycle.gateway_units import GatewayUnits
-from hermesops.lifecycle.node_commands import NODE, admit, change
+from hermesops.lifecycle.node_commands import admit, change
 from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import LeaseLostError
-from hermesops.node.protocol import Identity, Payload, Secrets
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.localcloud import serving
 from tests.support.registries import TurnedClock, registry_at
 
@@ -70,7 +70,7 @@ async def _personalise(channel: ToolboxChannel, name: str) -> None:
 
 
 async def _seen(channel: ToolboxChannel) -> tuple[object, ...]:
-    status = json.loads((await channel.run(f"{NODE} status", timeout_s=10)).stdout)
+    status = json.loads((await channel.run(f"{PROGRAM} status", timeout_s=10)).stdout)
     start = await GatewayUnits(lambda _: channel).invocation(MachineId("any"))
     assert start, "the gateway runs"
     return status["lease"], status["payload"], start

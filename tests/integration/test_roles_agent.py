@@ -11,8 +11,8 @@ import pytest
 from hermesops.channel import Channel
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
-from tests.support.agents import NODE, ROLES, role_variables
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Settings
+from tests.support.agents import ROLES, role_variables
 from tests.support.converged_world import ConvergedWorld
 from tests.support.image_workshop import Made, Workshop
 
@@ -55,7 +55,7 @@ class Prepared:
         return done.text
 
     async def node(self, command: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(await self.run(f"{NODE} {command}", timeout_s=90))
+        answer: dict[str, Any] = json.loads(await self.run(f"{PROGRAM} {command}", timeout_s=90))
         return answer
 
     async def personalise(self, settings: Settings | None = None) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def test_nothing_runs_on_a_machine_without_a_user(machine: Prepared) -> No
     await machine.run("systemctl start hermes-gateway.service")
     assert "inactive" in await machine.run("systemctl show -P ActiveState hermes-gateway.service")
     assert (await machine.node("status"))["identity"] is None
-    judged = await machine.channel.run(f"{NODE} health", timeout_s=30)
+    judged = await machine.channel.run(f"{PROGRAM} health", timeout_s=30)
     assert judged.exit_code == 4
 
 
@@ -213,7 +213,7 @@ async def test_messengers_servers_and_tools_follow_the_settings(machine: Prepare
     )
     try:
         assert (await machine.personalise(wanted))["healthy"]
-        judged = await machine.channel.run(f"{NODE} health", timeout_s=30)
+        judged = await machine.channel.run(f"{PROGRAM} health", timeout_s=30)
         assert judged.exit_code == 8
         failed = {check["name"] for check in json.loads(judged.text)["checks"] if not check["ok"]}
         assert failed == {"messenger:telegram", "mcp:nobody"}  # both are there, and nobody answers them here

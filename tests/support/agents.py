@@ -17,14 +17,13 @@ from hermesops.localcloud.host_driver import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
 from hermesops.node import build as node
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Settings
 from tests.support.converged_world import ConvergedWorld, shared_cache
 from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving
 from tests.support.machines import base_python, opened_driver
 
 ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node")
-NODE = "/opt/hermes/node/hermes-node"
 
 
 @asynccontextmanager
@@ -65,7 +64,7 @@ class Agent:
     async def personalise(self, payload: Payload | None = None) -> None:
         """Hand the machine its user, or hand it over again."""
         await self.channel.put("/run/hermes-payload.json", (payload or self.payload).to_json(), mode=0o600)
-        await self.run(f"{NODE} personalise /run/hermes-payload.json", timeout_s=90)
+        await self.run(f"{PROGRAM} personalise /run/hermes-payload.json", timeout_s=90)
 
 
 def role_variables(world: ConvergedWorld) -> dict[str, object]:

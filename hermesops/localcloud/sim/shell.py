@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from hermesops.channel import detached_scripts
 from hermesops.localcloud.sim.disk import names_in, normal
 from hermesops.localcloud.sim.guest import Guest
-from hermesops.localcloud.sim.software import ACCOUNTS, NODE
+from hermesops.localcloud.sim.software import ACCOUNTS
 from hermesops.localcloud.sim.store import Entry
+from hermesops.node.protocol import PROGRAM
 
 NOT_FOUND = 127
 _JOINTS = {";", "&&", "||"}
@@ -64,7 +65,7 @@ def _line(guest: Guest, command: str) -> Done:
 def _command(guest: Guest, words: Sequence[str]) -> Done:
     if words[0] == "exec" and len(words) > 1:
         words = words[1:]
-    if words[0] == NODE:
+    if words[0] == PROGRAM:
         return Done(*guest.node(words[1:]))
     name = words[0]
     for folder in _PATH:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from hermesops.localcloud.sim.store import Entry
 from hermesops.model.route import ROUTES
 from hermesops.node.messengers import ADAPTER_OF
+from hermesops.node.protocol import PROGRAM
 
 UNIT = "hermes-gateway.service"
 USER, UID = "hermes", 990
 HOME = "/var/lib/hermes"
 PORT = 8642
-NODE = "/opt/hermes/node/hermes-node"
 AGENT_VERSION = "0.19.0"
 _RELEASE = f"{AGENT_VERSION}-simulated"
 
@@ -50,7 +50,7 @@ BASE: Mapping[str, Entry] = {
     "/opt/hermes": _folder(),
     "/opt/hermes/current": Entry(stat.S_IFLNK | 0o777, 0, 0, f"releases/{_RELEASE}".encode()),
     "/opt/hermes/node": _folder(),
-    NODE: _file("a simulated machine runs hermes-node without a file\n", mode=0o755),
+    PROGRAM: _file("a simulated machine runs hermes-node without a file\n", mode=0o755),
     f"/opt/hermes/releases/{_RELEASE}": _folder(),
     f"/opt/hermes/releases/{_RELEASE}/release.json": _file(
         json.dumps({"id": _RELEASE, "hermes_agent": AGENT_VERSION, "origin": "simulated"})

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.channel import Completed
-from hermesops.lifecycle.node_commands import NODE, admit, change
+from hermesops.lifecycle.node_commands import admit, change
 from hermesops.model.operation import Lease, LeaseLostError
+from hermesops.node.protocol import PROGRAM
 
 LEASE = Lease("instance/i-1", "host:7:ab", 3, 17, datetime(2026, 1, 1, tzinfo=UTC))
 WITH = "--lease 3.17,instance/i-1,host:7:ab"
@@ -31,13 +32,13 @@ class Node:
 async def test_a_change_says_under_which_lease() -> None:
     node = Node([DONE])
     assert await change(node, "configure", LEASE, timeout_s=1) == DONE
-    assert node.asked == [f"{NODE} configure {WITH}"]
+    assert node.asked == [f"{PROGRAM} configure {WITH}"]
 
 
 async def test_a_node_of_before_leases_is_asked_without() -> None:
     node = Node([OLD, DONE])
     assert await change(node, "configure", LEASE, timeout_s=1) == DONE
-    assert node.asked == [f"{NODE} configure {WITH}", f"{NODE} configure"]
+    assert node.asked == [f"{PROGRAM} configure {WITH}", f"{PROGRAM} configure"]
 
 
 async def test_a_misuse_of_another_kind_is_not_repeated() -> None:
@@ -62,4 +63,4 @@ async def test_without_a_lease_nothing_is_shown() -> None:
     await admit(Node([]), None)
     node = Node([DONE])
     await change(node, "configure", None, timeout_s=1)
-    assert node.asked == [f"{NODE} configure"]
+    assert node.asked == [f"{PROGRAM} configure"]
