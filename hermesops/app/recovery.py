@@ -85,8 +85,9 @@ class Orphans:
         row = next((i for i in self._app.registry.list_instances(terminated=True) if i.id == told.id), None)
         if row is None:
             return told, None
+        own = (row.machine_id, row.machine_name)
         machines = await self._client.list_machines()
-        return told, Holder(row, any(one.id == row.machine_id and one.id != machine.id for one in machines))
+        return told, Holder(row, any((one.id, one.name) == own and one.id != machine.id for one in machines))
 
 
 class Rebuilding:

@@ -12,6 +12,7 @@ from hermesops.justavps.wire import Image, Machine, MachineStatus
 from hermesops.model.check import Check
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
+from hermesops.model.instance import Instance
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Accounts:
 
     def machine_of(self, row: Ordered) -> Machine | None:
         """The machine an instance is on."""
-        return self.rented.of(row)
+        return self.rented.of(row.instance)
 
     @cached_property
     def orphans(self) -> Sequence[Machine]:
@@ -138,13 +139,18 @@ class Rented:
         """Whether one of that name is rented."""
         return name in self._by_name
 
-    def of(self, row: Ordered) -> Machine | None:
-        """The machine an instance is on: the one of its recorded id, else the newest of its name."""
-        instance = row.instance
+    def of(self, instance: Instance) -> Machine | None:
+        """The machine an instance is on: the one of its recorded id, else the newest of its name.
+
+        One of another name is somebody else's, whatever the row says: believing it would make an orphan of the
+        instance's own machine, and destroy a memory that lives nowhere else.
+        """
         recorded = self._by_id.get(instance.machine_id or "")
-        return recorded or newest_named(self._by_name.get(instance.machine_name, ()), instance.machine_name)
+        if recorded is not None and recorded.name == instance.machine_name:
+            return recorded
+        return newest_named(self._by_name.get(instance.machine_name, ()), instance.machine_name)
 
     def orphans(self, rows: Iterable[Ordered], environment: str) -> list[Machine]:
         """Machines named by us in an environment that none of the instances is on."""
-        kept = {machine.id for row in rows if (machine := self.of(row))}
+        kept = {machine.id for row in rows if (machine := self.of(row.instance))}
         return [one for one in self._by_id.values() if one.id not in kept and is_machine_name(one.name, environment)]

@@ -6,6 +6,7 @@ Looking never changes anything, and what does not answer is seen as silent, not 
 import copy
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import NoReturn, Protocol, Self
 from uuid import uuid4
 
@@ -164,13 +165,14 @@ class Reach:
     async def machine(self, instance: Instance) -> Machine | None:
         """The instance's machine as the vendor lists it.
 
-        A machine just made is not found by its id for up to a minute; the list has it.
+        A machine just made is not found by its id for up to a minute; the list has it. One of another name is somebody
+        else's, whatever the row says.
         """
         if instance.machine_id:
-            try:
-                return await self._vendor.get_machine(instance.machine_id)
-            except NotFoundError:
-                pass
+            with suppress(NotFoundError):
+                machine = await self._vendor.get_machine(instance.machine_id)
+                if machine.name == instance.machine_name:
+                    return machine
         return await self._vendor.find_machine(instance.machine_name)
 
     async def look(self, instance_id: InstanceId) -> Sight:

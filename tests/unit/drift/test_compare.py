@@ -72,6 +72,17 @@ def test_another_machine_of_its_name_is_not_the_one_the_registry_knows() -> None
     assert only(fleet).kind is Kind.MACHINE_REPLACED
 
 
+def test_rows_that_name_each_others_machines_are_put_right_and_no_machine_is_an_orphan() -> None:
+    fleet = Fleet.of(2)
+    one, other = (row.instance.machine_id for row in fleet.rows)
+    fleet.rows = [ordered(0, machine_id=other), ordered(1, machine_id=one)]
+    stacks = stacks_of([ordered(0), ordered(1)])
+    assert [(f.kind, f.subject) for f in found(fleet, stacks=stacks)] == [
+        (Kind.MACHINE_REPLACED, "user0"),
+        (Kind.MACHINE_REPLACED, "user1"),
+    ]
+
+
 def test_two_machines_of_one_name_are_one_too_many_and_the_extra_one_is_named_by_its_id() -> None:
     fleet = Fleet.of(1)
     fleet.machines.append(machine_for(fleet.rows[0], id="m-twin"))
