@@ -1,0 +1,37 @@
+"""A backup: an encrypted, consistent copy of one instance's state, kept outside the vendor."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from hermesops.model.ids import InstanceId
+from hermesops.model.state import State
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A row of ``backups``.
+
+    Attributes:
+        id: Of restic's snapshot, in full.
+        why: ``daily``, ``manual``, ``last`` or ``before <what> <operation>``.
+        bytes: Size of what was copied.
+        added: Bytes that the repository grew by.
+        state: What was copied.
+        checked_at: When it was last restored somewhere and compared; ``None`` never.
+        checked: What came of it: empty for nothing wrong.
+    """
+
+    id: str
+    instance_id: InstanceId
+    at: datetime
+    why: str
+    bytes: int
+    added: int
+    state: State
+    checked_at: datetime | None = None
+    checked: str = ""
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether it was restored and found to be what was copied."""
+        return self.checked_at is not None and not self.checked
