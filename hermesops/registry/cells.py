@@ -17,11 +17,6 @@ _WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id =
 class CellRows(Rows):
     """Cells and their desired machines."""
 
-    def ensure_cell(self, name: CellName, *, region: str, only_plan: Plan | None = None) -> None:
-        """Make the cell's row unless it is there; safe to call twice."""
-        with self._database.writing() as connection:
-            self._open_cell(connection, Placement(name, region, only_plan))
-
     def list_cells(self) -> tuple[Cell, ...]:
         """Every cell, by name."""
         with self._database.reading() as connection:

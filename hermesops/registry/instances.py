@@ -1,30 +1,25 @@
 """Rows of ``hermes_instances`` with what stands beside them in ``instance_details``."""
 
-import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import (
     CellName,
-    ImageId,
     InstanceId,
     MachineId,
     MachineName,
     UserId,
     instance_subject,
     is_alias,
-    machine_name,
     user_id_of,
 )
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
-from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
-from hermesops.registry.rows import insert_if_absent, new_id
+from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
@@ -37,28 +32,6 @@ ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
 
 class InstanceRows(InstanceSecretRows):
     """Instances: one per user that is not terminated."""
-
-    def create_provisioning(
-        self,
-        user: User,
-        *,
-        plan: Plan,
-        cell: CellName,
-        server_type: str,
-        region: str,
-        image_id: ImageId | None = None,
-    ) -> Instance:
-        """Write the row of a user's instance, ``provisioning``, or find the one that lives.
-
-        Two at once, from two processes too, make one row: the second gets the first one's, whatever it asked for.
-        A new row has its machine's name and an API key of its own. User and cell must have rows
-        (``resolve_user(…, create=True)``, ``ensure_cell``); ``image_id`` is what the machine boots from, ``None`` the
-        vendor's base.
-        """
-        with self._database.writing() as connection:
-            return self._write_provisioning(
-                connection, user, plan=plan, cell=cell, server_type=server_type, region=region, image_id=image_id
-            )
 
     def get_instance(self, instance_id: InstanceId) -> Instance:
         """One instance, terminated or not.
@@ -164,47 +137,6 @@ class InstanceRows(InstanceSecretRows):
             ).rowcount
             if changed:
                 self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
-
-    def _write_provisioning(
-        self,
-        connection: sa.Connection,
-        user: User,
-        *,
-        plan: Plan,
-        cell: CellName,
-        server_type: str,
-        region: str,
-        image_id: ImageId | None,
-    ) -> Instance:
-        instance_id = InstanceId(new_id())
-        row = {
-            "id": instance_id,
-            "user_id": user.id,
-            "plan": plan,
-            "status": InstanceStatus.PROVISIONING,
-            "created_at": self._database.now(connection),
-        }
-        if insert_if_absent(connection, hermes_instances, row):
-            details = {
-                "instance_id": instance_id,
-                "cell": cell,
-                "machine_name": machine_name(self._desk.environment, cell, instance_id),
-                "machine_wanted": True,
-                "server_type": server_type,
-                "region": region,
-                "image_id": image_id,
-                "epoch": 1,
-                "settings": self._seal(NO_SETTINGS, "settings", instance_id),
-                "api_server_key": self._seal(secrets.token_urlsafe(32), "api_server_key", instance_id),
-                "model_token_generation": 1,
-            }
-            connection.execute(instance_details.insert().values(details))
-            made = {"user": user.id, "plan": plan.value, "cell": cell, "server_type": server_type}
-            self._note(connection, "instance_created", instance_subject(instance_id), after=made)
-        found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
-        if found is None:
-            raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
-        return instance_of(found)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
         columns = hermes_instances.c

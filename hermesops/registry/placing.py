@@ -3,19 +3,22 @@
 It must not know how a cell is chosen; that is ``hermesops.placement``.
 """
 
+import secrets
 from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId
-from hermesops.model.instance import Instance
+from hermesops.model.ids import ImageId, InstanceId, instance_subject, machine_name
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
 from hermesops.registry.cells import CellRows
-from hermesops.registry.instances import InstanceRows
-from hermesops.registry.schema import cells
+from hermesops.registry.instance_secrets import NO_SETTINGS
+from hermesops.registry.instances import ALL, InstanceRows, instance_of
+from hermesops.registry.rows import insert_if_absent, new_id
+from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
 
 _ATTEMPTS = 100
 """Each one that fails found a cell filled by somebody else in the meantime."""
@@ -32,6 +35,8 @@ class PlacingRows(InstanceRows, CellRows):
     ) -> Instance:
         """Write the row of a user's instance into the cell that ``choose`` names, or find the one that lives.
 
+        Two at once, from two processes too, make one row: the second gets the first one's, whatever it asked for.
+        A new row has its machine's name and an API key of its own.
         The cell's row is locked from the choice, which is repeated on what that cell then holds, to the commit: what
         ``choose`` promises of a cell's room is true when the row is written. The cell is opened where it is new.
 
@@ -50,18 +55,50 @@ class PlacingRows(InstanceRows, CellRows):
             with self._database.writing() as connection:
                 self._open_cell(connection, place)
                 if choose(self._locked_cell(connection, place)) == place:
-                    return self._write_provisioning(
-                        connection,
-                        user,
-                        plan=plan,
-                        cell=place.cell,
-                        server_type=server_type,
-                        region=place.region,
-                        image_id=image_id,
-                    )
+                    return self._write(connection, user, place, plan=plan, server_type=server_type, image_id=image_id)
         raise UnavailableError(f"found no room for {user.alias or user.id}: others took it {_ATTEMPTS} times")
 
     def _locked_cell(self, connection: sa.Connection, place: Placement) -> Sequence[Cell]:
         is_it = cells.c.name == place.cell
         connection.execute(sa.select(cells.c.name).where(is_it).with_for_update())
         return self._cells(connection, is_it)
+
+    def _write(
+        self,
+        connection: sa.Connection,
+        user: User,
+        place: Placement,
+        *,
+        plan: Plan,
+        server_type: str,
+        image_id: ImageId | None,
+    ) -> Instance:
+        instance_id = InstanceId(new_id())
+        row = {
+            "id": instance_id,
+            "user_id": user.id,
+            "plan": plan,
+            "status": InstanceStatus.PROVISIONING,
+            "created_at": self._database.now(connection),
+        }
+        if insert_if_absent(connection, hermes_instances, row):
+            details = {
+                "instance_id": instance_id,
+                "cell": place.cell,
+                "machine_name": machine_name(self._desk.environment, place.cell, instance_id),
+                "machine_wanted": True,
+                "server_type": server_type,
+                "region": place.region,
+                "image_id": image_id,
+                "epoch": 1,
+                "settings": self._seal(NO_SETTINGS, "settings", instance_id),
+                "api_server_key": self._seal(secrets.token_urlsafe(32), "api_server_key", instance_id),
+                "model_token_generation": 1,
+            }
+            connection.execute(instance_details.insert().values(details))
+            made = {"user": user.id, "plan": plan.value, "cell": place.cell, "server_type": server_type}
+            self._note(connection, "instance_created", instance_subject(instance_id), after=made)
+        found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
+        if found is None:
+            raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
+        return instance_of(found)

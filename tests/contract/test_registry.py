@@ -29,9 +29,8 @@ from hermesops.registry.database import Database
 from hermesops.registry.registry import migrate_registry
 from hermesops.registry.schema_version import REVISIONS
 from tests.support import postgresql
-from tests.support.registries import KEYS, TurnedClock, registry_at
+from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
-CELL = CellName("cell1")
 CANARY = "canary-7c1e9a"
 
 
@@ -55,12 +54,6 @@ def registry(url: str, clock: TurnedClock) -> Iterator[Registry]:
     opened = registry_at(url, clock=clock)
     yield opened
     opened.close()
-
-
-def provision(registry: Registry, alias: str = "ada", plan: Plan = Plan.LIGHT) -> Instance:
-    user = registry.resolve_user(alias, create=True)
-    registry.ensure_cell(CELL, region="hel1")
-    return registry.create_provisioning(user, plan=plan, cell=CELL, server_type="starter", region="hel1")
 
 
 def choose(registry: Registry, instance: Instance, settings: InstanceSettings) -> Operation:
@@ -195,23 +188,23 @@ def test_an_unknown_user_is_made_only_when_asked(registry: Registry) -> None:
 
 
 def test_an_instance_knows_its_machines_name_before_there_is_one(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     assert instance.status is InstanceStatus.PROVISIONING
     assert instance.machine_id is None
     assert instance.machine_name == f"hermes-local-cell1-{instance.id.replace('-', '')[:12]}"
 
 
 def test_provisioning_twice_finds_the_first_row(registry: Registry) -> None:
-    first = provision(registry)
+    first = placed(registry)
     key = registry.api_server_key(first.id)
-    assert provision(registry, plan=Plan.HEAVY) == first
+    assert placed(registry, plan=Plan.HEAVY) == first
     assert registry.api_server_key(first.id) == key
 
 
 def test_provisioning_at_once_makes_one_row(url: str) -> None:
     registries = [registry_at(url) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        made = list(pool.map(provision, registries))
+        made = list(pool.map(placed, registries))
     assert len({instance.id for instance in made}) == 1
     assert len(registries[0].list_instances(terminated=True)) == 1
     for registry in registries:
@@ -219,7 +212,7 @@ def test_provisioning_at_once_makes_one_row(url: str) -> None:
 
 
 def test_the_database_itself_allows_one_living_instance_per_user(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     row = {"id": user_id_from_alias("other"), "user_id": instance.user_id, "plan": Plan.LIGHT}
     with (
         registry._database._engine.connect().execution_options(hermesops_writes=True) as connection,
@@ -233,9 +226,9 @@ def test_the_database_itself_allows_one_living_instance_per_user(registry: Regis
 
 
 def test_after_termination_a_user_gets_another_instance(registry: Registry) -> None:
-    first = provision(registry)
+    first = placed(registry)
     registry.mark_terminated(first.id)
-    second = provision(registry)
+    second = placed(registry)
     assert second.id != first.id
     assert registry.find_instance("ada") == second
     assert registry.list_instances() == (second,)
@@ -243,7 +236,7 @@ def test_after_termination_a_user_gets_another_instance(registry: Registry) -> N
 
 
 def test_what_was_under_way_for_a_terminated_instance_is_given_up(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     subject = f"instance/{instance.id}"
     begun = registry.open_operation(OperationKind.PROVISION, subject, instance_id=instance.id)
     ending = registry.open_operation(OperationKind.TERMINATE, subject, instance_id=instance.id)
@@ -255,7 +248,7 @@ def test_what_was_under_way_for_a_terminated_instance_is_given_up(registry: Regi
 
 
 def test_a_terminated_instance_stays_so(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     registry.mark_terminated(instance.id)
     registry.mark_terminated(instance.id)
     with pytest.raises(RefusedError, match="for good"):
@@ -264,8 +257,8 @@ def test_a_terminated_instance_stays_so(registry: Registry) -> None:
 
 
 def test_an_instance_is_found_by_alias_user_and_own_id(registry: Registry) -> None:
-    instance = provision(registry)
-    provision(registry, "bob")
+    instance = placed(registry)
+    placed(registry, "bob")
     for text in ("ada", instance.user_id, instance.id):
         assert registry.find_instance(text) == instance
     for text in ("eve", "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", "not a name"):
@@ -274,7 +267,7 @@ def test_an_instance_is_found_by_alias_user_and_own_id(registry: Registry) -> No
 
 
 def test_machine_and_status_are_written_and_audited_once(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     for _ in range(2):
         registry.set_machine(instance.id, MachineId("m-1"), ip="10.1.2.3")
         changed = registry.set_status(instance.id, InstanceStatus.RUNNING, why="provision")
@@ -286,7 +279,7 @@ def test_machine_and_status_are_written_and_audited_once(registry: Registry) -> 
 
 
 def test_instances_are_filtered(registry: Registry) -> None:
-    light, heavy = provision(registry), provision(registry, "bob", Plan.HEAVY)
+    light, heavy = placed(registry), placed(registry, "bob", Plan.HEAVY)
     registry.set_status(heavy.id, InstanceStatus.RUNNING)
     assert [i.id for i in registry.list_instances(plan=Plan.LIGHT)] == [light.id]
     assert [i.id for i in registry.list_instances(status=InstanceStatus.RUNNING)] == [heavy.id]
@@ -294,7 +287,7 @@ def test_instances_are_filtered(registry: Registry) -> None:
 
 
 def test_moments_come_back_aware_and_in_utc(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     at = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=9)))
     registry.record_heartbeat(instance.id, at)
     seen = registry.get_instance(instance.id)
@@ -304,7 +297,7 @@ def test_moments_come_back_aware_and_in_utc(registry: Registry) -> None:
 
 def test_the_databases_own_clock_is_used_and_right(url: str) -> None:
     registry = registry_at(url)
-    instance = provision(registry)
+    instance = placed(registry)
     registry.close()
     assert abs(datetime.now(UTC) - instance.created_at) < timedelta(seconds=60)
 
@@ -313,7 +306,7 @@ def test_the_databases_own_clock_is_used_and_right(url: str) -> None:
 
 
 def test_settings_come_back_as_they_were(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     assert registry.instance_settings(instance.id) == InstanceSettings()
     chosen = InstanceSettings(
         model="gpt-4o",
@@ -330,7 +323,7 @@ def test_settings_come_back_as_they_were(registry: Registry) -> None:
 def test_the_settings_before_are_kept_until_others_have_proved_themselves(
     registry: Registry, clock: TurnedClock
 ) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     first, second, third = (InstanceSettings(personality=text) for text in ("1", "2", "3"))
     assert registry.instance_settings_before(instance.id) is None
     registry.finish_operation(choose(registry, instance, first).id, OperationStatus.DONE, "")
@@ -348,7 +341,7 @@ def test_the_settings_before_are_kept_until_others_have_proved_themselves(
 
 
 def test_a_change_of_settings_is_audited_without_what_they_say(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}, personality=CANARY))
     [entry] = [entry for entry in registry.list_audit() if entry.action == "settings_changed"]
     assert (entry.why, entry.after["changed"]) == ("asked", ["personality", "messengers"])
@@ -356,7 +349,7 @@ def test_a_change_of_settings_is_audited_without_what_they_say(registry: Registr
 
 
 def test_no_secret_stands_in_the_database_in_clear(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     registry.set_machine(instance.id, MachineId("m-1"))
     choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}))
     choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": f"{CANARY}-2"}, personality=CANARY))
@@ -369,7 +362,7 @@ def test_no_secret_stands_in_the_database_in_clear(registry: Registry) -> None:
 
 
 def test_a_sealed_value_opens_in_its_own_row_only(registry: Registry) -> None:
-    ada, bob = provision(registry), provision(registry, "bob")
+    ada, bob = placed(registry), placed(registry, "bob")
     details = schema.instance_details
     with registry._database.writing() as connection:
         stolen = connection.scalar(sa.select(details.c.api_server_key).where(details.c.instance_id == ada.id))
@@ -389,7 +382,7 @@ def test_another_key_is_refused_at_once(url: str) -> None:
 
 
 def test_a_ring_with_a_newer_key_still_opens_what_the_old_one_sealed(registry: Registry, url: str) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     both = KeyRing("k2", {"k1": bytes(range(32)), "k2": b"x" * 32})
     again = registry_at(url, keys=both)
     assert again.api_server_key(instance.id) == registry.api_server_key(instance.id)
@@ -411,14 +404,14 @@ def test_only_a_new_registry_may_make_a_key(url: str) -> None:
 
 
 def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     before = registry.model_token_generation(instance.id)
     assert registry.revoke_model_tokens(instance.id, why="leaked") == before + 1
     assert registry.model_token_generation(instance.id) == before + 1
 
 
 def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     registry.set_machine(instance.id, MachineId("m-1"))
     choose(registry, instance, InstanceSettings(personality="x"))
     generation = registry.model_token_generation(instance.id)
@@ -435,7 +428,7 @@ def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
 
 
 def test_proxy_tokens_are_kept_by_machine_and_purpose(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     registry.set_machine(instance.id, MachineId("m-1"))
     expires_at = datetime(2026, 5, 1, tzinfo=UTC)
     chat = ProxyToken("t-1", MachineId("m-1"), "chat", expires_at, "one")
@@ -452,7 +445,7 @@ def test_proxy_tokens_are_kept_by_machine_and_purpose(registry: Registry) -> Non
 
 
 def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     expires_at = datetime(2026, 5, 1, tzinfo=UTC)
     for number in (1, 2):
         registry.connect_service(
@@ -482,7 +475,7 @@ def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
 
 
 def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> None:
-    ada, bob, eve = (provision(registry, alias) for alias in ("ada", "bob", "eve"))
+    ada, bob, eve = (placed(registry, alias) for alias in ("ada", "bob", "eve"))
     registry.give_up_machine(bob.id, why="terminate")
     registry.mark_terminated(eve.id)
     spec = registry.cell_spec(CELL)
@@ -492,10 +485,10 @@ def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> N
 
 
 def test_a_cell_is_made_once(registry: Registry) -> None:
-    for _ in range(2):
-        registry.ensure_cell(CELL, region="hel1")
+    for alias in ("ada", "bob"):
+        placed(registry, alias)
     (made,) = registry.list_cells()
-    assert (made.name, made.region, made.only_plan, made.machines, made.brought_at) == (CELL, "hel1", None, 0, None)
+    assert (made.name, made.region, made.only_plan, made.machines, made.brought_at) == (CELL, "hel1", None, 2, None)
     assert registry.get_cell(CELL) == made
     with pytest.raises(UsageError, match="there is no cell cell9"):
         registry.get_cell(CellName("cell9"))
@@ -570,7 +563,7 @@ def test_an_ended_operation_does_not_move(registry: Registry) -> None:
 
 
 def test_operations_are_listed(registry: Registry, clock: TurnedClock) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     old = registry.open_operation(OperationKind.PROVISION, f"instance/{instance.id}", instance_id=instance.id)
     registry.finish_operation(old.id, OperationStatus.DONE, "")
     clock.turn(5)
@@ -686,7 +679,7 @@ def test_the_database_refuses_to_rewrite_the_audit(registry: Registry, statement
 
 
 def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
-    instance = provision(registry)
+    instance = placed(registry)
     registry.mark_terminated(instance.id)
     before = registry.list_audit()
     with pytest.raises(RefusedError):
@@ -700,13 +693,8 @@ def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
 def test_three_processes_provision_one_row(url: str) -> None:
     script = textwrap.dedent(
         f"""
-        from hermesops.model.plan import Plan
-        from tests.support.registries import registry_at
-        registry = registry_at({url!r})
-        user = registry.resolve_user("ada", create=True)
-        registry.ensure_cell("cell1", region="hel1")
-        made = registry.create_provisioning(user, plan=Plan.LIGHT, cell="cell1", server_type="s", region="hel1")
-        print(made.id)
+        from tests.support.registries import placed, registry_at
+        print(placed(registry_at({url!r})).id)
         """
     )
     running = [
@@ -720,7 +708,7 @@ def test_three_processes_provision_one_row(url: str) -> None:
 
 def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:
     registry = registry_at(f"sqlite:///{tmp_path}/registry.db")
-    instance = provision(registry)
+    instance = placed(registry)
     with registry._database.writing() as connection:
         connection.execute(schema.meta.insert().values(name="half", value="done"))
         reader = registry_at(f"sqlite:///{tmp_path}/registry.db")
@@ -743,7 +731,7 @@ def test_a_file_that_is_no_database_is_named_in_one_line(tmp_path: Path) -> None
 def test_a_truncated_database_is_named_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "registry.db"
     registry = registry_at(f"sqlite:///{file}")
-    provision(registry)
+    placed(registry)
     registry.close()
     content = file.read_bytes()
     file.write_bytes(content[:4096] + bytes(len(content) - 4096))
@@ -754,7 +742,7 @@ def test_a_truncated_database_is_named_in_one_line(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     registry = registry_at(f"sqlite:///{tmp_path}/registry.db")
-    instance = provision(registry)
+    instance = placed(registry)
 
     def write_too_much() -> None:
         with registry._database.writing() as connection:
@@ -774,7 +762,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     registry = registry_at(f"sqlite:///{tmp_path}/state/registry.db")
-    provision(registry)
+    placed(registry)
     modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (tmp_path / "state").iterdir()}
     assert set(modes.values()) == {"0o600"}
     assert "registry.db-wal" in modes

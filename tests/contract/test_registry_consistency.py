@@ -7,16 +7,15 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.access.key_ring import KeyRing
-from hermesops.model.ids import CellName, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.sighting import Sighting
 from hermesops.registry import Registry, schema
 from tests.support.fleets import recovered
-from tests.support.registries import TurnedClock, registry_at
+from tests.support.registries import CELL, TurnedClock, placed, registry_at
 
-CELL = CellName("cell1")
 MACHINE = MachineId("m-1")
 
 
@@ -25,12 +24,6 @@ def registry(registry_url: str) -> Iterator[Registry]:
     opened = registry_at(registry_url, clock=TurnedClock())
     yield opened
     opened.close()
-
-
-def provision(registry: Registry, alias: str, plan: Plan = Plan.LIGHT) -> Instance:
-    user = registry.resolve_user(alias, create=True)
-    registry.ensure_cell(CELL, region="hel1")
-    return registry.create_provisioning(user, plan=plan, cell=CELL, server_type="starter", region="hel1")
 
 
 def edit(registry: Registry, table: sa.Table, **values: object) -> None:
@@ -44,7 +37,7 @@ def subjects(registry: Registry) -> list[str]:
 
 
 def test_a_registry_of_ordinary_rows_contradicts_itself_nowhere(registry: Registry) -> None:
-    running, ended = provision(registry, "ada"), provision(registry, "eve")
+    running, ended = placed(registry, "ada"), placed(registry, "eve")
     registry.set_machine(running.id, MACHINE)
     registry.set_status(running.id, InstanceStatus.RUNNING)
     registry.connect_service(running.id, "mail", access_token="a", refresh_token="b")
@@ -55,7 +48,7 @@ def test_a_registry_of_ordinary_rows_contradicts_itself_nowhere(registry: Regist
 
 
 def test_one_machine_of_two_instances(registry: Registry) -> None:
-    first, second = provision(registry, "ada"), provision(registry, "eve")
+    first, second = placed(registry, "ada"), placed(registry, "eve")
     for instance in (first, second):
         registry.set_machine(instance.id, MACHINE)
     [found] = registry.contradictions()
@@ -65,7 +58,7 @@ def test_one_machine_of_two_instances(registry: Registry) -> None:
 
 
 def test_running_on_no_machine_and_named_as_of_another_environment(registry: Registry) -> None:
-    instance = provision(registry, "ada")
+    instance = placed(registry, "ada")
     registry.set_status(instance.id, InstanceStatus.RUNNING)
     edit(registry, schema.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
     assert [found.what.split(",")[0] for found in registry.contradictions()] == [
@@ -75,14 +68,14 @@ def test_running_on_no_machine_and_named_as_of_another_environment(registry: Reg
 
 
 def test_an_instance_without_details(registry: Registry) -> None:
-    instance = provision(registry, "ada")
+    instance = placed(registry, "ada")
     with registry._database.writing() as connection:
         connection.execute(schema.instance_details.delete())
     assert subjects(registry) == [f"instance/{instance.id}"]
 
 
 def test_operations_of_no_instance_and_of_an_ended_one(registry: Registry) -> None:
-    instance = provision(registry, "ada")
+    instance = placed(registry, "ada")
     of_nobody = registry.open_operation(OperationKind.PROVISION, "instance/gone")
     registry.mark_terminated(instance.id)
     late = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
@@ -102,7 +95,7 @@ def test_leases_of_nobody_and_of_an_epoch_that_has_not_begun(registry: Registry)
 
 def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url: str) -> None:
     with_one_key = registry_at(registry_url, clock=TurnedClock())
-    instance = provision(with_one_key, "ada")
+    instance = placed(with_one_key, "ada")
     other = KeyRing("k2", {"k2": bytes(32)}).seal("canary-93", place="instance_details/api_server_key/x")
     edit(with_one_key, schema.instance_details, api_server_key=other)
     [found] = with_one_key.contradictions()
@@ -112,7 +105,7 @@ def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url
 
 
 def test_a_fleet_in_one_look(registry: Registry) -> None:
-    ada, ended = provision(registry, "ada", Plan.HEAVY), provision(registry, "eve")
+    ada, ended = placed(registry, "ada", Plan.HEAVY), placed(registry, "eve")
     registry.set_machine(ada.id, MACHINE)
     registry.mark_terminated(ended.id)
     [ordered] = registry.list_ordered()
@@ -157,13 +150,13 @@ def test_an_instance_comes_back_once_with_everything_its_machine_remembers(regis
 
 
 def test_a_user_has_one_living_instance_whatever_machines_say(registry: Registry) -> None:
-    kept = replace(recovered(0), user_id=provision(registry, "ada").user_id)
+    kept = replace(recovered(0), user_id=placed(registry, "ada").user_id)
     assert not registry.recover_instance(kept, why="lost")
     assert [row.user_alias for row in registry.list_instances()] == ["ada"]
 
 
 def test_an_instance_takes_another_machine(registry: Registry) -> None:
-    instance = provision(registry, "ada")
+    instance = placed(registry, "ada")
     registry.give_up_machine(instance.id)
     name = MachineName("hermes-local-cell1-ffffffffffff")
     registry.take_machine(instance.id, MACHINE, name, why="found")

@@ -16,12 +16,11 @@ from hermesops import assets
 from hermesops.channel import ToolboxChannel
 from hermesops.justavps import Client
 from hermesops.model.ids import CellName, MachineId
-from hermesops.model.plan import Plan
 from tests.support.localcloud import LocalCloud
 from tests.support.localcloud import serving as serving_cloud
 from tests.support.machines import opened_driver
 from tests.support.prerequisites import require
-from tests.support.registries import registry_at
+from tests.support.registries import placed, registry_at
 
 pytestmark = pytest.mark.machines
 
@@ -199,11 +198,7 @@ async def test_hosts_of_the_registry_are_reached_by_name(bench: Bench, tmp_path:
     url = f"sqlite:///{tmp_path}/registry.db"
     with contextlib.closing(registry_at(url)) as registry:
         for alias, machine_id in (("ada", bench.machine_id), ("bob", None)):
-            registry.ensure_cell(CellName("hel1-01"), region="hel1")
-            user = registry.resolve_user(alias, create=True)
-            instance = registry.create_provisioning(
-                user, plan=Plan.LIGHT, cell=CellName("hel1-01"), server_type="starter", region="hel1"
-            )
+            instance = placed(registry, alias, cell=CellName("hel1-01"))
             if machine_id:
                 registry.set_machine(instance.id, MachineId(machine_id))
     code, output = await _ansible(

@@ -3,11 +3,16 @@
 from datetime import UTC, datetime, timedelta
 
 from hermesops.access.key_ring import KeyRing
+from hermesops.model.cell import Placement
+from hermesops.model.ids import CellName
+from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.copies import Copies
 from hermesops.registry.registry import migrate_registry
 
+CELL = CellName("cell1")
 KEYS = KeyRing("k1", {"k1": bytes(range(32))})
 
 
@@ -43,4 +48,15 @@ def registry_at(
         clock=clock,
         anchor=anchor,
         copies=copies,
+    )
+
+
+def placed(registry: Registry, alias: str = "ada", plan: Plan = Plan.LIGHT, *, cell: CellName = CELL) -> Instance:
+    """The user's instance, made in that cell unless there is one."""
+    return registry.place_instance(
+        registry.resolve_user(alias, create=True),
+        plan=plan,
+        server_type="starter",
+        image_id=None,
+        choose=lambda _cells: Placement(cell, "hel1", only_plan=None),
     )

@@ -16,12 +16,11 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
-from hermesops.model.plan import Plan
 from hermesops.model.token import ProxyToken
 from hermesops.registry import Registry
 from hermesops.registry.anchor import Anchor
 from hermesops.waiting import pause_blocking
-from tests.support.registries import registry_at
+from tests.support.registries import placed, registry_at
 
 ALIASES = ("ada", "bob", "eve")
 SUBJECTS = ("stack/a", "stack/b", "stack/c")
@@ -58,9 +57,7 @@ class Computer:
 
     def _provision(self) -> Iterable[str]:
         cell = CellName(f"cell{self._chance.randint(1, 2)}")
-        self._registry.ensure_cell(cell, region="hel1")
-        user = self._registry.resolve_user(self._chance.choice(ALIASES), create=True)
-        self._registry.create_provisioning(user, plan=Plan.LIGHT, cell=cell, server_type="starter", region="hel1")
+        placed(self._registry, self._chance.choice(ALIASES), cell=cell)
         return ()
 
     def _move(self) -> Iterable[str]:
