@@ -10,7 +10,7 @@ from hermesops.cli.console import result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import BrokenInvariantError, RefusedError
 
-app = Noun(help="Who changed what, and why.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 
 
 @app.callback()

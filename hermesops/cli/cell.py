@@ -14,7 +14,7 @@ from hermesops.model.cell import parse_cell
 if TYPE_CHECKING:
     from hermesops.model.stack import Change
 
-app = Noun(help="Cells: some 40 machines each, in one Pulumi stack.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 
 
 @app.command("list")

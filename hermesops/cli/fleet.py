@@ -12,7 +12,7 @@ from hermesops.errors import CHANGES_REMAIN
 if TYPE_CHECKING:
     from hermesops.drift.finding import Finding
 
-app = Noun(help="The whole fleet.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 app.command()(fleet_cost.cost)
 app.command()(fleet_repairs.adopt)
 app.command()(fleet_repairs.remove_orphan)

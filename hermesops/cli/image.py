@@ -11,7 +11,7 @@ from hermesops.cli.noun import Noun
 if TYPE_CHECKING:
     from hermesops.image.build import Built
 
-app = Noun(help="Images that machines boot from.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 
 
 @app.command()

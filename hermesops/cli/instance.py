@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.model.instance import InstanceStatus
     from hermesops.verify.verification import Verification
 
-app = Noun(help="One user's agent.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 app.command("settings")(instance_settings.settings)
 
 User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]

@@ -14,9 +14,7 @@ from hermesops.errors import RefusedError
 if TYPE_CHECKING:
     from hermesops.localcloud.world import World, WorldStatus
 
-app = Noun(
-    help="The local world: JustAVPS's API and machines on this computer, real or simulated.", no_args_is_help=True
-)
+app = Noun(no_args_is_help=True)
 fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
 app.add_typer(fault, name="fault")
 

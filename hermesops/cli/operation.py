@@ -11,7 +11,7 @@ from hermesops.cli.noun import Noun
 if TYPE_CHECKING:
     from hermesops.model.operation import Lease, Operation
 
-app = Noun(help="Long work: rows with intent, lease and outcome.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="Id of the operation, or its beginning.")]
 

@@ -10,7 +10,7 @@ from hermesops.cli.console import Why, Yes, confirm, result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
 
-app = Noun(help="The registry's database.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 app.command()(registry_repair.check)
 app.command()(registry_repair.rebuild)
 

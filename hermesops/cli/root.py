@@ -8,28 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from hermesops import __version__
-from hermesops.cli import (
-    audit,
-    cell,
-    context,
-    doctor,
-    fleet,
-    image,
-    instance,
-    local,
-    operation,
-    provision,
-    registry,
-    settings,
-    stack,
-    worker,
-)
+from hermesops.cli import context
 from hermesops.cli.console import error, say
 from hermesops.cli.noun import Noun
+from hermesops.cli.nouns import Nouns
 from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
 
 app = Noun(
     name="hermesops",
+    cls=Nouns,
     help="A personal hermes-agent for every user, on a machine of their own, kept alive.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -44,20 +31,6 @@ def _version(value: bool) -> None:
         typer.echo(f"hermesops {__version__}")
         raise typer.Exit
 
-
-app.command()(provision.provision)
-app.command()(doctor.doctor)
-app.command()(worker.worker)
-app.add_typer(instance.app, name="instance")
-app.add_typer(image.app, name="image")
-app.add_typer(stack.app, name="stack")
-app.add_typer(cell.app, name="cell")
-app.add_typer(fleet.app, name="fleet")
-app.add_typer(operation.app, name="operation")
-app.add_typer(local.app, name="local")
-app.add_typer(registry.app, name="registry")
-app.add_typer(audit.app, name="audit")
-app.add_typer(settings.app, name="settings")
 
 _Misuse = typer.BadParameter.__mro__[1]
 """Typer's error for unusable arguments; it re-exports only this child of it."""

@@ -4,7 +4,7 @@ from hermesops.cli import context
 from hermesops.cli.console import say, table
 from hermesops.cli.noun import Noun
 
-app = Noun(help="Settings of an environment.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from hermesops.cli.noun import Noun
 from hermesops.errors import UsageError
 from hermesops.model.cell import parse_cell
 
-app = Noun(help="Pulumi stacks of cells.", no_args_is_help=True)
+app = Noun(no_args_is_help=True)
 app.command("rollback-state")(stack_state.rollback_state)
 app.command("import")(stack_state.import_)
 

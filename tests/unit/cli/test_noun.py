@@ -4,20 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from hermesops.cli.root import app
+from hermesops.cli import nouns
 
 
-def commands(group: Any, words: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Click does not type it
-    for name, command in group.commands.items():
+def commands(loaded: dict[str, Any], words: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in loaded.items():
         if hasattr(command, "commands"):
-            yield from commands(command, f"{words}{name} ")
+            yield from commands(command.commands, f"{words}{name} ")
         else:
             yield f"{words}{name}", command
 
 
-FOUND = dict(commands(get_command(app)))
+FOUND = dict(commands({name: nouns.load(name) for name in nouns.SUMMARIES}))
 
 
 @pytest.mark.parametrize("words", sorted(FOUND))
