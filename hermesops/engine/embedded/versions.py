@@ -6,6 +6,7 @@ Nothing here looks at machines: after a state was put back, a refresh or a previ
 import json
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,21 @@ from hermesops.model.stack import StackRef, StateVersion
 
 _STAMP = re.compile(r"[.-](\d+)\.(?:history\.)?json$")
 _NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy as it was read: what was judged is what is put back."""
+
+    name: str
+    content: bytes
+
+    def told(self, what: str, latest: Mapping[str, Any] | None, present: bytes | None) -> StateVersion:
+        """What people see of it; ``latest`` is ``None`` where it cannot be read."""
+        stamp = _stamp(self.name)
+        resources = None if latest is None else len(latest.get("resources") or ())
+        at = datetime.fromtimestamp(int(stamp) / _NS, UTC)
+        return StateVersion(stamp, at, what, resources, self.content == present)
 
 
 @dataclass(frozen=True)
@@ -48,9 +64,9 @@ class Versions:
             UsageError: There is no such copy.
             RefusedError: That copy is damaged, or there is no sound one.
         """
-        name = self._named(version) if version else self._newest_other()
-        latest = self._sound(name)
-        put = self._seen(name, self._present(), "")
+        present = self._present()
+        copy, latest = self._sound(self._named(version)) if version else self._newest_other(present)
+        put = copy.told("", latest, present)
         self.backend.copy_before(self.ref)
         self.backend.write(self.ref, latest)
         # "import" is the CLI's word for a state that came from elsewhere.
@@ -64,43 +80,42 @@ class Versions:
     def _present(self) -> bytes | None:
         return self.backend.place.read(self.backend.state_file(self.ref))
 
-    def _named(self, version: str) -> str:
+    def _read(self, name: str) -> _Copy:
+        return _Copy(name, self.backend.place.read(name) or b"")
+
+    def _named(self, version: str) -> _Copy:
         for name in self._copies():
             if _stamp(name) == version:
-                return name
+                return self._read(name)
         raise UsageError(
             f"stack {self.ref.stack} has no copy {version!r}",
             hint=f"`hermesops stack rollback-state {self.ref.stack} --list` shows those that exist",
         )
 
-    def _newest_other(self) -> str:
-        present = self._present()
+    def _newest_other(self, present: bytes | None) -> tuple[_Copy, dict[str, Any]]:
         for name in self._copies():
-            if self.backend.place.read(name) == present:
+            copy = self._read(name)
+            if copy.content == present:
                 continue
             with suppress(RefusedError):
-                self._sound(name)
-                return name
+                return self._sound(copy)
         raise RefusedError(
             f"stack {self.ref.stack} has no sound copy of its state that differs from it",
             hint=f"look into {self.backend.place.at(self.backend.backups(self.ref).name)}",
         )
 
-    def _sound(self, name: str) -> dict[str, Any]:
-        latest = self.backend.parsed(self.ref, name, self.backend.place.read(name) or b"")
+    def _sound(self, copy: _Copy) -> tuple[_Copy, dict[str, Any]]:
+        latest = self.backend.parsed(self.ref, copy.name, copy.content)
         if wrong := flaws(self.ref, latest):
-            raise self.backend.damaged(self.ref, "; ".join(wrong), name)
-        return latest
+            raise self.backend.damaged(self.ref, "; ".join(wrong), copy.name)
+        return copy, latest
 
     def _seen(self, name: str, present: bytes | None, ended: str) -> StateVersion:
-        content = self.backend.place.read(name) or b""
-        stamp = _stamp(name)
-        try:
-            resources = len(self.backend.parsed(self.ref, name, content).get("resources") or ())
-        except RefusedError:
-            resources = None
-        at = datetime.fromtimestamp(int(stamp) / _NS, UTC)
-        return StateVersion(stamp, at, self._what(ended), resources, content == present)
+        copy = self._read(name)
+        latest = None
+        with suppress(RefusedError):
+            latest = self.backend.parsed(self.ref, name, copy.content)
+        return copy.told(self._what(ended), latest, present)
 
     def _ended(self, copies: list[str]) -> dict[str, str]:
         """By copy, the note of the operation that left it: the newest one since the copy before."""
