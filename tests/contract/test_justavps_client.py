@@ -1,4 +1,4 @@
-"""Our client against our own JustAVPS, with the faults the real one is known for. Machines are pretended."""
+"""Our client against our own JustAVPS, with the faults the real one is known for. Machines are simulated."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,14 +19,15 @@ from hermesops.justavps import (
     ordering,
     wait_ready,
 )
+from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import pretended
 
 
 @pytest.fixture(scope="module")
 async def cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
-    async with pretended(places=100) as driver, serving(tmp_path_factory.mktemp("world"), driver) as running:
+    folder = tmp_path_factory.mktemp("world")
+    async with serving(folder, SimDriver(folder)) as running:
         yield running
 
 

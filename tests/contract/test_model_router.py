@@ -14,11 +14,11 @@ from starlette.routing import Route
 
 from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.router import Upstream
+from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
 from hermesops.waiting import pause
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import pretended
 
 INSTANCE = InstanceId("11111111-2222-4333-8444-555555555555")
 MODEL = ROUTES[0].name
@@ -27,7 +27,7 @@ TERMINAL = [{"type": "function", "function": {"name": "terminal", "parameters": 
 
 @pytest.fixture
 async def cloud(tmp_path: Path) -> AsyncIterator[LocalCloud]:
-    async with pretended() as driver, serving(tmp_path / "world", driver) as up:
+    async with serving(tmp_path, SimDriver(tmp_path)) as up:
         yield up
 
 
@@ -142,7 +142,7 @@ async def test_a_real_model_answers_with_its_own_key_and_streams(tmp_path: Path)
     listener = Listener(model.app(), socket)
     running = asyncio.create_task(listener.run_until_stopped())
     upstream = Upstream(f"http://127.0.0.1:{socket.getsockname()[1]}/v1", "the-real-key")
-    async with pretended() as driver, serving(tmp_path / "world", driver, upstream=upstream) as cloud:
+    async with serving(tmp_path, SimDriver(tmp_path), upstream=upstream) as cloud:
         async with agent(cloud) as http:
             loop = asyncio.get_running_loop()
             async with http.stream("POST", "/chat/completions", json=ask("hi", stream=True)) as stream:

@@ -8,12 +8,12 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.justavps import Client
+from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.ports import ImageOrder, Order, Seen
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import pretended
 
 NAME = "hermes-local-cell1-0123456789ab"
 ORDER = Order(NAME, "starter", "hel1", "")
@@ -39,7 +39,7 @@ async def _nobody(line: str) -> None:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with pretended() as driver, serving(tmp_path, driver) as cloud:
+    async with serving(tmp_path, SimDriver(tmp_path)) as cloud:
         key = (tmp_path / "api.key").read_text().strip()
         async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
             vendor = JustAvps(client)

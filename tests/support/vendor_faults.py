@@ -9,13 +9,13 @@ from pathlib import Path
 from hermesops.errors import HermesError
 from hermesops.justavps import Client
 from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.patience import Patience
 from hermesops.provider.ports import HalfMadeError, ImageOrder, Order
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import pretended
 
 TRIES = 6
 """Runs of an engine until it must have ended well; a fault strikes up to three times."""
@@ -204,7 +204,7 @@ class World:
 @asynccontextmanager
 async def open_world(folder: Path) -> AsyncIterator[World]:
     """A world in that folder, and a provider that loses its patience in seconds."""
-    async with pretended() as driver, serving(folder, driver) as cloud:
+    async with serving(folder, SimDriver(folder)) as cloud:
         key = (folder / "api.key").read_text().strip()
         async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
             vendor, patience = JustAvps(client), Patience(newborn=3, broken=3)

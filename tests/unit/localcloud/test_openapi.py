@@ -13,7 +13,7 @@ from hermesops.localcloud.openapi.document import document
 from hermesops.localcloud.openapi.operations import OPERATIONS
 from hermesops.localcloud.openapi.toolbox_operations import TOOLBOX_OPERATIONS
 from hermesops.localcloud.server import all_vendor_routes
-from tests.support.pretend_driver import PretendDriver
+from hermesops.localcloud.sim.driver import SimDriver
 
 
 def served(routes: list[Route]) -> set[tuple[str, str]]:
@@ -22,7 +22,7 @@ def served(routes: list[Route]) -> set[tuple[str, str]]:
 
 
 def test_every_route_is_described_and_every_description_is_served(tmp_path: Path) -> None:
-    routes = served(all_vendor_routes(tmp_path / "world.db", PretendDriver()))
+    routes = served(all_vendor_routes(tmp_path / "world.db", SimDriver(tmp_path)))
     forwarded = {call for call in routes if call[1].endswith("/*")}
     described = {(operation.method, operation.path) for operation in (*OPERATIONS, *TOOLBOX_OPERATIONS)}
     toolbox = {call for call in described if "/toolbox/" in call[1]}
