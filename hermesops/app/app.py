@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.app.endpoint import endpoint_of
-from hermesops.app.narration import Tell
+from hermesops.app.narration import Tell, Warn, warn
 from hermesops.app.programs import CellPrograms
 from hermesops.app.session import Session
 from hermesops.settings import Environment
@@ -37,11 +37,13 @@ class App:
     Args:
         env: The environment's settings.
         tell: Takes narration.
+        warn: Takes what went wrong beside the work.
     """
 
-    def __init__(self, env: Environment, tell: Tell) -> None:
+    def __init__(self, env: Environment, tell: Tell, warn: Warn = warn) -> None:
         self.env = env
         self.tell = tell
+        self._warn = warn
 
     @cached_property
     def endpoint(self) -> "Endpoint":
@@ -58,7 +60,7 @@ class App:
         """Where the registry is, with its copies and the audit's anchor."""
         from hermesops.app.registry_place import RegistryPlace
 
-        return RegistryPlace(self.env)
+        return RegistryPlace(self.env, self._warn)
 
     @cached_property
     def engine(self) -> "Engine":

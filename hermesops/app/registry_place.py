@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hermesops.access.key_ring import KeyRing
+from hermesops.app.narration import Warn
 from hermesops.errors import RefusedError, UsageError
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.anchor import Anchor
@@ -29,10 +30,12 @@ class RegistryPlace:
 
     Args:
         env: The environment.
+        warn: Takes what went wrong with what is kept beside it.
     """
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, warn: Warn) -> None:
         self._env = env
+        self._warn = warn
         given = env.settings.registry_url
         self._url = given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
         self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(self._url if given else ""))
@@ -113,6 +116,7 @@ class RegistryPlace:
             sealer=self._key_ring,
             anchor=anchor,
             copies=copies,
+            warn=self._warn,
         )
 
     @property

@@ -1,9 +1,10 @@
 """The environment this command is about, and the objects composed for it, made when first asked for."""
 
-import asyncio
+import functools
 import logging
 import sys
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -13,21 +14,33 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_selected = ""
-_verbose = False
+
+@dataclass
+class _Chosen:
+    """What this process is about.
+
+    Attributes:
+        level: From which on the log is shown; ``None`` until objects were composed.
+    """
+
+    environment: str = ""
+    verbose: bool = False
+    level: int | None = None
+
+
+_chosen = _Chosen()
 
 
 def select(name: str, *, verbose: bool) -> None:
     """Remember ``--env`` (empty leaves the choice to ``HERMESOPS_ENV`` and the default) and ``--verbose``."""
-    global _selected, _verbose
-    _selected, _verbose = name, verbose
+    _chosen.environment, _chosen.verbose = name, verbose
 
 
 def environment() -> "Environment":
     """Read the settings of the selected environment."""
     from hermesops.settings import Environment
 
-    return Environment.load(_selected)
+    return Environment.load(_chosen.environment)
 
 
 def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
@@ -40,17 +53,32 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
     from hermesops.app import App
     from hermesops.cli.console import say
 
-    _configure_log(logging.DEBUG if _verbose else logging.INFO if logs_all else logging.WARNING)
-    return App(environment(), tell or say)
+    _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
+    return App(environment(), tell or say, _warn)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run one coroutine to its end; Ctrl-C cancels it and lets it clean up first."""
+    import asyncio
+
+    if _chosen.level is not None:
+        _open_log(_chosen.level)
     return asyncio.run(work)
 
 
-def _configure_log(level: int) -> None:
-    """Send the log from a level on to stderr; as JSON where no terminal reads it."""
+def _warn(event: str, **fields: object) -> None:
+    from hermesops.app.narration import warn
+
+    _open_log(_chosen.level or logging.WARNING)
+    warn(event, **fields)
+
+
+@functools.cache
+def _open_log(level: int) -> None:
+    """Send the log from a level on to stderr; as JSON where no terminal reads it.
+
+    Only before something may be logged: a command that asks the registry alone would wait longest for this.
+    """
     import structlog
 
     shown = [structlog.dev.ConsoleRenderer()] if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]

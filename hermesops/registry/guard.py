@@ -4,7 +4,6 @@ import threading
 from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
-import structlog
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.model.audit import AuditHead
@@ -13,8 +12,7 @@ from hermesops.registry.copies import Copies
 from hermesops.registry.damage import RESTORE
 from hermesops.registry.database import Database
 from hermesops.registry.schema import audit
-
-_log = structlog.get_logger()
+from hermesops.registry.warnings import Warn
 
 
 class WriteGuard:
@@ -24,12 +22,14 @@ class WriteGuard:
         database: What is written to.
         anchor: Knows the newest entry of the audit.
         copies: Takes the daily copy; ``None`` for PostgreSQL.
+        warn: Takes why there is none.
     """
 
-    def __init__(self, database: Database, anchor: Anchor | None, copies: Copies | None) -> None:
+    def __init__(self, database: Database, anchor: Anchor | None, copies: Copies | None, warn: Warn) -> None:
         self._database = database
         self._anchor = anchor
         self._copies = copies
+        self._warn = warn
         self._turn = threading.Lock()
         self._is_current = False
         self._copied_on: date | None = None
@@ -46,8 +46,14 @@ class WriteGuard:
                 self._is_current = True
             today = datetime.now(UTC).date()
             if self._copies and self._copied_on != today:
-                _copy(self._copies)
+                self._copy(self._copies)
                 self._copied_on = today
+
+    def _copy(self, copies: Copies) -> None:
+        try:
+            copies.take_daily()
+        except (OSError, UnavailableError) as error:
+            self._warn("registry_not_copied", registry=str(copies.file), error=str(error))
 
 
 def refuse_older(database: Database, anchor: Anchor | None) -> None:
@@ -92,10 +98,3 @@ def _has(connection: sa.Connection, head: AuditHead) -> bool:
     later = sa.select(sa.func.min(audit.c.id)).where(audit.c.epoch > head.epoch)
     first = connection.execute(later).scalar()
     return first is not None and first <= head.id
-
-
-def _copy(copies: Copies) -> None:
-    try:
-        copies.take_daily()
-    except (OSError, UnavailableError) as error:
-        _log.warning("registry_not_copied", registry=str(copies.file), error=str(error))

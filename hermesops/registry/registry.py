@@ -28,6 +28,7 @@ from hermesops.registry.termination import TerminationRows
 from hermesops.registry.tokens import TokenRows
 from hermesops.registry.trail import Trail
 from hermesops.registry.users import UserRows
+from hermesops.registry.warnings import Warn, in_silence
 
 _PROOF = "key_proof"
 _PROVEN = "this key opens this registry"
@@ -67,6 +68,7 @@ def open_registry(
     sealer: Callable[[bool], Sealer],
     anchor: Anchor | None = None,
     copies: Copies | None = None,
+    warn: Warn = in_silence,
     clock: Clock | None = None,
 ) -> Registry:
     """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.
@@ -81,6 +83,7 @@ def open_registry(
             for an old one would hide that the right key is missing.
         anchor: Takes the audit's heads, outside the database; ``None`` keeps none.
         copies: Takes copies of an SQLite registry: daily, and before its tables change; ``None`` takes none.
+        warn: Takes what went wrong with copies and anchor; the registry goes on.
         clock: For tests.
 
     Raises:
@@ -98,11 +101,11 @@ def open_registry(
             schema_version.migrate(database, copies.take if copies else None)
         schema_version.require(database)
         _prove(database, keys, proof)
-        database.before_write = WriteGuard(database, anchor, copies)
+        database.before_write = WriteGuard(database, anchor, copies, warn)
     except BaseException:
         database.close()
         raise
-    return Registry(Desk(database, environment, Trail(database, actor, anchor), keys))
+    return Registry(Desk(database, environment, Trail(database, actor, anchor, warn), keys))
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:

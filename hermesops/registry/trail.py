@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-import structlog
 
 from hermesops.model.audit import AuditEntry, AuditHead
 from hermesops.registry.anchor import Anchor
@@ -18,11 +17,10 @@ from hermesops.registry.chain import link
 from hermesops.registry.database import Database, ending_of
 from hermesops.registry.epoch_number import read_epoch
 from hermesops.registry.schema import audit
+from hermesops.registry.warnings import Warn
 
 _LOCK = 0x6865726D6574
 """Number of the advisory lock under which PostgreSQL appends once at a time."""
-
-_log = structlog.get_logger()
 
 
 class Trail:
@@ -32,12 +30,14 @@ class Trail:
         database: Holds them.
         actor: Who acts.
         anchor: Takes the heads; ``None`` keeps them nowhere else.
+        warn: Takes why a head was not anchored.
     """
 
-    def __init__(self, database: Database, actor: str, anchor: Anchor | None) -> None:
+    def __init__(self, database: Database, actor: str, anchor: Anchor | None, warn: Warn) -> None:
         self._database = database
         self._actor = actor
         self.anchor = anchor
+        self._warn = warn
 
     def note(
         self,
@@ -64,7 +64,7 @@ class Trail:
         try:
             self.anchor.append(head)
         except OSError as error:
-            _log.warning("audit_not_anchored", entry=head.id, anchor=str(self.anchor.path), error=error.strerror)
+            self._warn("audit_not_anchored", entry=head.id, anchor=str(self.anchor.path), error=error.strerror)
 
     def _append(self, connection: sa.Connection, entry: AuditEntry) -> None:
         if not self._database.is_sqlite:

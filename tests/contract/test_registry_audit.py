@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.registry import Registry
+from hermesops.registry import Registry, open_registry
 from hermesops.registry.anchor import Anchor
-from tests.support.registries import TurnedClock, registry_at
+from tests.support.registries import KEYS, TurnedClock, registry_at
 
 
 @pytest.fixture
@@ -214,6 +214,23 @@ def test_an_anchor_that_cannot_be_written_undoes_nothing(registry_url: str, tmp_
     write(registry, 1)
     assert len(registry.list_audit()) == 1
     registry.close()
+
+
+def test_an_anchor_that_cannot_be_written_is_told_to_the_log(registry_url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file where a folder should be")
+    registry_at(registry_url).close()
+    warned: list[str] = []
+    registry = open_registry(
+        registry_url,
+        environment="local",
+        actor="tester",
+        sealer=lambda _new: KEYS,
+        warn=lambda event, **_fields: warned.append(event),
+    )
+    registry._desk.trail.anchor = Anchor(tmp_path / "file" / "anchor")
+    write(registry, 1)
+    registry.close()
+    assert warned == ["audit_not_anchored"]
 
 
 def test_the_anchor_is_its_owners_alone(registry: Registry, anchor: Anchor) -> None:
