@@ -1,4 +1,7 @@
-"""A driver without machines: each is a folder name and the real daemon program on a loopback port."""
+"""A driver without machines: each is an id and the real daemon program on a loopback port.
+
+For tests of that daemon, and of a server whose driver fails or is held halfway; others simulate their machines.
+"""
 
 import asyncio
 import contextlib
@@ -208,9 +211,9 @@ class PretendDriver:
 
 
 @contextlib.asynccontextmanager
-async def pretended(*, places: int = 8) -> AsyncIterator[PretendDriver]:
+async def pretended() -> AsyncIterator[PretendDriver]:
     """A driver whose daemons have ended when the block has; servers on it belong inside the block."""
-    driver = PretendDriver(places=places)
+    driver = PretendDriver()
     try:
         yield driver
     finally:

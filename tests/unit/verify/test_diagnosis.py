@@ -5,7 +5,7 @@ import pytest
 from hermesops.verify.diagnosis import Failure, diagnose
 from hermesops.verify.observations import Observations
 from hermesops.verify.promise import Expected
-from tests.support.simulated_machine import HEALTHY_LOOK, INSTANCE, KEY_DIGEST
+from tests.support.promising_machine import HEALTHY_LOOK, INSTANCE, KEY_DIGEST
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
 

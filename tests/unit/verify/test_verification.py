@@ -13,7 +13,7 @@ from hermesops.verify.foresight import commands_of
 from hermesops.verify.promise import Expected, Promise, broken_unless
 from hermesops.verify.promises import PROMISES, QUICK, WITHOUT_USER
 from hermesops.verify.verification import Verification, verify, verify_one_by_one
-from tests.support.simulated_machine import HEALTHY, INSTANCE, KEY_DIGEST, SimulatedMachine
+from tests.support.promising_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
 
@@ -27,7 +27,7 @@ def failed(verification: Verification) -> list[str]:
 
 
 async def test_a_healthy_machine_keeps_every_promise_in_one_round_trip() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     found = await verify(as_channel(machine), EXPECTED)
     assert failed(found) == []
     assert found.is_ok
@@ -36,17 +36,17 @@ async def test_a_healthy_machine_keeps_every_promise_in_one_round_trip() -> None
 
 
 async def test_one_by_one_asks_often_and_sees_the_same() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     slow, fast = await verify_one_by_one(as_channel(machine), EXPECTED), await verify(as_channel(machine), EXPECTED)
     assert slow.round_trips > 25
     assert (slow.checks, slow.findings) == (fast.checks, fast.findings)
 
 
-def look(path: str, value: object) -> Callable[[SimulatedMachine], None]:
+def look(path: str, value: object) -> Callable[[PromisingMachine], None]:
     """A break of what the probe sees."""
     group, _, name = path.partition(".")
 
-    def apply(machine: SimulatedMachine) -> None:
+    def apply(machine: PromisingMachine) -> None:
         if name:
             machine.look[group][name] = value
         else:
@@ -55,22 +55,22 @@ def look(path: str, value: object) -> Callable[[SimulatedMachine], None]:
     return apply
 
 
-def says(beginning: str, code: int, output: str) -> Callable[[SimulatedMachine], None]:
+def says(beginning: str, code: int, output: str) -> Callable[[PromisingMachine], None]:
     """A break of what a command prints."""
 
-    def apply(machine: SimulatedMachine) -> None:
+    def apply(machine: PromisingMachine) -> None:
         rest = {other: answer for other, answer in machine.answers.items() if other != beginning}
         machine.answers = {beginning: (code, output), **rest}
 
     return apply
 
 
-def unit(name: str, **values: str) -> Callable[[SimulatedMachine], None]:
+def unit(name: str, **values: str) -> Callable[[PromisingMachine], None]:
     """A break of what systemd shows."""
     return lambda machine: machine.units[name].update(values)
 
 
-def turn(**values: object) -> Callable[[SimulatedMachine], None]:
+def turn(**values: object) -> Callable[[PromisingMachine], None]:
     """A break of a turn."""
     return lambda machine: machine.chat.update(values)
 
@@ -126,8 +126,8 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("name", "break_it"), BREAKS)
-async def test_a_broken_promise_is_named(name: str, break_it: Callable[[SimulatedMachine], None]) -> None:
-    machine = SimulatedMachine()
+async def test_a_broken_promise_is_named(name: str, break_it: Callable[[PromisingMachine], None]) -> None:
+    machine = PromisingMachine()
     break_it(machine)
     found = await verify(as_channel(machine), EXPECTED)
     (broken,) = (check for check in found.checks if check.name == name)
@@ -141,13 +141,13 @@ def test_every_promise_has_a_break_that_shows_it_can_fail() -> None:
 
 
 async def test_a_gateway_that_answers_before_systemd_calls_it_ready_runs() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.units["hermes-gateway.service"]["ActiveState"] = "activating"
     assert failed(await verify(as_channel(machine), EXPECTED)) == []
 
 
 async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.answers = {beginning: answer for beginning, answer in HEALTHY.items() if beginning != "ss "}
     found = await verify(as_channel(machine), EXPECTED)
     (ports,) = (check for check in found.checks if check.name == "ports")
@@ -156,7 +156,7 @@ async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
 
 
 async def test_a_command_that_does_not_end_is_unknown() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.too_slow = {"find "}
     found = await verify(as_channel(machine), EXPECTED)
     assert failed(found) == ["programs"]
@@ -164,20 +164,20 @@ async def test_a_command_that_does_not_end_is_unknown() -> None:
     assert found.round_trips == 1
 
 
-class Unreachable(SimulatedMachine):
+class Unreachable(PromisingMachine):
     async def run(self, command: str, **_options: object) -> Completed:
         self.runs.append(command)
         raise MachineUnreachableError("machine m-1 does not answer")
 
 
-class WithoutPython(SimulatedMachine):
+class WithoutPython(PromisingMachine):
     async def run(self, command: str, **_options: object) -> Completed:
         self.runs.append(command)
         return Completed(127, b"", b"sh: 1: python3: not found")
 
 
 @pytest.mark.parametrize("kind", [Unreachable, WithoutPython])
-async def test_a_machine_that_does_not_answer_makes_everything_unknown(kind: type[SimulatedMachine]) -> None:
+async def test_a_machine_that_does_not_answer_makes_everything_unknown(kind: type[PromisingMachine]) -> None:
     machine = kind()
     found = await verify(as_channel(machine), EXPECTED)
     assert {check.verdict for check in found.checks} == {Verdict.UNKNOWN}
@@ -193,7 +193,7 @@ def _suspicious(host: Host, _: Expected) -> str:
 
 async def test_an_unforeseen_command_costs_a_round_trip_and_no_verdict() -> None:
     promises = (Promise("suspicion", "nothing there", _suspicious, "look"), *QUICK)
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.answers["find /opt"] = machine.answers["stat /opt"] = (0, "something")
     machine.answers["find "] = machine.answers.pop("find ")
     found = await verify(as_channel(machine), EXPECTED, promises)
@@ -208,7 +208,7 @@ async def test_testinfras_own_modules_work_over_the_channel() -> None:
         broken_unless(service.is_running and service.is_enabled and file.exists, "not there")
         return "there"
 
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.answers |= {
         "uname -s": (0, "Linux\n"),
         "uname -m": (0, "x86_64\n"),
@@ -244,7 +244,7 @@ ANSWERS = st.sampled_from(
 async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
     changed: dict[str, tuple[int, str]], breaks: list[int]
 ) -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.look["identity"] = dict(machine.look["identity"])
     for number in breaks:
         try:
@@ -259,7 +259,7 @@ async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
 
 
 async def test_findings_come_first_and_name_the_user() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.look["detailed"]["status"] = 401
     found = await verify(as_channel(machine), EXPECTED)
     first, *rest = found.for_user("ada")
@@ -269,7 +269,7 @@ async def test_findings_come_first_and_name_the_user() -> None:
 
 
 async def test_a_machine_of_nobodys_is_asked_for_less() -> None:
-    machine = SimulatedMachine()
+    machine = PromisingMachine()
     machine.look |= {"identity": None, "alive": {}, "detailed": {}, "model": {}, "home": {}, "key_digest": ""}
     machine.units["hermes-gateway.service"]["ActiveState"] = "inactive"
     assert failed(await verify(as_channel(machine), Expected(""), WITHOUT_USER)) == []

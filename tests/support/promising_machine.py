@@ -1,4 +1,4 @@
-"""A machine that only answers: what a healthy one prints, with whatever a test has broken."""
+"""A channel to no machine: it answers what one prints that keeps every promise, but for what a test has broken."""
 
 import base64
 import copy
@@ -127,8 +127,8 @@ HEALTHY: dict[str, tuple[int, str]] = {
 """What a command that begins so answers: exit code and output. The first fitting one counts."""
 
 
-class SimulatedMachine:
-    """A channel to a machine that is not there.
+class PromisingMachine:
+    """Answers the commands of ``hermesops.verify`` by heart; a simulated machine runs none of them.
 
     Attributes:
         answers: As ``HEALTHY``; a test changes its own copy.
