@@ -1,4 +1,4 @@
-"""The tables as code knows them; ``migrations/`` makes them, and a test holds the two equal.
+"""The tables as code knows them; ``migrations/`` makes them, and a test holds the two equal, ``indexes`` included.
 
 ``hermes_instances`` and ``hermes_connections`` have exactly the columns the platform's architecture gives them, because
 other services read them. Everything of ours stands beside them in tables of our own.
@@ -64,14 +64,6 @@ hermes_instances = sa.Table(
 )
 LIVING = hermes_instances.c.status != InstanceStatus.TERMINATED
 """Which rows count when we say that a user has an instance."""
-
-sa.Index(
-    "one_living_instance_per_user",
-    hermes_instances.c.user_id,
-    unique=True,
-    sqlite_where=sa.text("status != 'terminated'"),
-    postgresql_where=sa.text("status != 'terminated'"),
-)
 
 hermes_connections = sa.Table(
     "hermes_connections",
@@ -140,15 +132,6 @@ operations = sa.Table(
 )
 UNFINISHED = operations.c.status.in_([status for status in OperationStatus if not status.has_ended])
 """Which operations somebody should still bring to their end."""
-
-sa.Index(
-    "one_unfinished_operation_per_subject",
-    operations.c.subject,
-    operations.c.kind,
-    unique=True,
-    sqlite_where=sa.text("status IN ('pending', 'running')"),
-    postgresql_where=sa.text("status IN ('pending', 'running')"),
-)
 
 operation_steps = sa.Table(
     "operation_steps",

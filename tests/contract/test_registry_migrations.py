@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import OperationKind
-from hermesops.registry import schema
+from hermesops.registry import indexes
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.copies import Copies
 from hermesops.registry.database import Database
@@ -31,7 +31,7 @@ def test_the_first_revision_is_brought_to_the_newest(old: str) -> None:
     assert migrate_registry(old) == ("0001", REVISIONS[-1])
     database = Database(old)
     with database.reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), indexes.metadata) == []
     database.close()
 
 

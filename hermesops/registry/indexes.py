@@ -1,0 +1,23 @@
+"""The tables with their partial indexes: to say which rows those are for imports both databases' dialects.
+
+Migrations and their tests need that, no command does. Whoever reads or writes rows imports ``schema``.
+"""
+
+import sqlalchemy as sa
+
+from hermesops.registry.schema import hermes_instances, metadata, operations
+
+__all__ = ["metadata"]
+
+
+def _unique_where(name: str, *columns: sa.Column[str], where: str) -> None:
+    sa.Index(name, *columns, unique=True, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
+_unique_where("one_living_instance_per_user", hermes_instances.c.user_id, where="status != 'terminated'")
+_unique_where(
+    "one_unfinished_operation_per_subject",
+    operations.c.subject,
+    operations.c.kind,
+    where="status IN ('pending', 'running')",
+)
