@@ -1,0 +1,13 @@
+"""A shard of what tests/soak/test_hundreds.py does with hundreds of machines, and twice."""
+
+from pathlib import Path
+
+from tests.support.command import local_world
+from tests.support.hundreds import Scale, trial
+
+SCALE = Scale(machines=21, per_cell=7, kills=1, longest_s=4, times=1)
+
+
+async def test_a_fleet_made_under_kills_and_broken_by_hand_comes_back(tmp_path: Path) -> None:
+    async with local_world(tmp_path / "home", driver="sim") as world:
+        await trial(world.with_variables(HERMESOPS_CELL_SIZE=str(SCALE.per_cell)), SCALE, seed=20260103)

@@ -1,0 +1,218 @@
+"""A fleet in cells: made under kills and refusals, broken by a seed, brought back by what hermesops itself prints."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hermesops.app import App
+from hermesops.justavps.wire import MachineStatus
+from hermesops.localcloud import control_client
+from hermesops.localcloud.control_client import Access
+from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults import FaultOrder
+from hermesops.model.plan import Plan
+from hermesops.settings import Environment
+from hermesops.waiting import Pending, until
+from tests.support.command import Command
+from tests.support.planted_drift import Expected, Ground, plant
+from tests.support.repairs import Repairs, repair_all
+
+HONEST = {0, 3, 4, 5, 6}
+"""What an ``up`` may end with that is refused, unanswered or done in part."""
+
+_TRIES = 12
+_SLOW_FOR_S = 20
+_ORDERS = (
+    FaultOrder(FaultKind.PAYMENT_REQUIRED),
+    FaultOrder(FaultKind.SOLD_OUT),
+    FaultOrder(FaultKind.UNPROCESSABLE),
+    FaultOrder(FaultKind.CREATED_BUT_5XX),
+    FaultOrder(FaultKind.LOST_ANSWER, method="POST", path="/machines"),
+    FaultOrder(FaultKind.EDGE_ERROR_BUT_DONE, method="POST", path="/machines", status=502),
+    FaultOrder(FaultKind.NOT_FOUND, times=3),
+    FaultOrder(FaultKind.ERROR_THEN_READY),
+    FaultOrder(FaultKind.READY_EARLY),
+    # Made, and not seen to become ready by any run that is killed before this ends.
+    FaultOrder(FaultKind.SERVER_ERROR, method="GET", path="/machines/", status=503, for_s=_SLOW_FOR_S),
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a trial is.
+
+    Attributes:
+        machines: In all.
+        per_cell: In one cell.
+        kills: Of ``stack up --all``.
+        longest_s: Seconds after which one is killed at the latest.
+        times: How many machines each vendor's fault strikes, and each way of breaking is done to.
+    """
+
+    machines: int
+    per_cell: int
+    kills: int
+    longest_s: float
+    times: int
+
+    @property
+    def cells(self) -> int:
+        return -(-self.machines // self.per_cell)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a trial came to, without what differs from run to run: ids, times, and what happened to be under way.
+
+    Attributes:
+        ups: Exit codes of the runs that nobody killed, until all cells were what their rows say.
+        decisions: What was found of what was broken, and the commands that repaired it, in order.
+        final: Each user's row and machine.
+        figures: For the table.
+    """
+
+    ups: tuple[int, ...]
+    decisions: tuple[tuple[str, str, tuple[str, ...]], ...]
+    final: Mapping[str, tuple[str, ...]]
+    figures: Mapping[str, str]
+
+
+async def trial(world: Command, scale: Scale, seed: int) -> Told:
+    """One trial in a new world of simulated machines with an image."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    app = App(Environment.load("local", world.environ), lambda _: None)
+    users = [f"user{number:03}" for number in range(scale.machines)]
+    async with app.session() as session:
+        for user in users:
+            await session.admission.admit(user, Plan.LIGHT)
+    await order_faults(world, app, chance, scale.times)
+    for _ in range(scale.kills):
+        await world.killed_after(chance.uniform(1.5, scale.longest_s), "stack", "up", "--all")
+    ups = await up_until_done(world, app)
+    made = await repair_all(world, order=lambda finding: str(finding["subject"]), at_once=3)
+    ended = chance.choice(users)
+    await world.ok("instance", "terminate", ended, "--yes", "--reason", "test")
+    await check_whole(world, app, set(users) - {ended})
+
+    before = await rows(world)
+    async with app.session() as session:
+        ground = Ground(session, chance)
+        await plant(ground, app.registry.list_ordered(), scale.times)
+    repaired = await repair_all(world, order=lambda finding: _calling(ground.names, finding))
+    found = {Expected(r.finding["kind"], ground.names.get(s := r.finding["subject"], s)) for r in repaired.rounds[0]}
+    assert found == ground.expected, found ^ ground.expected
+    await check_whole(world, app, set(users) - {ended} - ground.leaving)
+    after = await rows(world)
+    for user in after.keys() - ground.anew:
+        assert after[user] == before[user], f"{user} was {before[user]}, is {after[user]}"
+    return Told(ups, _decisions(repaired, ground.names), await final(app), _figures(scale, ups, made, repaired))
+
+
+async def order_faults(world: Command, app: App, chance: random.Random, times: int) -> None:
+    """Have the vendor go wrong about machines that are not made yet, each in one way."""
+    by_age = [instance.machine_name for instance in app.registry.list_instances()]
+    victims = iter(chance.sample(by_age, k=min(len(by_age), times * len(_ORDERS))))
+    status = (await world.ok("local", "status", "--json")).json
+    access = Access(status["api_url"], Path(status["api_key_file"]))
+    for order in _ORDERS:
+        for _ in range(times):
+            if victim := next(victims, None):
+                await control_client.set_fault(access, {**vars(order), "machine": victim})
+
+
+async def up_until_done(world: Command, app: App) -> tuple[int, ...]:
+    """Repeat one ``stack up --all`` as its own words say, and wait for the leases of the dead."""
+    codes: list[int] = []
+    while len(codes) < _TRIES:
+        await until(_nobody_works(app), what="the leases of the dead to run out", timeout_s=60, every_s=0.2)
+        ran = await world.run("stack", "up", "--all")
+        codes.append(ran.exit_code)
+        assert ran.exit_code in HONEST, str(ran)
+        assert "Traceback" not in ran.stderr, str(ran)
+        if ran.exit_code == 0:
+            return tuple(codes)
+        assert "hint:" in ran.stderr, str(ran)
+    raise AssertionError(str(ran))
+
+
+def _nobody_works(app: App) -> Any:  # noqa: ANN401 - what ``until`` takes
+    async def look() -> bool | Pending[bool]:
+        held = app.registry.list_leases()
+        return Pending(", ".join(lease.subject for lease in held)) if held else True
+
+    return look
+
+
+async def check_whole(world: Command, app: App, users: set[str]) -> None:
+    """Every wanted machine is there once and ready, nothing else is, and nothing would change."""
+    living = await rows(world)
+    assert living.keys() == users, living.keys() ^ users
+    assert {row["status"] for row in living.values()} == {"running"}
+    async with app.vendor() as client:
+        listed = await client.list_machines()
+    assert Counter(machine.name for machine in listed) == Counter(row["machine_name"] for row in living.values())
+    assert {machine.id for machine in listed} == {row["machine_id"] for row in living.values()}
+    assert {machine.status for machine in listed} == {MachineStatus.READY}
+    preview = await world.run("stack", "preview", "--all", "--exit-code", "--json")
+    assert (preview.exit_code, preview.json["changes"]) == (0, []), str(preview)
+    assert (await world.ok("operation", "list", "--json")).json["operations"] == []
+    await world.ok("registry", "check")
+    await world.ok("audit", "verify")
+
+
+async def rows(world: Command) -> dict[str, dict[str, Any]]:
+    """Living instances as everybody sees them, by user."""
+    listed = (await world.ok("instance", "list", "--json")).json["instances"]
+    return {row["user"]: row for row in listed}
+
+
+async def final(app: App) -> dict[str, tuple[str, ...]]:
+    """What every user has in the end."""
+    async with app.vendor() as client:
+        machines = {machine.id: machine for machine in await client.list_machines()}
+    told: dict[str, tuple[str, ...]] = {}
+    for row in app.registry.list_ordered():
+        machine = machines[row.instance.machine_id or ""]
+        has = (machine.status.value, machine.server_type, machine.region)
+        told[row.instance.title] = (row.instance.plan, row.instance.status, row.instance.cell, row.server_type, *has)
+    return told
+
+
+def _decisions(repairs: Repairs, names: Mapping[str, str]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    return tuple(
+        (
+            repaired.finding["kind"],
+            _called(names, repaired.finding["subject"]),
+            tuple(_called(names, f"{' '.join(ran.arguments)} -> {ran.exit_code}") for ran in repaired.ran),
+        )
+        for one_round in repairs.rounds
+        for repaired in one_round
+    )
+
+
+def _calling(names: Mapping[str, str], finding: Mapping[str, Any]) -> str:
+    return _called(names, f"{finding['subject']} {finding['kind']}")
+
+
+def _called(names: Mapping[str, str], text: str) -> str:
+    """Words in which two runs agree."""
+    for name, called in names.items():
+        text = text.replace(name, called)
+    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
+
+
+def _figures(scale: Scale, ups: tuple[int, ...], made: Repairs, repaired: Repairs) -> dict[str, str]:
+    kinds = Counter(one.finding["kind"] for one in repaired.rounds[0])
+    return {
+        "machines in cells": f"{scale.machines} in {scale.cells}",
+        "runs killed": str(scale.kills),
+        "then runs, with exit": ", ".join(map(str, ups)),
+        "faults of the vendor": str(min(scale.machines, scale.times * len(_ORDERS))),
+        "to finish what was begun": f"{len(made.commands)} commands in {len(made.rounds)} rounds",
+        "differences planted": ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())),
+        "to repair them": f"{len(repaired.commands)} commands in {len(repaired.rounds)} rounds",
+    }
