@@ -9,6 +9,8 @@ from testinfra.host import Host
 
 from hermesops.model.instance import Instance
 
+CONVERGE = "ansible-playbook ansible/playbooks/instance.yml repairs what has drifted"
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -87,3 +89,18 @@ def broken_unless(holds: object, seen: str) -> None:
     """
     if not holds:
         raise BrokenPromiseError(seen)
+
+
+def modes(host: Host, paths: dict[str, str]) -> str:
+    """What is seen of paths that should have these owners and modes, as ``root:root 600``.
+
+    Raises:
+        BrokenPromiseError: They have others, or are absent.
+    """
+    listed = host.run(f"stat --format='%n %U:%G %a' {' '.join(paths)}").stdout.splitlines()
+    seen = dict(line.split(" ", 1) for line in listed)
+    wrong = [
+        f"{path} is {seen.get(path, 'absent')}, not {mode}" for path, mode in paths.items() if seen.get(path) != mode
+    ]
+    broken_unless(not wrong, "; ".join(wrong))
+    return f"{len(paths)} as promised"
