@@ -9,7 +9,7 @@ from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.registry.rows import Rows, insert_if_absent
-from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
+from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details, spare_machines
 
 _WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
 
@@ -41,53 +41,51 @@ class CellRows(Rows):
             connection.execute(cells.update().where(cells.c.name == name).values(brought_at=now))
 
     def cell_spec(self, cell: CellName) -> CellSpec:
-        """The machines of all instances of the cell that are not on their way out, by name.
+        """The machines of the cell's instances, and those it has beside them, that are not on their way out, by name.
 
         Raises:
             UsageError: No such cell was ever opened.
         """
-        query = (
+        of_instances = (
             sa.select(instance_details)
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cell, instance_details.c.machine_wanted, LIVING)
-            .order_by(instance_details.c.machine_name)
         )
+        spares = sa.select(spare_machines).where(spare_machines.c.cell == cell, spare_machines.c.wanted)
         with self._database.reading() as connection:
             if connection.scalar(sa.select(cells.c.name).where(cells.c.name == cell)) is None:
                 raise no_cell(cell)
-            found = connection.execute(query).all()
-        return CellSpec(
-            cell,
-            tuple(
-                CellMachine(
-                    MachineName(row.machine_name),
-                    row.server_type,
-                    row.region,
-                    ImageId(row.image_id) if row.image_id else None,
-                    InstanceId(row.instance_id),
-                )
-                for row in found
-            ),
-        )
+            machines = [
+                *(_machine(row, row.machine_name) for row in connection.execute(of_instances)),
+                *(_machine(row, row.name) for row in connection.execute(spares)),
+            ]
+        return CellSpec(cell, tuple(sorted(machines, key=lambda machine: machine.name)))
 
     def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
-        """The machines of the cell that were given up (``give_up_machine``) and are not known to be gone."""
-        query = (
+        """The cell's machines that were given up (``give_up_machine``, ``retire_spare``) and may still be there."""
+        of_instances = (
             sa.select(instance_details.c.machine_name)
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cell, sa.not_(instance_details.c.machine_wanted), LIVING)
         )
+        spares = sa.select(spare_machines.c.name).where(spare_machines.c.cell == cell, sa.not_(spare_machines.c.wanted))
         with self._database.reading() as connection:
-            return frozenset(MachineName(name) for name in connection.scalars(query))
+            return frozenset(MachineName(name) for name in connection.scalars(of_instances.union(spares)))
 
     def _cells(self, connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
-        held = (
+        of_instances = (
             sa.select(sa.func.count())
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cells.c.name, LIVING)
             .scalar_subquery()
         )
-        query = sa.select(cells, held.label("machines")).where(*which).order_by(cells.c.name)
+        spares = (
+            sa.select(sa.func.count())
+            .select_from(spare_machines)
+            .where(spare_machines.c.cell == cells.c.name)
+            .scalar_subquery()
+        )
+        query = sa.select(cells, (of_instances + spares).label("machines")).where(*which).order_by(cells.c.name)
         return tuple(_cell(row) for row in connection.execute(query))
 
     def _open_cell(self, connection: sa.Connection, place: Placement) -> None:
@@ -101,6 +99,16 @@ class CellRows(Rows):
 def no_cell(name: CellName) -> UsageError:
     """What is said to whoever asks for a cell that is not there."""
     return UsageError(f"there is no cell {name}", hint="hermesops cell list")
+
+
+def _machine(row: sa.Row[Any], name: str) -> CellMachine:
+    return CellMachine(
+        MachineName(name),
+        row.server_type,
+        row.region,
+        ImageId(row.image_id) if row.image_id else None,
+        InstanceId(row.instance_id) if row.instance_id else None,
+    )
 
 
 def _cell(row: sa.Row[Any]) -> Cell:

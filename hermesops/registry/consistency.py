@@ -11,6 +11,7 @@ from hermesops.model.contradiction import Contradiction
 from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
+from hermesops.model.spare import Purpose, spare_subject
 from hermesops.registry.epoch_number import read_epoch
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import (
@@ -23,6 +24,7 @@ from hermesops.registry.schema import (
     leases,
     operations,
     proxy_tokens,
+    spare_machines,
 )
 from hermesops.registry.sealing import place
 
@@ -42,6 +44,7 @@ class ConsistencyRows(Rows):
         looks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
             self._instances,
             self._machines,
+            self._spares,
             self._operations,
             self._leases,
             self._secrets,
@@ -84,6 +87,27 @@ class ConsistencyRows(Rows):
                 what = f"is the {said} of {counts[value]} instances: {claimed}"
                 yield Contradiction(f"machine/{value}", what, "hermesops fleet drift --deep asks it whose it is")
 
+    def _spares(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        known = set(connection.scalars(sa.select(cells.c.name)))
+        living = set(connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)))
+        on = sa.select(instance_details.c.machine_name, hermes_instances.c.vm_id).join_from(
+            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+        )
+        taken = {value for row in connection.execute(on.where(LIVING)) for value in row if value}
+        for row in connection.execute(sa.select(spare_machines).order_by(spare_machines.c.name)):
+            subject = spare_subject(row.name)
+            if row.cell not in known:
+                yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
+            if taken & {row.name, row.machine_id}:
+                yield Contradiction(
+                    subject, "is a spare machine, and a living instance is on it", "hermesops fleet drift --deep"
+                )
+            if (row.purpose == Purpose.POOL) != (row.instance_id is None):
+                yield Contradiction(subject, f"is a {row.purpose} machine of {row.instance_id or 'nobody'}", _RESTORE)
+            elif row.wanted and row.instance_id and row.instance_id not in living:
+                what = f"is still wanted for instance {row.instance_id}, which does not live"
+                yield Contradiction(subject, what, f"hermesops pool refill {row.cell}")
+
     def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
         found = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
         status = {row.id: row.status for row in found}
@@ -114,6 +138,8 @@ class ConsistencyRows(Rows):
         for row in connection.execute(sa.select(instance_details)):
             for column in ("settings", "settings_before", "api_server_key"):
                 yield from self._opens("instance_details", column, row.instance_id, getattr(row, column))
+        for row in connection.execute(sa.select(spare_machines)):
+            yield from self._opens("spare_machines", "api_server_key", row.name, row.api_server_key)
         for row in connection.execute(sa.select(hermes_connections)):
             for column in ("access_token", "refresh_token"):
                 yield from self._opens("hermes_connections", column, row.id, getattr(row, column))

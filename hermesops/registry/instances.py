@@ -20,6 +20,7 @@ from hermesops.model.ids import (
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.registry.instance_secrets import InstanceSecretRows
+from hermesops.registry.left_machines import give_up_spares
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
@@ -128,15 +129,20 @@ class InstanceRows(InstanceSecretRows):
             )
 
     def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed."""
+        """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed.
+
+        So are the ones it was on before, and the one it was to be on next.
+        """
         with self._database.writing() as connection:
             changed = connection.execute(
                 instance_details.update()
                 .where(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
                 .values(machine_wanted=False)
             ).rowcount
-            if changed:
-                self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
+            spares = give_up_spares(connection, instance_id)
+            if changed or spares:
+                after = {"spares": spares} if spares else None
+                self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
         columns = hermes_instances.c

@@ -5,12 +5,13 @@ It must not know how a cell is chosen; that is ``hermesops.placement``.
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, InstanceId, instance_subject, machine_name
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, instance_subject, machine_name
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
@@ -20,11 +21,30 @@ from hermesops.registry.instances import ALL, InstanceRows, instance_of
 from hermesops.registry.rows import insert_if_absent, new_id
 from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
 
-_ATTEMPTS = 100
+ATTEMPTS = 100
 """Each one that fails found a cell filled by somebody else in the meantime."""
 
 Choose = Callable[[Sequence[Cell]], Placement]
 """Chooses for a new machine among the cells it is shown."""
+
+
+@dataclass(frozen=True)
+class NewMachine:
+    """What an instance's rows say of the machine that it begins on.
+
+    Attributes:
+        name: Empty where the machine is to be made: it is then named after the instance.
+        machine_id: The vendor's, where there is one already.
+        api_server_key: As the machine made it; empty has one made here.
+    """
+
+    cell: CellName
+    region: str
+    server_type: str
+    image_id: ImageId | None
+    name: MachineName | None = None
+    machine_id: MachineId | None = None
+    api_server_key: str = field(default="", repr=False)
 
 
 class PlacingRows(InstanceRows, CellRows):
@@ -50,53 +70,52 @@ class PlacingRows(InstanceRows, CellRows):
         Raises:
             UnavailableError: Others were faster a hundred times; nothing was written.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             place = choose(self.list_cells())
             with self._database.writing() as connection:
-                self._open_cell(connection, place)
-                if choose(self._locked_cell(connection, place)) == place:
-                    return self._write(connection, user, place, plan=plan, server_type=server_type, image_id=image_id)
-        raise UnavailableError(f"found no room for {user.alias or user.id}: others took it {_ATTEMPTS} times")
+                if self._has_room(connection, choose, place):
+                    machine = NewMachine(place.cell, place.region, server_type, image_id)
+                    return self._write(connection, user, plan, machine)
+        raise UnavailableError(f"found no room for {user.alias or user.id}: others took it {ATTEMPTS} times")
 
-    def _locked_cell(self, connection: sa.Connection, place: Placement) -> Sequence[Cell]:
+    def _has_room(self, connection: sa.Connection, choose: Choose, place: Placement) -> bool:
+        """Open the cell where it is new, lock it to the commit, and repeat the choice on what it then holds."""
+        self._open_cell(connection, place)
         is_it = cells.c.name == place.cell
         connection.execute(sa.select(cells.c.name).where(is_it).with_for_update())
-        return self._cells(connection, is_it)
+        return choose(self._cells(connection, is_it)) == place
 
-    def _write(
-        self,
-        connection: sa.Connection,
-        user: User,
-        place: Placement,
-        *,
-        plan: Plan,
-        server_type: str,
-        image_id: ImageId | None,
-    ) -> Instance:
+    def _write(self, connection: sa.Connection, user: User, plan: Plan, machine: NewMachine) -> Instance:
+        """Write the rows of a user's instance on a machine, or find those of the one that lives."""
         instance_id = InstanceId(new_id())
         row = {
             "id": instance_id,
             "user_id": user.id,
             "plan": plan,
+            "vm_id": machine.machine_id,
             "status": InstanceStatus.PROVISIONING,
             "created_at": self._database.now(connection),
         }
         if insert_if_absent(connection, hermes_instances, row):
+            name = machine.name or machine_name(self._desk.environment, machine.cell, instance_id)
+            key = machine.api_server_key or secrets.token_urlsafe(32)
             details = {
                 "instance_id": instance_id,
-                "cell": place.cell,
-                "machine_name": machine_name(self._desk.environment, place.cell, instance_id),
+                "cell": machine.cell,
+                "machine_name": name,
                 "machine_wanted": True,
-                "server_type": server_type,
-                "region": place.region,
-                "image_id": image_id,
+                "server_type": machine.server_type,
+                "region": machine.region,
+                "image_id": machine.image_id,
                 "epoch": 1,
                 "settings": self._seal(NO_SETTINGS, "settings", instance_id),
-                "api_server_key": self._seal(secrets.token_urlsafe(32), "api_server_key", instance_id),
+                "api_server_key": self._seal(key, "api_server_key", instance_id),
                 "model_token_generation": 1,
             }
             connection.execute(instance_details.insert().values(details))
-            made = {"user": user.id, "plan": plan.value, "cell": place.cell, "server_type": server_type}
+            made = {"user": user.id, "plan": plan.value, "cell": machine.cell, "server_type": machine.server_type}
+            if machine.name:
+                made["machine"] = machine.name
             self._note(connection, "instance_created", instance_subject(instance_id), after=made)
         found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
         if found is None:

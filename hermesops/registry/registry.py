@@ -17,7 +17,7 @@ from hermesops.registry.fleet import FleetRows
 from hermesops.registry.guard import WriteGuard, refuse_loss
 from hermesops.registry.images import ImageRows
 from hermesops.registry.leases import LeaseRows
-from hermesops.registry.placing import PlacingRows
+from hermesops.registry.machine_changes import MachineChangeRows
 from hermesops.registry.recovery import RecoveryRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
@@ -36,7 +36,7 @@ _PROVEN = "this key opens this registry"
 
 class Registry(
     UserRows,
-    PlacingRows,
+    MachineChangeRows,
     SettingsChangeRows,
     TerminationRows,
     FleetRows,

@@ -95,6 +95,35 @@ instance_details = sa.Table(
     sa.Column("settings_before", sa.Text, nullable=True),
 )
 
+spare_machines = sa.Table(
+    "spare_machines",
+    metadata,
+    sa.Column("name", sa.String(128), primary_key=True),
+    # Text and not enumerations of the database: purposes are added with time, and an older hermesops may meet one.
+    sa.Column("purpose", sa.String(16), nullable=False),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("cell", sa.String(64), sa.ForeignKey("cells.name"), nullable=False, index=True),
+    sa.Column("plan", sa.String(16), nullable=False),
+    sa.Column("server_type", sa.String(64), nullable=False),
+    sa.Column("region", sa.String(64), nullable=False),
+    sa.Column("image_id", sa.String(64), nullable=True),
+    sa.Column("machine_id", sa.String(64), nullable=True),
+    sa.Column("wanted", sa.Boolean(name="wanted"), nullable=False),
+    sa.Column("api_server_key", sa.Text, nullable=True),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("ready_at", UtcTimestamp, nullable=True),
+)
+
+sa.Index(
+    "one_next_machine_per_instance",
+    spare_machines.c.instance_id,
+    unique=True,
+    sqlite_where=sa.text("purpose = 'next' AND wanted"),
+    postgresql_where=sa.text("purpose = 'next' AND wanted"),
+)
+
 proxy_tokens = sa.Table(
     "proxy_tokens",
     metadata,

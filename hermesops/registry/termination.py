@@ -6,6 +6,7 @@ from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
+from hermesops.registry.left_machines import give_up_spares
 from hermesops.registry.operations import OperationRows
 from hermesops.registry.schema import (
     UNFINISHED,
@@ -24,6 +25,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
         """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
 
         Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
+        Machines that it leaves behind are given up.
         What else was under way for it is abandoned.
         """
         columns = hermes_instances.c
@@ -50,6 +52,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
             )
             connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
             connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
+            give_up_spares(connection, instance_id)
             before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
             self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
             self._abandon_others(connection, instance_id)
