@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from hermesops.lifecycle.sight import Sight
+from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.state import State
 
 
 class Looks(Protocol):
@@ -55,3 +57,45 @@ class Intents(Protocol):
         instance_id: InstanceId | None = None,
     ) -> Operation:
         """Write the intent, or find the unfinished one."""
+
+
+class Rests(Looks, Protocol):
+    """The world, for whoever brings gateways to rest."""
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        """Boot it."""
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once it is ready and hermes-node answers."""
+
+    async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Switch it off and return once it is."""
+
+    async def fence(self, instance: Instance, machine_id: MachineId) -> None:
+        """Let turns under way end, then stop the gateway for good."""
+
+    async def state(self, machine_id: MachineId) -> State | None:
+        """What the state on a machine amounts to; ``None`` when it does not answer."""
+
+
+class Copies(Protocol):
+    """Backups of instances, made and put back under a lease."""
+
+    def made(self, instance_id: InstanceId, why: str) -> Backup | None:
+        """The copy that was made for that."""
+
+    async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
+        """Copy the state on a machine, unless it was copied for that before."""
+
+
+class RestRows(Protocol):
+    """The registry, for whoever puts agents to sleep."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine as one that may be destroyed."""
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
+        """Record a status."""

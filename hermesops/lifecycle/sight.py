@@ -17,6 +17,7 @@ class MachineSeen:
 
     id: MachineId
     status: MachineStatus
+    server_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class NodeSeen:
         instance_id: Whose the machine is; ``None`` when nobody was personalised there.
         digest: Of the payload last personalised in full; empty when none was, or only in part.
         release: What ``current`` points at.
+        fenced: Whether its gateway is stopped for good.
     """
 
     instance_id: InstanceId | None
     epoch: int
     digest: str
     release: str
+    fenced: bool = False
 
 
 @dataclass(frozen=True)

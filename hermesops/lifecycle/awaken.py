@@ -1,0 +1,121 @@
+"""A gateway that was brought to rest lives again, once its state has been found to be what it was."""
+
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import handover
+from hermesops.lifecycle.handover import AwaitGateway, Personalise
+from hermesops.lifecycle.ports import HandsOver, Rests
+from hermesops.lifecycle.quiesce import AwaitMachine, StartMachine, gone, not_its_own
+from hermesops.lifecycle.sight import Sight
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Impossible
+from hermesops.model.state import State
+
+
+@dataclass(frozen=True)
+class Release:
+    """Take the fence away and start the gateway."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class MarkRunning:
+    """Write ``running`` into the registry."""
+
+
+Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | MarkRunning
+
+
+def next_step(seen: Sight, *, payload_digest: str, was: State, state: State | None) -> Step | Impossible | None:
+    """The next step towards a living agent; ``None`` when it lives.
+
+    Args:
+        seen: The instance as it is now.
+        payload_digest: Digest of what the node should have been given.
+        was: What the state was when the gateway was brought to rest.
+        state: What it is now; looked at only while the gateway rests.
+    """
+    machine = seen.machine
+    if machine is None or machine.status is MachineStatus.DELETED:
+        return Impossible(gone(seen.instance))
+    if machine.status is MachineStatus.STOPPED:
+        return StartMachine(machine.id)
+    node = seen.node
+    if machine.status is not MachineStatus.READY or node is None:
+        return AwaitMachine(machine.id)
+    if node.instance_id != seen.instance.id:
+        return Impossible(not_its_own(seen.instance, node.instance_id or "nobody"))
+    if node.fenced:
+        if state is None:
+            return AwaitMachine(machine.id)
+        changes = was.differences(state)
+        return Impossible(changed(seen.instance, changes)) if changes else Release(machine.id)
+    if (step := handover.next_step(seen, machine, node, payload_digest=payload_digest)) is not None:
+        return step
+    return None if seen.instance.status is InstanceStatus.RUNNING else MarkRunning()
+
+
+def changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantError:
+    """What is said of a state that is not what it was although nothing could write to it."""
+    return BrokenInvariantError(
+        f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
+        hint=f"its gateway stays stopped; hermesops backup list {instance.title}, then "
+        f"hermesops instance restore {instance.title}",
+    )
+
+
+def describe(step: Step, instance: Instance) -> str:
+    """The step in a few words."""
+    match step:
+        case StartMachine():
+            return f"starting machine {instance.machine_name}"
+        case AwaitMachine():
+            return f"waiting for machine {instance.machine_name}"
+        case Release():
+            return f"starting the gateway of {instance.title}"
+        case Personalise():
+            return f"handing the machine to {instance.title}"
+        case AwaitGateway():
+            return "waiting for the gateway"
+        case MarkRunning():
+            return "the agent lives"
+
+
+class Rows(Protocol):
+    """The registry, as far as awakening writes it."""
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
+        """Record a status."""
+
+
+class World(Rests, HandsOver, Protocol):
+    """Machine, node and gateway."""
+
+    async def release(self, machine_id: MachineId) -> None:
+        """Take the fence away and start the gateway."""
+
+
+async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> None:
+    """Do one step; harmless when it was done before."""
+    match step:
+        case StartMachine(machine_id=machine_id):
+            await world.start_machine(machine_id)
+            # The vendor says yes before it begins: whoever looks at once still sees it stopped.
+            await world.await_machine(instance, machine_id)
+        case AwaitMachine(machine_id=machine_id):
+            await world.await_machine(instance, machine_id)
+        case Release(machine_id=machine_id):
+            await world.release(machine_id)
+        case Personalise(machine_id=machine_id):
+            await world.personalise(instance, machine_id)
+        case AwaitGateway(machine_id=machine_id):
+            await world.await_gateway(instance, machine_id)
+        case MarkRunning():
+            rows.set_status(instance.id, InstanceStatus.RUNNING)
+        case _ as never:
+            assert_never(never)

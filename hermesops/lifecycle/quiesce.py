@@ -1,0 +1,151 @@
+"""A gateway brought to rest and what it wrote copied, before anything that could cost an instance its state.
+
+First no gateway, then the copy: nothing can be written after it, so the copy is the state.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.handover import silence
+from hermesops.lifecycle.ports import Copies, Rests
+from hermesops.lifecycle.sight import Sight
+from hermesops.model.backup import Backup
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Impossible
+
+
+@dataclass(frozen=True)
+class StartMachine:
+    """Boot a machine that is stopped."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitMachine:
+    """Wait until the vendor calls it ready and hermes-node on it answers."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Let turns under way end, then stop the gateway for good."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class BackUp:
+    """Copy the state that the stopped gateway left."""
+
+    machine_id: MachineId
+
+
+Step = StartMachine | AwaitMachine | Fence | BackUp
+
+
+def next_step(seen: Sight, backup: Backup | None) -> Step | Impossible | None:
+    """The next step towards a gateway at rest whose state is copied; ``None`` when it is so.
+
+    Args:
+        seen: The instance as it is now.
+        backup: The copy that was made for what is being done; ``None`` while there is none.
+    """
+    machine = seen.machine
+    if seen.instance.status is InstanceStatus.PROVISIONING:
+        return Impossible(_never_lived(seen.instance))
+    if machine is None or machine.status is MachineStatus.DELETED:
+        return Impossible(gone(seen.instance))
+    match machine.status:
+        case MachineStatus.ERROR:
+            return Impossible(_broken(seen.instance))
+        case MachineStatus.STOPPED:
+            return None if backup else StartMachine(machine.id)
+        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
+            return AwaitMachine(machine.id)
+        case MachineStatus.READY:
+            return _on_machine(seen, machine.id, backup)
+
+
+def _on_machine(seen: Sight, machine_id: MachineId, backup: Backup | None) -> Step | Impossible | None:
+    node = seen.node
+    if node is None:
+        return Impossible(silence(seen.instance))
+    if node.instance_id != seen.instance.id:
+        return Impossible(not_its_own(seen.instance, node.instance_id or "nobody"))
+    if not node.fenced:
+        return Fence(machine_id)
+    return None if backup else BackUp(machine_id)
+
+
+def not_its_own(instance: Instance, holder: str) -> BrokenInvariantError:
+    """What is said of a machine that calls itself somebody else's."""
+    return BrokenInvariantError(
+        f"machine {instance.machine_name} belongs to instance {holder} by its own account, "
+        f"to {instance.id} by the registry's",
+        hint=f"touch neither before a person has looked: hermesops instance show {instance.title}",
+    )
+
+
+def gone(instance: Instance) -> RefusedError:
+    """What is said of an instance whose machine does not exist any more."""
+    return RefusedError(
+        f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS",
+        hint=f"hermesops instance restore {instance.title} puts its newest backup on a new one",
+    )
+
+
+def _never_lived(instance: Instance) -> RefusedError:
+    return RefusedError(
+        f"the agent of {instance.title} has not lived yet",
+        hint=f"hermesops provision {instance.title} finishes what was begun",
+    )
+
+
+def _broken(instance: Instance) -> UnavailableError:
+    return UnavailableError(
+        f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
+        hint=f"the same again in some minutes, or hermesops instance restore {instance.title}",
+    )
+
+
+def describe(step: Step, instance: Instance) -> str:
+    """The step in a few words."""
+    match step:
+        case StartMachine():
+            return f"starting machine {instance.machine_name}"
+        case AwaitMachine():
+            return f"waiting for machine {instance.machine_name}"
+        case Fence():
+            return f"stopping the gateway of {instance.title}"
+        case BackUp():
+            return f"backing up {instance.title}"
+
+
+async def do(step: Step, instance: Instance, *, world: Rests, copies: Copies, why: str) -> None:
+    """Do one step; harmless when it was done before.
+
+    Args:
+        step: Which.
+        instance: Whose.
+        world: Machine, node and gateway.
+        copies: Backups.
+        why: What the copy is made for.
+    """
+    match step:
+        case StartMachine(machine_id=machine_id):
+            await world.start_machine(machine_id)
+            # The vendor says yes before it begins: whoever looks at once still sees it stopped.
+            await world.await_machine(instance, machine_id)
+        case AwaitMachine(machine_id=machine_id):
+            await world.await_machine(instance, machine_id)
+        case Fence(machine_id=machine_id):
+            await world.fence(instance, machine_id)
+        case BackUp(machine_id=machine_id):
+            await copies.make(instance, machine_id, why=why)
+        case _ as never:
+            assert_never(never)

@@ -1,0 +1,282 @@
+"""An instance onto another machine: a resize the vendor cannot do in place, a move, a restored backup, a late waking.
+
+The new machine is made ready while the old one still serves. Then the old gateway is brought to rest, its state copied
+and put on the new machine, held against the copy, and the rows cut over in one transaction. At no moment may two
+gateways run on one state: the old one is fenced, or its machine is off or gone, before the new one is given anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import awaken, quiesce
+from hermesops.lifecycle.handover import terminated
+from hermesops.lifecycle.quiesce import BackUp, Fence
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.backup import Backup
+from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+from hermesops.model.spare import Spare
+from hermesops.model.state import State
+
+
+@dataclass(frozen=True)
+class GiveUpMachine:
+    """Take a machine that is gone out of what its cell should have, so that none is made in its place."""
+
+
+@dataclass(frozen=True)
+class OrderNext:
+    """Write the row of the machine that the instance will be on."""
+
+
+@dataclass(frozen=True)
+class GrowCell:
+    """Run the stack of that machine's cell: it makes the machine, or finds it by name."""
+
+
+@dataclass(frozen=True)
+class RecordNext:
+    """Write the vendor's id of that machine into its row."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class StartNext:
+    """Boot that machine; somebody stopped it."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitNext:
+    """Wait until that machine is ready and hermes-node on it answers."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class StopMachine:
+    """Switch the old machine off at the vendor: it does not answer, and must not come back with its gateway."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Make the new machine the instance's, its gateway fenced."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """Put a backup's state on the new machine."""
+
+    machine_id: MachineId
+    snapshot: str
+
+
+@dataclass(frozen=True)
+class CutOver:
+    """Write that the instance is on the new machine, and that the old one is its former."""
+
+
+@dataclass(frozen=True)
+class RetireFormer:
+    """Give the former machine up."""
+
+    name: MachineName
+
+
+@dataclass(frozen=True)
+class ShrinkCell:
+    """Run the stack of the former machine's cell without it."""
+
+    name: MachineName
+
+
+NextStep = GiveUpMachine | OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | Prepare | PutBack
+Step = NextStep | quiesce.Step | StopMachine | CutOver | awaken.Step | RetireFormer | ShrinkCell
+
+
+@dataclass(frozen=True)
+class NextSeen:
+    """The machine that the instance will be on.
+
+    Attributes:
+        state: What is on it, once it is the instance's.
+    """
+
+    spare: Spare
+    machine: MachineSeen | None = None
+    node: NodeSeen | None = None
+    state: State | None = None
+
+
+@dataclass(frozen=True)
+class Relocating:
+    """What relocating looks at.
+
+    Attributes:
+        sight: The instance and the machine of its row.
+        state: What is on that machine, while its gateway rests.
+        next: The machine it will be on.
+        backup: Made of the old machine for this very operation.
+        source: The backup that is put on the new machine; ``None`` while there is none.
+        wanted: Whether the instance's cell should have that machine.
+        former: The machine it was on, while there is a row of it.
+        former_in_stack: Whether its cell's state still holds it.
+    """
+
+    sight: Sight
+    state: State | None = None
+    next: NextSeen | None = None
+    backup: Backup | None = None
+    source: Backup | None = None
+    wanted: bool = True
+    former: Spare | None = None
+    former_in_stack: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was decided when it was asked for.
+
+    Attributes:
+        origin: The machine the instance was on then.
+        is_restore: Whether a chosen backup is put on the new machine, and not what is on the old one.
+        keeps_former: Whether the old machine stays for a while.
+    """
+
+    origin: MachineName
+    is_restore: bool = False
+    keeps_former: bool = False
+
+
+def decide(seen: Relocating, plan: Plan, *, payload_digest: str) -> Step | Finished | Impossible:
+    """The next step towards the instance's agent on its new machine.
+
+    Args:
+        seen: Everything as it is now.
+        plan: What was asked.
+        payload_digest: Digest of what the node of the instance's machine should have been given.
+    """
+    instance = seen.sight.instance
+    if instance.status is InstanceStatus.TERMINATED:
+        return Impossible(terminated(instance))
+    if instance.machine_name != plan.origin:
+        return _after(seen, plan, payload_digest)
+    return _grown(seen, plan) or _at_rest(seen, plan) or _handed_over(seen)
+
+
+def _grown(seen: Relocating, plan: Plan) -> NextStep | Impossible | None:
+    here = seen.sight.machine
+    if plan.is_restore and seen.wanted and (here is None or here.status is MachineStatus.DELETED):
+        return GiveUpMachine()
+    if seen.next is None:
+        return OrderNext()
+    spare, machine = seen.next.spare, seen.next.machine
+    if machine is None or machine.status is MachineStatus.DELETED:
+        return GrowCell()
+    if spare.machine_id != machine.id:
+        return RecordNext(machine.id)
+    match machine.status:
+        case MachineStatus.STOPPED:
+            return StartNext(machine.id)
+        case MachineStatus.ERROR:
+            return Impossible(
+                UnavailableError(
+                    f"JustAVPS says that the new machine {spare.name} is in error; it may recover by itself",
+                    hint="the same again in some minutes",
+                )
+            )
+        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
+            return AwaitNext(machine.id)
+        case MachineStatus.READY:
+            return AwaitNext(machine.id) if seen.next.node is None else None
+
+
+def _at_rest(seen: Relocating, plan: Plan) -> quiesce.Step | StopMachine | Impossible | None:
+    if not plan.is_restore:
+        return quiesce.next_step(seen.sight, seen.backup)
+    machine, node = seen.sight.machine, seen.sight.node
+    if machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}:
+        return None
+    if machine.status is MachineStatus.READY and node is not None and node.instance_id == seen.sight.instance.id:
+        # What is there is copied too: who restores yesterday's may want today's after all.
+        return quiesce.next_step(seen.sight, seen.backup)
+    return StopMachine(machine.id)
+
+
+def _handed_over(seen: Relocating) -> Prepare | PutBack | AwaitNext | CutOver | Impossible:
+    instance, there = seen.sight.instance, seen.next
+    if there is None or there.machine is None or there.node is None:
+        raise ValueError("asked before the new machine answers")
+    if seen.source is None:
+        return Impossible(_no_backup(instance))
+    if there.node.instance_id not in (None, instance.id):
+        return Impossible(quiesce.not_its_own(instance, str(there.node.instance_id)))
+    if there.node.instance_id is None or there.node.epoch <= instance.epoch or not there.node.fenced:
+        return Prepare(there.machine.id)
+    if there.state is None:
+        return AwaitNext(there.machine.id)
+    if seen.source.state.differences(there.state):
+        return PutBack(there.machine.id, seen.source.id)
+    return CutOver()
+
+
+def _after(seen: Relocating, plan: Plan, payload_digest: str) -> Step | Finished | Impossible:
+    instance = seen.sight.instance
+    if seen.source is None:
+        return Impossible(_no_backup(instance))
+    was = seen.source.state
+    step = awaken.next_step(seen.sight, payload_digest=payload_digest, was=was, state=seen.state)
+    if step is not None:
+        return step
+    former = seen.former if seen.former is not None and seen.former.name == plan.origin else None
+    if former is not None and not plan.keeps_former:
+        if former.wanted:
+            return RetireFormer(former.name)
+        if seen.former_in_stack:
+            return ShrinkCell(former.name)
+    kept = f"; {plan.origin} is kept, stopped, for a while" if former is not None and plan.keeps_former else ""
+    return Finished(f"the agent of {instance.title} lives on {instance.machine_name} with {was}{kept}")
+
+
+def _no_backup(instance: Instance) -> RefusedError:
+    return RefusedError(
+        f"{instance.title} has no backup that could be put on a new machine",
+        hint=f"hermesops backup list {instance.title}",
+    )
+
+
+_WORDS: Mapping[type, str] = {
+    GiveUpMachine: "giving up machine {here}, which is gone",
+    OrderNext: "placing another machine for {user}",
+    GrowCell: "making machine {next}",
+    RecordNext: "recording machine {next}",
+    StartNext: "starting machine {next}",
+    AwaitNext: "waiting for machine {next}",
+    StopMachine: "switching machine {here} off",
+    Prepare: "handing machine {next} to {user}",
+    PutBack: "putting the backup on machine {next}",
+    CutOver: "changing {user} over to {next}",
+    RetireFormer: "giving the former machine back",
+    ShrinkCell: "destroying the former machine",
+}
+
+
+def describe(step: Step, seen: Relocating) -> str:
+    """The step in a few words."""
+    instance = seen.sight.instance
+    if isinstance(step, Fence | BackUp):
+        return quiesce.describe(step, instance)
+    words = _WORDS.get(type(step))
+    if words is None:
+        return awaken.describe(step, instance)  # type: ignore[arg-type] # all others stand above
+    to = seen.next.spare.name if seen.next else ""
+    return words.format(user=instance.title, here=instance.machine_name, next=to)

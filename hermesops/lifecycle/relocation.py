@@ -1,0 +1,234 @@
+"""The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from hermesops.lifecycle import awaken, quiesce, relocate
+from hermesops.lifecycle.ports import Cells, Copies, RestRows
+from hermesops.lifecycle.quiesce import BackUp, Fence
+from hermesops.lifecycle.relocate import (
+    AwaitNext,
+    CutOver,
+    GiveUpMachine,
+    GrowCell,
+    NextSeen,
+    OrderNext,
+    Plan,
+    Prepare,
+    PutBack,
+    RecordNext,
+    Relocating,
+    RetireFormer,
+    ShrinkCell,
+    StartNext,
+    Step,
+    StopMachine,
+)
+from hermesops.lifecycle.sight import Sight
+from hermesops.model.backup import Backup
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Finished, Impossible
+from hermesops.model.plan import Plan as UserPlan
+from hermesops.model.spare import Purpose, Spare
+from hermesops.model.state import State
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked; the intent of the operation's row, so that whoever continues it knows as much.
+
+    Attributes:
+        why: What the copy of the old machine is made for.
+        origin: The machine the instance was on then.
+        cell: Of the new machine.
+        plan: The user's from then on.
+        image_id: What the new machine boots from.
+        snapshot: The backup to put on it; empty for what is on the old machine.
+        keeps_former: Whether the old machine stays for a while.
+    """
+
+    why: str
+    origin: MachineName
+    cell: CellName
+    region: str
+    plan: UserPlan
+    server_type: str
+    image_id: ImageId | None
+    snapshot: str = ""
+    keeps_former: bool = False
+
+    @property
+    def as_decided(self) -> Plan:
+        """As far as the next step depends on it."""
+        return Plan(self.origin, bool(self.snapshot), self.keeps_former)
+
+
+class Rows(RestRows, Protocol):
+    """The registry, as far as relocating reads and writes it."""
+
+    def spare_of(self, instance_id: InstanceId, purpose: Purpose) -> Spare | None:
+        """The instance's next or former machine."""
+
+    def order_next(self, instance_id: InstanceId, wish: Wish) -> object:
+        """Write the row of the machine that the instance will be on."""
+
+    def set_spare_machine(self, name: MachineName, machine_id: MachineId) -> object:
+        """Record the vendor's id of a spare machine."""
+
+    def cut_over(self, instance_id: InstanceId, name: MachineName, *, why: str) -> object:
+        """Write that the instance is on that machine, and the one before its former."""
+
+    def retire_spare(self, name: MachineName, *, why: str) -> object:
+        """Give a spare machine up."""
+
+
+class World(awaken.World, Protocol):
+    """Machines, nodes and gateways."""
+
+    async def look_as(self, instance: Instance) -> Sight:
+        """See an instance as if its row said this."""
+
+    async def prepare(self, instance: Instance, machine_id: MachineId) -> None:
+        """Make a machine the instance's without starting its gateway, which is fenced."""
+
+
+class Backups(Copies, Protocol):
+    """Backups, found and put back."""
+
+    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
+        """One backup of an instance."""
+
+    async def put_back(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
+        """Put a backup's state on a machine whose gateway is fenced."""
+
+
+def successor(instance: Instance, spare: Spare) -> Instance:
+    """The instance as it will be once it is on that machine. Pure."""
+    return replace(
+        instance,
+        machine_name=spare.name,
+        machine_id=spare.machine_id,
+        cell=spare.cell,
+        plan=spare.plan,
+        epoch=instance.epoch + 1,
+    )
+
+
+class Relocate:
+    """The work of one relocation, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        wish: What was asked.
+        rows: The registry.
+        world: Machines, nodes and gateways.
+        backups: Backups.
+        cells: Stacks of cells.
+    """
+
+    def __init__(
+        self, instance_id: InstanceId, wish: Wish, *, rows: Rows, world: World, backups: Backups, cells: Cells
+    ) -> None:
+        self._instance_id = instance_id
+        self._wish = wish
+        self._rows = rows
+        self._world = world
+        self._backups = backups
+        self._cells = cells
+
+    async def observe(self) -> Relocating:
+        """Look at the instance, its machine, the next and the former one, and its backups."""
+        sight = await self._world.look(self._instance_id)
+        backup = self._backups.made(self._instance_id, self._wish.why)
+        chosen = self._backups.get(self._instance_id, self._wish.snapshot) if self._wish.snapshot else backup
+        former = self._rows.spare_of(self._instance_id, Purpose.FORMER)
+        return Relocating(
+            sight,
+            state=await self._resting_state(sight),
+            next=await self._next(sight.instance),
+            backup=backup,
+            source=chosen,
+            wanted=self._rows.is_machine_wanted(self._instance_id),
+            former=former,
+            former_in_stack=former is not None and await self._cells.holds(former.cell, former.name),
+        )
+
+    async def _next(self, instance: Instance) -> NextSeen | None:
+        spare = self._rows.spare_of(instance.id, Purpose.NEXT)
+        if spare is None:
+            return None
+        seen = await self._world.look_as(successor(instance, spare))
+        return NextSeen(spare, seen.machine, seen.node, await self._resting_state(seen))
+
+    async def _resting_state(self, seen: Sight) -> State | None:
+        if seen.machine is None or seen.node is None or not seen.node.fenced:
+            return None
+        return await self._world.state(seen.machine.id)
+
+    def decide(self, seen: Relocating) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return relocate.decide(
+            seen, self._wish.as_decided, payload_digest=self._world.payload_digest(seen.sight.instance)
+        )
+
+    def describe(self, step: Step, seen: Relocating) -> str:
+        """The step in a few words."""
+        return relocate.describe(step, seen)
+
+    async def do(self, step: Step, seen: Relocating) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.sight.instance
+        match step:
+            case GiveUpMachine():
+                self._rows.give_up_machine(instance.id, why=self._wish.why)
+            case OrderNext():
+                self._rows.order_next(instance.id, self._wish)
+            case StopMachine(machine_id=machine_id):
+                await self._world.stop_machine(instance, machine_id)
+            case RetireFormer(name=name):
+                self._rows.retire_spare(name, why=self._wish.why)
+            case ShrinkCell(name=name):
+                await self._shrink(name, seen)
+            case GrowCell() | RecordNext() | StartNext() | AwaitNext() | Prepare() | PutBack() | CutOver():
+                await self._on_next(step, seen)
+            case Fence() | BackUp():
+                await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
+            case _:
+                await awaken.do(step, instance, world=self._world, rows=self._rows)
+
+    async def _on_next(
+        self,
+        step: GrowCell | RecordNext | StartNext | AwaitNext | Prepare | PutBack | CutOver,
+        seen: Relocating,
+    ) -> None:
+        if seen.next is None:
+            raise ValueError(f"{step} without a next machine")
+        spare = seen.next.spare
+        there = successor(seen.sight.instance, spare)
+        match step:
+            case GrowCell():
+                await self._cells.bring(spare.cell, still_wanted=partial(self._lacks, spare))
+            case RecordNext(machine_id=machine_id):
+                self._rows.set_spare_machine(spare.name, machine_id)
+            case StartNext(machine_id=machine_id):
+                await self._world.start_machine(machine_id)
+                await self._world.await_machine(there, machine_id)
+            case AwaitNext(machine_id=machine_id):
+                await self._world.await_machine(there, machine_id)
+            case Prepare(machine_id=machine_id):
+                await self._world.prepare(there, machine_id)
+            case PutBack(machine_id=machine_id, snapshot=snapshot):
+                await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
+            case CutOver():
+                self._rows.cut_over(there.id, spare.name, why=self._wish.why)
+
+    async def _lacks(self, spare: Spare) -> bool:
+        return not await self._cells.holds(spare.cell, spare.name)
+
+    async def _shrink(self, name: MachineName, seen: Relocating) -> None:
+        if seen.former is None:
+            return
+        cell = seen.former.cell
+        await self._cells.bring(cell, still_wanted=lambda: self._cells.holds(cell, name))

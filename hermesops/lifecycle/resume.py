@@ -1,0 +1,96 @@
+"""A sleeping agent wakes on the machine that was kept for it, with the state that it fell asleep with."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermesops.errors import RefusedError
+from hermesops.lifecycle import awaken
+from hermesops.lifecycle.handover import terminated
+from hermesops.lifecycle.sight import Sight
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+from hermesops.model.state import State
+
+Step = awaken.Step
+
+
+@dataclass(frozen=True)
+class Waking:
+    """What waking looks at.
+
+    Attributes:
+        backup: The newest; made when the agent was put to sleep.
+        state: What is on the machine, where its gateway rests.
+    """
+
+    sight: Sight
+    backup: Backup | None
+    state: State | None
+
+
+def decide(seen: Waking, *, payload_digest: str) -> Step | Finished | Impossible:
+    """The next step towards an agent that is awake.
+
+    Args:
+        seen: The instance as it is now.
+        payload_digest: Digest of what the node should have been given.
+    """
+    instance = seen.sight.instance
+    if instance.status is InstanceStatus.TERMINATED:
+        return Impossible(terminated(instance))
+    if seen.backup is None:
+        return Impossible(_never_slept(instance))
+    step = awaken.next_step(seen.sight, payload_digest=payload_digest, was=seen.backup.state, state=seen.state)
+    return step or Finished(f"the agent of {instance.title} is awake: {seen.backup.state}")
+
+
+def _never_slept(instance: Instance) -> RefusedError:
+    return RefusedError(
+        f"{instance.title} has no backup to hold the agent's state against",
+        hint=f"hermesops instance show {instance.title}",
+    )
+
+
+class Backups(Protocol):
+    """Backups of instances, as far as waking needs them."""
+
+    def newest(self, instance_id: InstanceId) -> Backup | None:
+        """The one made last."""
+
+
+class Resume:
+    """The work of waking one agent, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        rows: The registry.
+        world: Machine, node and gateway.
+        backups: Its backups.
+    """
+
+    def __init__(self, instance_id: InstanceId, rows: awaken.Rows, world: awaken.World, backups: Backups) -> None:
+        self._instance_id = instance_id
+        self._rows = rows
+        self._world = world
+        self._backups = backups
+
+    async def observe(self) -> Waking:
+        """Look at row, machine, node, gateway and, while that rests, state."""
+        sight = await self._world.look(self._instance_id)
+        rests = sight.machine is not None and sight.node is not None and sight.node.fenced
+        state = await self._world.state(sight.machine.id) if rests and sight.machine else None
+        return Waking(sight, self._backups.newest(self._instance_id), state)
+
+    def decide(self, seen: Waking) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, payload_digest=self._world.payload_digest(seen.sight.instance))
+
+    def describe(self, step: Step, seen: Waking) -> str:
+        """The step in a few words."""
+        return awaken.describe(step, seen.sight.instance)
+
+    async def do(self, step: Step, seen: Waking) -> None:
+        """Do one step; harmless when it was done before."""
+        await awaken.do(step, seen.sight.instance, world=self._world, rows=self._rows)

@@ -1,0 +1,269 @@
+"""A world of one user that fits into a test: machines, nodes, gateways, backups and rows, as lifecycle sees them.
+
+It refuses what no world may do: two gateways on one state, a gateway on a state that is not the user's, a machine lost
+with the only copy of a state.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from hermesops.errors import RefusedError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.relocation import Wish
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.backup import Backup
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.state import Part, State
+from tests.support.instances import ADA
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+NOTHING = State({"messages": Part(0, "0" * 64)})
+MEMORY = State({"messages": Part(7, "7" * 64)})
+SIZES = {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}
+
+
+@dataclass
+class Computer:
+    """One machine.
+
+    Attributes:
+        answers: Whether its toolbox does.
+        owner: The instance it was made into.
+        fenced: Whether its gateway is stopped for good.
+        runs: Whether its gateway runs.
+    """
+
+    id: MachineId
+    server_type: str = "starter"
+    status: MachineStatus = MachineStatus.READY
+    answers: bool = True
+    owner: InstanceId | None = None
+    epoch: int = 0
+    digest: str = ""
+    fenced: bool = False
+    runs: bool = False
+    state: State = NOTHING
+
+
+@dataclass
+class SmallWorld:
+    """Everything of one user.
+
+    Attributes:
+        stack: Machines that the cell's state holds.
+        said: What was done, in words.
+    """
+
+    instance: Instance = ADA
+    wanted: bool = True
+    computers: dict[MachineName, Computer] = field(default_factory=dict)
+    stack: set[MachineName] = field(default_factory=set)
+    spares: list[Spare] = field(default_factory=list)
+    backups: list[Backup] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    cannot_resize: bool = False
+
+    @classmethod
+    def lively(cls) -> "SmallWorld":
+        """Ada's agent, living, with memories."""
+        world = cls()
+        world.computers[ADA.machine_name] = Computer(
+            MachineId(str(ADA.machine_id)), owner=ADA.id, epoch=1, digest="payload-1-light", runs=True, state=MEMORY
+        )
+        world.stack.add(ADA.machine_name)
+        return world
+
+    def here(self) -> Computer:
+        """The machine of the instance's row."""
+        return self.computers[self.instance.machine_name]
+
+    def _by_id(self, machine_id: MachineId) -> Computer:
+        return next(computer for computer in self.computers.values() if computer.id == machine_id)
+
+    def _start_gateway(self, computer: Computer) -> None:
+        assert not computer.fenced, "a fenced gateway was started"
+        assert computer.state == MEMORY, "a gateway was started on another state"
+        others = [each for each in self.computers.values() if each.runs and each is not computer]
+        assert not others, "two gateways on one state"
+        computer.runs = True
+
+    # Looks, Rests, HandsOver
+
+    async def look(self, _instance_id: InstanceId) -> Sight:
+        return await self.look_as(self.instance)
+
+    async def look_as(self, instance: Instance) -> Sight:
+        computer = self.computers.get(instance.machine_name)
+        if computer is None:
+            return Sight(instance, None)
+        machine = MachineSeen(computer.id, computer.status, computer.server_type)
+        if computer.status is not MachineStatus.READY or not computer.answers:
+            return Sight(instance, machine)
+        node = NodeSeen(computer.owner, computer.epoch, computer.digest, "0.19.0", fenced=computer.fenced)
+        health = GatewayHealth.OK if computer.runs else GatewayHealth.REFUSED
+        return Sight(instance, machine, node, health if computer.owner == instance.id else None)
+
+    def payload_digest(self, instance: Instance) -> str:
+        return f"payload-{instance.epoch}-{instance.plan}"
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        computer = self._by_id(machine_id)
+        computer.status = MachineStatus.READY
+        if computer.owner and not computer.fenced:
+            self._start_gateway(computer)
+
+    async def await_machine(self, _instance: Instance, machine_id: MachineId) -> None:
+        self._by_id(machine_id).status = MachineStatus.READY
+
+    async def stop_machine(self, _instance: Instance, machine_id: MachineId) -> None:
+        computer = self._by_id(machine_id)
+        computer.status, computer.runs = MachineStatus.STOPPED, False
+
+    async def fence(self, _instance: Instance, machine_id: MachineId) -> None:
+        computer = self._by_id(machine_id)
+        computer.fenced, computer.runs = True, False
+
+    async def state(self, machine_id: MachineId) -> State | None:
+        return self._by_id(machine_id).state
+
+    async def release(self, machine_id: MachineId) -> None:
+        computer = self._by_id(machine_id)
+        computer.fenced = False
+        self._start_gateway(computer)
+
+    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+        computer = self._by_id(machine_id)
+        computer.digest = self.payload_digest(instance)
+        if not computer.runs:
+            self._start_gateway(computer)
+
+    async def prepare(self, instance: Instance, machine_id: MachineId) -> None:
+        computer = self._by_id(machine_id)
+        computer.owner, computer.epoch, computer.fenced = instance.id, instance.epoch, True
+        computer.digest = self.payload_digest(instance)
+
+    async def await_gateway(self, _instance: Instance, machine_id: MachineId) -> None:
+        assert self._by_id(machine_id).runs
+
+    # Backups
+
+    def made(self, _instance_id: InstanceId, why: str) -> Backup | None:
+        return next((backup for backup in self.backups if backup.why == why), None)
+
+    def newest(self, _instance_id: InstanceId) -> Backup | None:
+        return self.backups[-1] if self.backups else None
+
+    def get(self, _instance_id: InstanceId, snapshot: str) -> Backup:
+        return next(backup for backup in self.backups if backup.id == snapshot)
+
+    async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
+        if found := self.made(instance.id, why):
+            return found
+        computer = self._by_id(machine_id)
+        assert computer.fenced, "a copy of a state that is being written"
+        backup = Backup(f"snapshot{len(self.backups)}", instance.id, AT, why, 1, 1, computer.state)
+        self.backups.append(backup)
+        return backup
+
+    async def put_back(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
+        computer = self._by_id(machine_id)
+        assert computer.fenced, "a state put under a gateway"
+        computer.state = backup.state
+        return backup.state
+
+    # Rows
+
+    def is_machine_wanted(self, _instance_id: InstanceId) -> bool:
+        return self.wanted
+
+    def give_up_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
+        self.wanted = False
+
+    def set_status(self, _instance_id: InstanceId, status: InstanceStatus) -> None:
+        self.instance = replace(self.instance, status=status)
+
+    def change_plan(self, _instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.instance = replace(self.instance, plan=plan)
+
+    def spare_of(self, _instance_id: InstanceId, purpose: Purpose) -> Spare | None:
+        return next((spare for spare in self.spares if spare.purpose is purpose), None)
+
+    def order_next(self, instance_id: InstanceId, wish: Wish) -> None:
+        name = MachineName("hermes-local-cell2-next")
+        self.spares.append(
+            Spare(
+                name,
+                Purpose.NEXT,
+                instance_id,
+                wish.cell,
+                wish.plan,
+                wish.server_type,
+                wish.region,
+                wish.image_id,
+                None,
+                wanted=True,
+                status=SpareStatus.GROWING,
+                epoch=0,
+                created_at=AT,
+            )
+        )
+
+    def set_spare_machine(self, name: MachineName, machine_id: MachineId) -> None:
+        self.spares = [replace(s, machine_id=machine_id) if s.name == name else s for s in self.spares]
+
+    def cut_over(self, instance_id: InstanceId, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        (spare,) = (spare for spare in self.spares if spare.name == name)
+        former = replace(
+            spare,
+            name=self.instance.machine_name,
+            purpose=Purpose.FORMER,
+            cell=self.instance.cell,
+            machine_id=self.instance.machine_id,
+            instance_id=instance_id,
+            wanted=self.wanted,
+        )
+        self.instance = replace(
+            self.instance,
+            machine_name=spare.name,
+            machine_id=spare.machine_id,
+            cell=spare.cell,
+            plan=spare.plan,
+            epoch=self.instance.epoch + 1,
+        )
+        self.spares, self.wanted = [former], True
+
+    def retire_spare(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.spares = [replace(spare, wanted=False) if spare.name == name else spare for spare in self.spares]
+
+    # Cells
+
+    async def holds(self, _cell: CellName, machine: MachineName) -> bool:
+        return machine in self.stack
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:  # noqa: ARG002 - the port's
+        if not await still_wanted():
+            return
+        rows = {self.instance.machine_name: SIZES[self.instance.plan]} if self.wanted else {}
+        rows |= {spare.name: spare.server_type for spare in self.spares if spare.wanted}
+        for name, size in rows.items():
+            if name not in self.stack:
+                self.computers.setdefault(name, Computer(MachineId(f"id-of-{name}"), size))
+            elif name in self.computers and self.computers[name].server_type != size:
+                self._resize(self.computers[name], size)
+            self.stack.add(name)
+        for name in self.stack - rows.keys():
+            gone = self.computers.pop(name, Computer(MachineId("gone")))
+            kept = [each.state for each in self.computers.values()] + [backup.state for backup in self.backups]
+            assert gone.state == NOTHING or gone.state in kept, "the only copy of a state was destroyed"
+        self.stack = set(rows)
+
+    def _resize(self, computer: Computer, size: str) -> None:
+        if self.cannot_resize:
+            raise RefusedError("this API cannot resize")
+        computer.server_type = size
+        computer.runs = computer.owner is not None and not computer.fenced

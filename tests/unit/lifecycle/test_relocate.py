@@ -1,0 +1,134 @@
+"""An instance changes its machine with its memory, never with two gateways, wherever that was killed."""
+
+from dataclasses import replace
+
+import pytest
+
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.relocation import Relocate, Wish
+from hermesops.lifecycle.suspend import Keep, Suspend
+from hermesops.model.ids import CellName
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.plan import Plan
+from tests.support.instances import ADA
+from tests.support.small_world import MEMORY, NOTHING, SmallWorld
+from tests.support.walks import walk
+
+MOVE = Wish("before move 1", ADA.machine_name, CellName("cell2"), "hel1", Plan.HEAVY, "basic", None)
+WHOLE = [
+    "OrderNext",
+    "GrowCell",
+    "RecordNext",
+    "Fence",
+    "BackUp",
+    "Prepare",
+    "PutBack",
+    "CutOver",
+    "Release",
+    "RetireFormer",
+    "ShrinkCell",
+]
+
+
+def relocate(world: SmallWorld, wish: Wish = MOVE) -> Relocate:
+    return Relocate(world.instance.id, wish, rows=world, world=world, backups=world, cells=world)
+
+
+async def test_a_move_takes_the_memory_along() -> None:
+    world = SmallWorld.lively()
+    steps = await walk(lambda: relocate(world))
+    assert steps == [*WHOLE, "the agent of ada lives on hermes-local-cell2-next with 7 messages"]
+    assert list(world.computers) == ["hermes-local-cell2-next"]
+    assert (world.instance.cell, world.instance.plan, world.instance.epoch) == ("cell2", Plan.HEAVY, 2)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    outcome = (await walk(lambda: relocate(world), killed_at=killed_at, after=after))[-1]
+    assert outcome == "the agent of ada lives on hermes-local-cell2-next with 7 messages"
+    assert list(world.computers) == ["hermes-local-cell2-next"]
+    assert world.here().runs
+    assert world.here().state == MEMORY
+    assert len(world.backups) == 1
+
+
+async def test_the_former_machine_is_kept_fenced_where_that_was_asked() -> None:
+    world = SmallWorld.lively()
+    steps = await walk(lambda: relocate(world, replace(MOVE, keeps_former=True)))
+    assert steps[-1].endswith(f"; {ADA.machine_name} is kept, stopped, for a while")
+    former = world.computers[ADA.machine_name]
+    assert former.fenced
+    assert former.state == MEMORY
+
+
+async def test_a_backup_is_restored_although_the_machine_is_gone() -> None:
+    world = SmallWorld.lively()
+    await world.fence(ADA, world.here().id)
+    snapshot = await world.make(ADA, world.here().id, why="daily")
+    world.computers.clear()
+    world.stack.clear()
+    wish = replace(MOVE, snapshot=snapshot.id)
+    steps = await walk(lambda: relocate(world, wish))
+    assert steps[:6] == ["GiveUpMachine", "OrderNext", "GrowCell", "RecordNext", "Prepare", "PutBack"]
+    assert world.here().state == MEMORY
+
+
+async def test_a_silent_machine_is_switched_off_before_its_backup_lives_elsewhere() -> None:
+    world = SmallWorld.lively()
+    await world.fence(ADA, world.here().id)
+    snapshot = await world.make(ADA, world.here().id, why="daily")
+    await world.release(world.here().id)
+    old = world.here()
+    old.answers = False
+    steps = await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id, keeps_former=True)))
+    assert "StopMachine" in steps
+    assert old.status is MachineStatus.STOPPED
+    assert world.here().runs
+
+
+async def test_what_is_on_a_living_machine_is_copied_before_a_backup_takes_its_place() -> None:
+    world = SmallWorld.lively()
+    await world.fence(ADA, world.here().id)
+    snapshot = await world.make(ADA, world.here().id, why="daily")
+    await world.release(world.here().id)
+    steps = await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id)))
+    assert steps.index("BackUp") < steps.index("Prepare")
+    assert [backup.why for backup in world.backups] == ["daily", "before move 1"]
+
+
+async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
+    world = SmallWorld.lively()
+    await walk(
+        lambda: Suspend(
+            ADA.id, why="before suspend 1", keep=Keep.REMOVED, rows=world, world=world, copies=world, cells=world
+        )
+    )
+    wish = replace(MOVE, snapshot=world.backups[0].id)
+    steps = await walk(lambda: relocate(world, wish))
+    assert steps[-1].startswith("the agent of ada lives on")
+    assert world.instance.status is InstanceStatus.RUNNING
+    assert world.here().runs
+
+
+async def test_a_move_of_a_silent_machine_is_refused_and_nothing_was_touched_on_it() -> None:
+    world = SmallWorld.lively()
+    world.here().answers = False
+    steps = await walk(lambda: relocate(world))
+    assert steps[-1].startswith("UnavailableError")
+    assert world.instance.machine_name == ADA.machine_name
+    assert world.computers[ADA.machine_name].runs
+
+
+async def test_a_machine_of_somebody_else_is_left_alone() -> None:
+    world = SmallWorld.lively()
+    work = relocate(world)
+    for _ in range(3):  # until the next machine is there
+        seen = await work.observe()
+        await work.do(work.decide(seen), seen)  # type: ignore[arg-type] # a step, at these moments
+    next_one = world.computers[world.spares[0].name]
+    next_one.owner = type(ADA.id)("somebody-else")
+    steps = await walk(lambda: relocate(world))
+    assert steps[-1].startswith("BrokenInvariantError")
+    assert next_one.state == NOTHING

@@ -1,0 +1,57 @@
+"""A plan is changed in place with nothing lost, and where the vendor refuses the agent lives on as before."""
+
+import pytest
+
+from hermesops.lifecycle.resize import Resize, Size
+from hermesops.model.plan import Plan
+from tests.support.small_world import MEMORY, SIZES, SmallWorld
+from tests.support.walks import walk
+
+LIGHT, HEAVY = Size(Plan.LIGHT, SIZES[Plan.LIGHT]), Size(Plan.HEAVY, SIZES[Plan.HEAVY])
+
+
+def resize(world: SmallWorld) -> Resize:
+    return Resize(
+        world.instance.id,
+        why="before resize 1",
+        before=LIGHT,
+        size=HEAVY,
+        rows=world,
+        world=world,
+        copies=world,
+        cells=world,
+    )
+
+
+async def test_a_resize_rests_copies_resizes_and_wakes() -> None:
+    world = SmallWorld.lively()
+    assert await walk(lambda: resize(world)) == [
+        "Fence",
+        "BackUp",
+        "ChangePlan",
+        "BringCell",
+        "Release",
+        "Personalise",
+        "ada has plan heavy on a basic, with 7 messages",
+    ]
+    assert world.here().server_type == "basic"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(6))
+async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    assert (await walk(lambda: resize(world), killed_at=killed_at, after=after))[-1].startswith("ada has plan heavy")
+    assert world.here().runs
+    assert world.here().state == MEMORY
+    assert len(world.backups) == 1
+
+
+async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:
+    world = SmallWorld.lively()
+    world.cannot_resize = True
+    steps = await walk(lambda: resize(world))
+    assert steps[-1] == "RefusedError: this API cannot resize"
+    assert world.instance.plan is Plan.LIGHT
+    assert world.here().runs
+    assert world.here().digest == world.payload_digest(world.instance)

@@ -1,0 +1,91 @@
+"""An agent falls asleep and wakes with what it knew, wherever either was killed."""
+
+from dataclasses import replace
+
+import pytest
+
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.resume import Resume
+from hermesops.lifecycle.suspend import Keep, Suspend
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.state import Part, State
+from tests.support.small_world import MEMORY, SmallWorld
+from tests.support.walks import walk
+
+WHY = "before suspend 1"
+
+
+def suspend(world: SmallWorld, keep: Keep = Keep.STOPPED) -> Suspend:
+    return Suspend(world.instance.id, why=WHY, keep=keep, rows=world, world=world, copies=world, cells=world)
+
+
+def resume(world: SmallWorld) -> Resume:
+    return Resume(world.instance.id, world, world, world)
+
+
+async def test_an_agent_sleeps_on_a_stopped_machine_and_wakes_on_it() -> None:
+    world = SmallWorld.lively()
+    assert await walk(lambda: suspend(world)) == [
+        "Fence",
+        "BackUp",
+        "StopMachine",
+        "MarkSuspended",
+        "the agent of ada sleeps, its machine is stopped",
+    ]
+    assert world.here().status is MachineStatus.STOPPED
+    assert world.instance.status is InstanceStatus.SUSPENDED
+    assert await walk(lambda: resume(world)) == [
+        "StartMachine",
+        "Release",
+        "MarkRunning",
+        "the agent of ada is awake: 7 messages",
+    ]
+    assert world.here().runs
+    assert world.here().state == MEMORY
+
+
+async def test_a_machine_is_given_back_only_with_its_state_copied() -> None:
+    world = SmallWorld.lively()
+    steps = await walk(lambda: suspend(world, Keep.REMOVED))
+    assert steps[:-1] == ["Fence", "BackUp", "GiveUpMachine", "ShrinkCell", "MarkSuspended"]
+    assert not world.computers
+    assert world.backups[0].state == MEMORY
+
+
+@pytest.mark.parametrize("keep", Keep)
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(5))
+async def test_killed_at_any_step_the_same_command_finishes_it(keep: Keep, killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    outcome = (await walk(lambda: suspend(world, keep), killed_at=killed_at, after=after))[-1]
+    assert outcome == f"the agent of ada sleeps, its machine is {keep}"
+    assert len(world.backups) == 1
+    if keep is Keep.STOPPED:
+        assert (await walk(lambda: resume(world), killed_at=killed_at, after=after))[-1].startswith("the agent of ada")
+        assert world.here().runs
+
+
+async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
+    world = SmallWorld.lively()
+    await walk(lambda: suspend(world))
+    world.here().state = State({"messages": Part(6, "6" * 64)})
+    steps = await walk(lambda: resume(world))
+    assert steps == [
+        "StartMachine",
+        "BrokenInvariantError: the state of ada is not what it was: messages: 7 (777777777777), now 6 (666666666666)",
+    ]
+    assert not world.here().runs
+
+
+async def test_an_agent_that_never_lived_is_not_put_to_sleep() -> None:
+    world = SmallWorld.lively()
+    world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
+    assert await walk(lambda: suspend(world)) == ["RefusedError: the agent of ada has not lived yet"]
+
+
+async def test_a_silent_machine_is_not_switched_off_without_a_copy() -> None:
+    world = SmallWorld.lively()
+    world.here().answers = False
+    (said,) = await walk(lambda: suspend(world))
+    assert said.startswith("UnavailableError")
+    assert world.here().status is MachineStatus.READY
