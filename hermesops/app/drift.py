@@ -146,7 +146,7 @@ async def happenings(app: "App", since: datetime) -> "tuple[Happening, ...]":
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
     from hermesops.drift import changes
     from hermesops.errors import HermesError
-    from hermesops.placement.cell_stacks import PROJECT, stack_of
+    from hermesops.placement.cell_names import PROJECT, stack_of
 
     runs = {}
     there = set(await app.engine.stacks(PROJECT))

@@ -1,44 +1,28 @@
-"""Cells' Pulumi stacks: what they hold, and bringing them to what the registry's rows say.
+"""Brings cells' Pulumi stacks to what the registry's rows say.
 
 Everybody who wants a machine in a cell calls ``bring``; one at a time runs, for all rows written by then, so concurrent
 wishes end up in one ``up`` and whoever waited finds its machine made.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any
 
-from hermesops.errors import RefusedError, UsageError
-from hermesops.model.cell import CellSpec
+from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
+from hermesops.model.stack import Change, UpResult
+from hermesops.placement.cell_looks import NONE, CellLooks
+from hermesops.placement.cell_names import lease_of, stack_of
 from hermesops.placement.cell_ports import CellRows, Engine, Guard, Program, Programs, Turn
-from hermesops.placement.cell_state import kept, machines_in, made_anew, protected_machines
+from hermesops.placement.cell_state import kept, machines_in, protected_machines
 from hermesops.placement.gathering import Close, Gathering, Group, StillWanted
-from hermesops.placement.outlook import Outlook, outlook_of
-
-PROJECT = "fleet"
-"""Pulumi project of all cells; its folder is ``pulumi/fleet``."""
 
 Tell = Callable[[CellName, Any], None]
 """Takes an engine's progress in a cell."""
 
-NONE: frozenset[MachineName] = frozenset()
 
-
-def stack_of(cell: CellName) -> StackRef:
-    """The stack that holds a cell."""
-    return StackRef(PROJECT, cell)
-
-
-def lease_of(cell: CellName) -> str:
-    """What is leased while a cell's stack is changed."""
-    return f"stack/{PROJECT}/{cell}"
-
-
-class CellStacks:
+class CellStacks(CellLooks):
     """Shows and changes cells, one run at a time each.
 
     Args:
@@ -64,9 +48,7 @@ class CellStacks:
         tell: Tell | None = None,
         warn: Tell | None = None,
     ) -> None:
-        self._rows = rows
-        self._engine = engine
-        self._programs = programs
+        super().__init__(rows, engine, programs)
         self._alone = alone
         self._guard = guard
         self._slots = asyncio.Semaphore(parallel)
@@ -128,55 +110,6 @@ class CellStacks:
                 self._run(cell, _telling(self._tell, cell), named=named, only=only, guard=guard, with_drift=with_drift)
             )
 
-    async def preview(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
-        """What ``up`` would change, and what it would have to destroy, allowed or not; changes nothing.
-
-        Raises:
-            UsageError: There is no such cell, or no such machine in it.
-        """
-        return (await self.outlook(cell, only=only)).preview
-
-    async def outlook(
-        self, cell: CellName, *, only: frozenset[MachineName] = NONE, with_drift: bool = False
-    ) -> Outlook:
-        """Everything there is to know before a run; changes nothing.
-
-        Args:
-            cell: Which.
-            only: The machines it would be about; none means all.
-            with_drift: Ask the vendor about every machine as well.
-
-        Raises:
-            UsageError: There is no such cell, or no such machine in it.
-        """
-        return await self._outlook(await self._look(cell), only, with_drift=with_drift)
-
-    async def _outlook(self, seen: "_Seen", only: frozenset[MachineName], *, with_drift: bool) -> Outlook:
-        shown = await self._preview(seen.spec, seen.state, only)
-        drift = (await self.preview_refresh(seen.spec.name, only=only)).changes if with_drift and seen.state else ()
-        return outlook_of(seen.spec, seen.doomed, seen.state, shown, drift)
-
-    async def _look(self, cell: CellName) -> "_Seen":
-        return _Seen(self._rows.cell_spec(cell), self._rows.doomed_machines(cell), await self.state(cell))
-
-    async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
-        stack = stack_of(spec.name)
-        held = machines_in(state)
-        anew = made_anew(spec, state)
-        going = anew | (held.keys() - {machine.name for machine in spec.machines})
-        # Pulumi shows no end of what is protected. So this shows the run that drops the protection, then what follows.
-        protected = protected_machines(state, going & only if only else going)
-        ending = {machine.name for machine in protected}
-        targets = self._targets(stack, only, spec, held)
-        shown = await self._engine.preview(stack, self._programs.program(kept(spec, protected), going), targets=targets)
-        return Preview(
-            stack,
-            (
-                *(change for change in shown.changes if change.name not in ending),
-                *(_ending(ChangeKind.REPLACE if n in anew else ChangeKind.DELETE, n, held[n]) for n in sorted(ending)),
-            ),
-        )
-
     async def refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> UpResult:
         """Bring the cell's state to what the vendor has; changes no machine.
 
@@ -188,12 +121,6 @@ class CellStacks:
         async with self._slots, self._alone(lease_of(cell)) as turn:
             targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
             return await turn.guard(self._engine.refresh(stack, targets=targets, tell=_telling(self._tell, cell)))
-
-    async def preview_refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
-        """What ``refresh`` would write into the cell's state; changes nothing."""
-        stack = stack_of(cell)
-        targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
-        return await self._engine.preview_refresh(stack, targets=targets)
 
     async def destroy(self, cell: CellName) -> UpResult:
         """Remove what is left of a cell without machines.
@@ -212,27 +139,6 @@ class CellStacks:
             return await turn.guard(
                 self._engine.destroy(stack, may_destroy=lambda _: False, tell=_telling(self._tell, cell))
             )
-
-    async def export(self, cell: CellName) -> Mapping[str, Any]:
-        """The cell's state as Pulumi exports it.
-
-        Raises:
-            UsageError: There is no such cell.
-        """
-        return await self._engine.export(stack_of(cell))
-
-    async def outputs(self, cell: CellName) -> Mapping[str, Any]:
-        """The cell's outputs, secrets masked."""
-        return await self._engine.outputs(stack_of(cell))
-
-    async def holds(self, cell: CellName, machine: MachineName) -> bool:
-        """Whether the cell's state has that machine."""
-        return machine in machines_in(await self.state(cell))
-
-    async def state(self, cell: CellName) -> Mapping[str, Any]:
-        """The cell's state as Pulumi exports it; empty before its first run."""
-        stack = stack_of(cell)
-        return await self._engine.export(stack) if stack in await self._engine.stacks(stack.project) else {}
 
     async def _run(
         self,
@@ -269,33 +175,6 @@ class CellStacks:
             self._rows.record_brought(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)
 
-    def _targets(
-        self,
-        stack: StackRef,
-        only: frozenset[MachineName],
-        spec: CellSpec | None,
-        held: Mapping[MachineName, Mapping[str, Any]],
-    ) -> Collection[str]:
-        ordered = {machine.name for machine in spec.machines} if spec else set()
-        if unknown := sorted(only - ordered - held.keys()):
-            raise UsageError(
-                f"{stack.stack} has no machine {', '.join(unknown)}", hint=f"hermesops cell show {stack.stack}"
-            )
-        return self._programs.urns(stack, only) if only else ()
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What rows and state say of a cell at one moment."""
-
-    spec: CellSpec
-    doomed: frozenset[MachineName]
-    state: Mapping[str, Any]
-
 
 def _telling(tell: Tell | None, cell: CellName) -> Callable[[Any], None] | None:
     return None if tell is None else lambda progress: tell(cell, progress)
-
-
-def _ending(kind: ChangeKind, name: MachineName, resource: Mapping[str, Any]) -> Change:
-    return Change(kind, resource["urn"], resource["type"], name, resource.get("id", ""))

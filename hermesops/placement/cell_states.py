@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackRef, StateVersion
-from hermesops.placement.cell_stacks import lease_of, stack_of
+from hermesops.placement.cell_names import lease_of, stack_of
 
 
 class States(Protocol):

@@ -8,7 +8,7 @@ from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName
 from hermesops.model.operation import Lease, Operation
-from hermesops.placement.cell_stacks import lease_of
+from hermesops.placement.cell_names import lease_of
 from hermesops.placement.stack_up import subject_of
 
 

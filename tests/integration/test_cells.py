@@ -20,8 +20,8 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
+from hermesops.placement.cell_names import stack_of
 from hermesops.placement.cell_runs import failure_of
-from hermesops.placement.cell_stacks import stack_of
 from hermesops.placement.cells import choose_cell
 from hermesops.placement.guard import Named
 from hermesops.settings import Environment
