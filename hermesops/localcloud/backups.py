@@ -64,12 +64,17 @@ class Backups:
         return row
 
     async def delete(self, row: BackupRow) -> None:
-        """Delete a backup; absent is success."""
-        self._store.remove(BackupRow, row.id)
+        """Delete a backup, one that is being taken once that has ended; absent is success."""
+        await self._under_way.ended(row.id)
+        await self._forget(row)
+
+    async def _forget(self, row: BackupRow) -> None:
+        # The row goes last: while there is one, somebody knows of the copy.
         await self._driver.delete_image(ImageId(row.id))
+        self._store.remove(BackupRow, row.id)
 
     def _begin(self, row: BackupRow) -> None:
-        self._under_way.begin(self._take(row), f"backup-{row.id}")
+        self._under_way.begin(self._take(row), row.id)
 
     async def _take(self, row: BackupRow) -> None:
         try:
@@ -78,12 +83,10 @@ class Backups:
             log.warning("backup_failed", backup=row.id, error=failure.message)
             self._store.update(BackupRow, row.id, status=BackupStatus.UNAVAILABLE)
             return
-        if self._store.get(BackupRow, row.id) is None:  # deleted meanwhile, with its machine or alone
-            await self._driver.delete_image(ImageId(row.id))
-            return
         self._store.update(
             BackupRow, row.id, status=BackupStatus.AVAILABLE, bytes_used=saved.bytes_used, copied_at=now()
         )
         log.info("backup_taken", backup=row.id, bytes=saved.bytes_used)
         for old in self._store.find(BackupRow, machine_id=row.machine_id)[:-_KEPT]:
-            await self.delete(old)
+            if old.status != BackupStatus.CREATING:  # it goes when it is complete, by this same line
+                await self._forget(old)

@@ -58,16 +58,18 @@ class Images:
         return row
 
     async def delete(self, row: ImageRow) -> None:
-        """Delete an image.
+        """Delete an image, one that is being taken once that has ended.
 
         Raises:
             RefusedError: A machine uses it.
         """
+        await self._under_way.ended(row.id)
+        # The row goes last: while there is one, somebody knows of the copy.
         await self._driver.delete_image(ImageId(row.id))
         self._store.remove(ImageRow, row.id)
 
     def _begin(self, row: ImageRow) -> None:
-        self._under_way.begin(self._take(row), f"image-{row.id}")
+        self._under_way.begin(self._take(row), row.id)
 
     async def _take(self, row: ImageRow) -> None:
         concerned = self._names_of(row)

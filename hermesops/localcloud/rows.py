@@ -181,6 +181,7 @@ class DeliveryRow:
         body: As it is sent and signed.
         tries: How often it was sent in vain.
         signed: Whether it carries signatures; the vendor's do, unless a fault has it otherwise.
+        due_at: Not sent before; empty for at once.
     """
 
     id: str
@@ -188,6 +189,7 @@ class DeliveryRow:
     body: str
     tries: int = 0
     signed: bool = True
+    due_at: str = ""
 
 
 @dataclass(frozen=True)

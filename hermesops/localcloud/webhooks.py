@@ -16,6 +16,7 @@ from hermesops.localcloud import webhook_events
 from hermesops.localcloud.background import Background
 from hermesops.localcloud.fault_kinds import FaultKind
 from hermesops.localcloud.faults import Faults
+from hermesops.localcloud.moment import now, seconds_until
 from hermesops.localcloud.rows import DeliveryRow, MachineRow, MachineStatus, WebhookRow
 from hermesops.localcloud.store import Store
 from hermesops.waiting import pause
@@ -48,7 +49,7 @@ class Webhooks:
     def open(self) -> None:
         """Go on with what was not delivered, and begin to beat."""
         for row in self._store.find(DeliveryRow):
-            self._begin(row, 0.0)
+            self._begin(row)
         self._under_way.begin(self._beat(), "heartbeats")
 
     async def close(self) -> None:
@@ -84,15 +85,17 @@ class Webhooks:
         late = self._faults.take(FaultKind.WEBHOOK_LATE, names, path=kind)
         signed = not self._faults.take(FaultKind.WEBHOOK_UNSIGNED, names, path=kind)
         for _ in range(copies):
-            row = DeliveryRow(str(uuid4()), webhook.id, body, signed=signed)
+            due_at = now(plus_s=late.seconds) if late else ""
+            row = DeliveryRow(str(uuid4()), webhook.id, body, signed=signed, due_at=due_at)
             self._store.add(row)
-            self._begin(row, late.seconds if late else 0.0)
+            self._begin(row)
 
-    def _begin(self, row: DeliveryRow, after_s: float) -> None:
-        self._under_way.begin(self._deliver(row, after_s), f"delivery-{row.id}")
+    def _begin(self, row: DeliveryRow) -> None:
+        self._under_way.begin(self._deliver(row), f"delivery-{row.id}")
 
-    async def _deliver(self, row: DeliveryRow, after_s: float) -> None:
-        await pause(after_s)
+    async def _deliver(self, row: DeliveryRow) -> None:
+        if row.due_at:
+            await pause(seconds_until(row.due_at))
         for tries, patience_s in enumerate((*_PAUSES_S, 0.0)[row.tries :], row.tries):
             webhook = self._store.get(WebhookRow, row.webhook_id)
             if webhook is None or await self._is_taken(webhook, row):

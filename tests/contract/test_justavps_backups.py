@@ -56,7 +56,12 @@ class TestBackups:
         await driver.until_called("restore")
         again = await cloud.becomes(machine["id"], "ready")
         assert (again["slug"], again["ip"], again["ssh_key"]) == (machine["slug"], machine["ip"], machine["ssh_key"])
-        assert (await cloud.http.delete(f"{path}/{backup_id}")).status_code == 204
+
+        async def deleted() -> int | Pending[int]:  # refused while the restore is under way
+            answer = await cloud.http.delete(f"{path}/{backup_id}")
+            return answer.status_code if answer.status_code != 409 else Pending(answer.text)
+
+        assert await until(deleted, what="the deletion", timeout_s=10, every_s=0.01) == 204
         assert (await cloud.http.get(path)).json()["backups"] == []
         assert driver.images == set()
 

@@ -188,3 +188,16 @@ class TestFaults:
         await cloud.ready()
         await receiver.until_told(status="provisioning")
         assert [data["status"] for data in receiver.told] == ["ready", "provisioning"]
+
+    async def test_late_stays_late_though_the_server_starts_anew(
+        self, tmp_path: Path, driver: PretendDriver, receiver: Receiver
+    ) -> None:
+        async with serving(tmp_path / "world", driver) as before:
+            await hook(before, receiver.url, "machine.status_changed")
+            await before.fault("webhook-late", seconds=3600)
+            machine = await before.ready()
+            await receiver.until_told(status="ready")
+        async with serving(tmp_path / "world", driver) as after:
+            await after.http.post(f"/api/v1/machines/{machine['id']}/stop")
+            await receiver.until_told(status="stopped")
+        assert "provisioning" not in [data["status"] for data in receiver.told]
