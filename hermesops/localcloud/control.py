@@ -3,17 +3,19 @@
 Same key as the API. It must not show secrets.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.errors import UsageError
+from hermesops.errors import HermesError, UsageError
 from hermesops.localcloud.faults import FaultOrder, Faults
 from hermesops.localcloud.fleet import Fleet
 from hermesops.localcloud.model_log import ModelLog
+from hermesops.localcloud.object_store import ObjectStore
 from hermesops.localcloud.orders import object_of, text
 from hermesops.localcloud.problem import Problem, not_found
 from hermesops.localcloud.rows import FaultRow, ImageRow, MachineRow, Wanted, WebhookRow
@@ -34,6 +36,7 @@ class Control:
         model_log: Who asked for which model.
         webhooks: Delivers events.
         facts: Where the world is reachable, as in ``world.json``.
+        objects: The object store.
     """
 
     def __init__(
@@ -43,7 +46,8 @@ class Control:
         faults: Faults,
         model_log: ModelLog,
         webhooks: Webhooks,
-        facts: Callable[[], Mapping[str, object]],
+        facts: Mapping[str, object],
+        objects: ObjectStore,
     ) -> None:
         self._store = store
         self._fleet = fleet
@@ -51,6 +55,7 @@ class Control:
         self._model_log = model_log
         self._webhooks = webhooks
         self._facts = facts
+        self._objects = objects
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -62,13 +67,15 @@ class Control:
             Route("/webhook-tests", self._test_webhook, methods=["POST"]),
             Route("/model-requests", self._model_requests, methods=["GET"]),
             Route("/model-tokens", self._revoke, methods=["POST"]),
+            Route("/object-store", self._start_objects, methods=["POST"]),
         ]
 
     async def _status(self, _: Request) -> Response:
         room, figures = await self._fleet.room()
         return JSONResponse(
             {
-                **self._facts(),
+                **self._facts,
+                "object_store": self._objects.as_json(),
                 "machines": [self._machine(row) for row in self._store.machines()],
                 "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
                 "unsettled": self._fleet.unsettled(),
@@ -122,6 +129,13 @@ class Control:
         body = object_of(await request.body())
         self._model_log.set_floor(text(body, "instance"), _number(body, "oldest_generation", 0))
         return Response(status_code=204)
+
+    async def _start_objects(self, request: Request) -> Response:
+        program = Path(text(object_of(await request.body()), "program"))
+        try:
+            return JSONResponse(asdict(await self._objects.start(program)))
+        except HermesError as error:
+            raise Problem(503, error.message) from error
 
 
 def fault_to_wire(row: FaultRow) -> dict[str, object]:

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 
+if TYPE_CHECKING:
+    import httpx
+
 _TIMEOUT_S = 10.0
+_START_S = 150.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,23 @@ async def clear_faults(access: Access) -> int:
     return int((await _ask(access, "DELETE", "/local/faults"))["cleared"])
 
 
-async def _ask(access: Access, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 - JSON
+async def start_object_store(access: Access, program: Path) -> Mapping[str, str]:
+    """Run the object store, and return where it is once it answers.
+
+    Raises:
+        UnavailableError: It does not come up.
+    """
+    return dict(await _ask(access, "POST", "/local/object-store", {"program": str(program)}, timeout_s=_START_S))
+
+
+async def _ask(
+    access: Access,
+    method: str,
+    path: str,
+    body: Mapping[str, object] | None = None,
+    *,
+    timeout_s: float = _TIMEOUT_S,
+) -> Any:  # noqa: ANN401 - JSON
     import httpx  # noqa: PLC0415 - slow to load; a look at a world that is down ends before this
 
     try:
@@ -55,7 +75,7 @@ async def _ask(access: Access, method: str, path: str, body: Mapping[str, object
     except PermissionError as error:
         raise RefusedError(f"{access.api_key_file} belongs to somebody else", hint="run as its owner") from error
     # trust_env: a proxy for the internet is no way to this computer's own loopback.
-    async with httpx.AsyncClient(base_url=access.api_url, timeout=_TIMEOUT_S, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=access.api_url, timeout=timeout_s, trust_env=False) as http:
         try:
             answer = await http.request(
                 method, path, headers={"Authorization": f"Bearer {key}"}, json=body if body is not None else None
@@ -67,5 +87,15 @@ async def _ask(access: Access, method: str, path: str, body: Mapping[str, object
     if answer.status_code == httpx.codes.BAD_REQUEST:
         raise UsageError(str(answer.json().get("message")))
     if answer.is_error:
-        raise UnavailableError(f"the local world answered {answer.status_code}", hint="hermesops local status")
+        raise UnavailableError(
+            f"the local world answered {answer.status_code}{_why(answer)}", hint="hermesops local status"
+        )
     return answer.json()
+
+
+def _why(answer: "httpx.Response") -> str:
+    """Its own words, where it has any."""
+    try:
+        return f": {answer.json()['message']}"
+    except (ValueError, KeyError, TypeError):
+        return ""

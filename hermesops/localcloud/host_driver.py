@@ -6,7 +6,10 @@ from typing import Protocol
 from hermesops.localcloud.driver import Driver
 
 MODEL_PORT = 18080
-"""Port of the model router on the machines' side; the only one their links let through."""
+"""Port of the model router on the machines' side."""
+
+OBJECT_STORE_PORT = 18081
+"""Port of the object store there; their links let nothing through but these two."""
 
 
 class Room(Protocol):

@@ -48,3 +48,13 @@ class Places:
     def log(self) -> Path:
         """What the server has to say."""
         return self.folder / "server.log"
+
+    @property
+    def object_store(self) -> Path:
+        """What the object store keeps, and its log."""
+        return self.folder / "object-store"
+
+    @property
+    def object_store_key(self) -> Path:
+        """The object store's root credential, as AWS's programs read one."""
+        return self.folder / "object-store.key"

@@ -28,7 +28,7 @@ from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.edge import Edge
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet, address_of
-from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
+from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, HostDriver
 from hermesops.localcloud.images import Images
 from hermesops.localcloud.keys import Keys
 from hermesops.localcloud.keys_api import KeysApi
@@ -36,6 +36,7 @@ from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.machines_api import Machines
 from hermesops.localcloud.misbehaviour import Misbehaviour
 from hermesops.localcloud.model_log import ModelLog
+from hermesops.localcloud.object_store import ObjectStore
 from hermesops.localcloud.openapi.document import document
 from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import key_of, write_object
@@ -76,7 +77,8 @@ async def serve(
         folder: The world's; made when absent.
         driver: Runs the machines.
         port: Port of API and proxy on loopback; 0 takes the one of last time, at first any free one.
-        model_port: Port of the model router on the driver's gateway; 0 takes the one of last time, at first any free.
+        model_port: Port of the model router on the driver's gateway; 0 takes the one of last time, at first any free;
+            so it is with the object store's.
         upstream: Real models behind the router.
         serving: Called once everything answers.
         stop: Set by a caller that runs it inside its own process.
@@ -113,8 +115,11 @@ async def serve(
         stack.callback(model_socket.close)
         store.remember("model_port", str(model_socket.getsockname()[1]))
         where = Serving(f"http://{_LOOPBACK}:{api_port}", f"http://{driver.gateway}:{model_socket.getsockname()[1]}/v1")
+        objects = ObjectStore(places, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0)
+        stack.push_async_callback(objects.close)
+        objects.open()
         facts = _facts(places, where, driver)
-        proxy = Proxy(_api(parts, api_port, facts), store, parts.fleet.broker, parts.faults)
+        proxy = Proxy(_api(parts, api_port, facts, objects), store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(Edge(proxy, parts.faults), api_socket, proxy.upgrade),
             Listener(router.app(), model_socket),
@@ -191,10 +196,10 @@ def _describe(url: str) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-def _api(parts: _Parts, port: int, facts: Mapping[str, object]) -> Starlette:
+def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore) -> Starlette:
     store, fleet, faults = parts.store, parts.fleet, parts.faults
     vendor = _starlette(vendor_routes(parts, port))
-    own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, lambda: facts).routes())
+    own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, facts, objects).routes())
     return _starlette(
         [
             Mount(vendor_api.PREFIX, app=vendor_api.KeyCheck(Misbehaviour(vendor, faults, fleet), parts.keys)),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud import control_client
 from hermesops.localcloud.faults import FaultOrder
-from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
+from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, HostDriver
 from hermesops.localcloud.kind import SIMULATED, base_of
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.places import Places
@@ -52,6 +52,7 @@ class WorldStatus:
         room: How many more machines would boot; ``None`` while it is down.
         figures: What that is counted from.
         unlimited: What of a server type this computer holds no machine to.
+        object_store: ``endpoint``, ``iam_endpoint``, ``region`` and ``key_file`` of it; ``None`` until it is needed.
     """
 
     is_up: bool
@@ -69,6 +70,7 @@ class WorldStatus:
     room: int | None = None
     figures: str = ""
     unlimited: tuple[str, ...] = ()
+    object_store: Mapping[str, object] | None = None
 
 
 class World:
@@ -232,6 +234,17 @@ class World:
         """Forget all faults; says how many there were."""
         return await control_client.clear_faults(await self._running())
 
+    async def object_store(self, program: Path) -> Mapping[str, str]:
+        """Where the world's object store is, as ``WorldStatus`` has it; started unless it runs.
+
+        Args:
+            program: versitygw, built.
+
+        Raises:
+            UnavailableError: The world is down, or the object store does not come up.
+        """
+        return await control_client.start_object_store(await self._running(), program)
+
     async def _running(self) -> control_client.Access:
         status = await self.status()
         if not status.is_up:
@@ -247,7 +260,7 @@ class World:
             self._places.folder,
             definition=self._base_definition,
             bases=self._bases,
-            service_ports=(MODEL_PORT,),
+            service_ports=(MODEL_PORT, OBJECT_STORE_PORT),
             tell=tell,
         )
 
@@ -290,8 +303,10 @@ class World:
         places = self._places
         database = [places.database.with_name(places.database.name + end) for end in ("", "-wal", "-shm")]
         logs = [places.log, places.log.with_name(f"{places.log.name}.1")]
-        for file in (places.world, places.base, places.api_key, places.model_key, *logs, *database, places.lock):
+        keys = (places.api_key, places.model_key, places.object_store_key)
+        for file in (places.world, places.base, *keys, *logs, *database, places.lock):
             file.unlink(missing_ok=True)
+        shutil.rmtree(places.object_store, ignore_errors=True)
         for draft in places.folder.glob(".*.*.*"):
             draft.unlink()
         with contextlib.suppress(OSError):
