@@ -70,6 +70,14 @@ class GatewayUnits:
         """
         await self._change(machine_id, "restart", failure="did not start")
 
+    async def start(self, machine_id: MachineId) -> None:
+        """Start the gateway; one that runs is left alone.
+
+        Raises:
+            UnavailableError: It did not start.
+        """
+        await self._change(machine_id, "start", failure="did not start")
+
     async def fence(self, machine_id: MachineId) -> None:
         """Stop the gateway so that no boot starts it again.
 

@@ -177,11 +177,14 @@ class Reach:
 
     async def look(self, instance_id: InstanceId) -> Sight:
         """See one instance whole; deeper only as far as the layer above answers."""
-        instance = self._rows.get_instance(instance_id)
+        return await self.look_as(self._rows.get_instance(instance_id))
+
+    async def look_as(self, instance: Instance) -> Sight:
+        """See an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
             return Sight(instance, None)
-        seen = MachineSeen(MachineId(machine.id), machine.status)
+        seen = MachineSeen(MachineId(machine.id), machine.status, machine.server_type)
         if machine.status is not MachineStatus.READY:
             return Sight(instance, seen)
         node = await self.node(MachineId(machine.id))
@@ -210,6 +213,7 @@ class Reach:
             epoch=identity.get("epoch", 0),
             digest=(status.get("payload") or "") if is_applied else "",
             release=(status.get("release") or {}).get("id") or "",
+            fenced=bool(status.get("fenced")),
         )
 
     def _payload(self, instance: Instance) -> bytes:
@@ -266,10 +270,12 @@ class Reach:
             RefusedError: The node refuses it; its words are repeated.
             LeaseLostError: Somebody with a newer lease has been there.
         """
+        await self._hand(instance, machine_id, wait_s=self._gateway_timeout_s)
+
+    async def _hand(self, instance: Instance, machine_id: MachineId, *, wait_s: float) -> None:
         channel = self.channel(machine_id)
         path = f"{_INBOX}/{uuid4().hex}.json"
         await channel.put(path, self._payload(instance), mode=0o600)
-        wait_s = self._gateway_timeout_s
         words = f"personalise {path} --wait {wait_s:g}"
         done = await change(channel, words, self.lease, timeout_s=wait_s + _PERSONALISE_S)
         if done.exit_code in _NOT_WELL:

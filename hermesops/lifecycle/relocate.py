@@ -99,8 +99,15 @@ class ShrinkCell:
     name: MachineName
 
 
+@dataclass(frozen=True)
+class ForgetFormer:
+    """Remove the row of the former machine, which is gone."""
+
+    name: MachineName
+
+
 NextStep = GiveUpMachine | OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | Prepare | PutBack
-Step = NextStep | quiesce.Step | StopMachine | CutOver | awaken.Step | RetireFormer | ShrinkCell
+Step = NextStep | quiesce.Step | StopMachine | CutOver | awaken.Step | RetireFormer | ShrinkCell | ForgetFormer
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class Relocating:
         backup: Made of the old machine for this very operation.
         source: The backup that is put on the new machine; ``None`` while there is none.
         wanted: Whether the instance's cell should have that machine.
-        former: The machine it was on, while there is a row of it.
+        former: The machine it was on when this was asked for, once it is on another and while there is a row of it.
         former_in_stack: Whether its cell's state still holds it.
     """
 
@@ -237,13 +244,12 @@ def _after(seen: Relocating, plan: Plan, payload_digest: str) -> Step | Finished
     step = awaken.next_step(seen.sight, payload_digest=payload_digest, was=was, state=seen.state)
     if step is not None:
         return step
-    former = seen.former if seen.former is not None and seen.former.name == plan.origin else None
-    if former is not None and not plan.keeps_former:
-        if former.wanted:
-            return RetireFormer(former.name)
-        if seen.former_in_stack:
-            return ShrinkCell(former.name)
-    kept = f"; {plan.origin} is kept, stopped, for a while" if former is not None and plan.keeps_former else ""
+    former = seen.former
+    if former is not None and former.wanted and not plan.keeps_former:
+        return RetireFormer(former.name)
+    if former is not None and not former.wanted:
+        return ShrinkCell(former.name) if seen.former_in_stack else ForgetFormer(former.name)
+    kept = f"; {plan.origin} is kept, stopped, for a while" if former is not None else ""
     return Finished(f"the agent of {instance.title} lives on {instance.machine_name} with {was}{kept}")
 
 
@@ -267,6 +273,7 @@ _WORDS: Mapping[type, str] = {
     CutOver: "changing {user} over to {next}",
     RetireFormer: "giving the former machine back",
     ShrinkCell: "destroying the former machine",
+    ForgetFormer: "forgetting the former machine",
 }
 
 

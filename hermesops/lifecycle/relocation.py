@@ -1,5 +1,6 @@
 """The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -10,6 +11,7 @@ from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.relocate import (
     AwaitNext,
     CutOver,
+    ForgetFormer,
     GiveUpMachine,
     GrowCell,
     NextSeen,
@@ -27,6 +29,7 @@ from hermesops.lifecycle.relocate import (
 )
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
+from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Finished, Impossible
@@ -42,7 +45,7 @@ class Wish:
     Attributes:
         why: What the copy of the old machine is made for.
         origin: The machine the instance was on then.
-        cell: Of the new machine.
+        cell: Of the new machine; opened, for ``only_plan`` or every plan, where it is new.
         plan: The user's from then on.
         image_id: What the new machine boots from.
         snapshot: The backup to put on it; empty for what is on the old machine.
@@ -56,8 +59,30 @@ class Wish:
     plan: UserPlan
     server_type: str
     image_id: ImageId | None
+    only_plan: UserPlan | None = None
     snapshot: str = ""
     keeps_former: bool = False
+
+    def to_intent(self) -> dict[str, object]:
+        """As the row keeps it."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_intent(cls, intent: Mapping[str, object]) -> "Wish":
+        """As it was asked."""
+        image, only = intent["image_id"], intent.get("only_plan")
+        return cls(
+            str(intent["why"]),
+            MachineName(str(intent["origin"])),
+            CellName(str(intent["cell"])),
+            str(intent["region"]),
+            UserPlan(str(intent["plan"])),
+            str(intent["server_type"]),
+            ImageId(str(image)) if image else None,
+            UserPlan(str(only)) if only else None,
+            str(intent.get("snapshot") or ""),
+            keeps_former=bool(intent.get("keeps_former")),
+        )
 
     @property
     def as_decided(self) -> Plan:
@@ -69,12 +94,25 @@ class Rows(RestRows, Protocol):
     """The registry, as far as relocating reads and writes it."""
 
     def spare_of(self, instance_id: InstanceId, purpose: Purpose) -> Spare | None:
-        """The instance's next or former machine."""
+        """The machine that the instance will be on."""
 
-    def order_next(self, instance_id: InstanceId, wish: Wish) -> object:
-        """Write the row of the machine that the instance will be on."""
+    def find_spare(self, name: MachineName) -> Spare | None:
+        """The spare machine of that name."""
 
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId) -> object:
+    def place_spare(
+        self,
+        purpose: Purpose,
+        *,
+        plan: UserPlan,
+        server_type: str,
+        image_id: ImageId | None,
+        choose: Callable[[Sequence[Cell]], Placement],
+        instance_id: InstanceId | None = None,
+        why: str = "",
+    ) -> Spare:
+        """Order a machine into the cell that ``choose`` names."""
+
+    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
         """Record the vendor's id of a spare machine."""
 
     def cut_over(self, instance_id: InstanceId, name: MachineName, *, why: str) -> object:
@@ -82,6 +120,9 @@ class Rows(RestRows, Protocol):
 
     def retire_spare(self, name: MachineName, *, why: str) -> object:
         """Give a spare machine up."""
+
+    def forget_spare(self, name: MachineName, *, why: str) -> object:
+        """Remove the row of a spare machine that is gone."""
 
 
 class World(awaken.World, Protocol):
@@ -143,7 +184,7 @@ class Relocate:
         sight = await self._world.look(self._instance_id)
         backup = self._backups.made(self._instance_id, self._wish.why)
         chosen = self._backups.get(self._instance_id, self._wish.snapshot) if self._wish.snapshot else backup
-        former = self._rows.spare_of(self._instance_id, Purpose.FORMER)
+        former = self._rows.find_spare(self._wish.origin)
         return Relocating(
             sight,
             state=await self._resting_state(sight),
@@ -184,13 +225,15 @@ class Relocate:
             case GiveUpMachine():
                 self._rows.give_up_machine(instance.id, why=self._wish.why)
             case OrderNext():
-                self._rows.order_next(instance.id, self._wish)
+                self._order_next(instance)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
                 self._rows.retire_spare(name, why=self._wish.why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
+            case ForgetFormer(name=name):
+                self._rows.forget_spare(name, why=self._wish.why)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | Prepare() | PutBack() | CutOver():
                 await self._on_next(step, seen)
             case Fence() | BackUp():
@@ -211,7 +254,7 @@ class Relocate:
             case GrowCell():
                 await self._cells.bring(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self._rows.set_spare_machine(spare.name, machine_id)
+                self._rows.set_spare_machine(spare.name, machine_id, why=self._wish.why)
             case StartNext(machine_id=machine_id):
                 await self._world.start_machine(machine_id)
                 await self._world.await_machine(there, machine_id)
@@ -223,6 +266,19 @@ class Relocate:
                 await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
                 self._rows.cut_over(there.id, spare.name, why=self._wish.why)
+
+    def _order_next(self, instance: Instance) -> None:
+        wish = self._wish
+        place = Placement(wish.cell, wish.region, wish.only_plan)
+        self._rows.place_spare(
+            Purpose.NEXT,
+            plan=wish.plan,
+            server_type=wish.server_type,
+            image_id=wish.image_id,
+            choose=lambda _: place,
+            instance_id=instance.id,
+            why=wish.why,
+        )
 
     async def _lacks(self, spare: Spare) -> bool:
         return not await self._cells.holds(spare.cell, spare.name)

@@ -4,17 +4,17 @@ It refuses what no world may do: two gateways on one state, a gateway on a state
 with the only copy of a state.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hermesops.errors import RefusedError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.relocation import Wish
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.backup import Backup
+from hermesops.model.cell import Cell, Placement
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
@@ -193,27 +193,40 @@ class SmallWorld:
     def spare_of(self, _instance_id: InstanceId, purpose: Purpose) -> Spare | None:
         return next((spare for spare in self.spares if spare.purpose is purpose), None)
 
-    def order_next(self, instance_id: InstanceId, wish: Wish) -> None:
-        name = MachineName("hermes-local-cell2-next")
-        self.spares.append(
-            Spare(
-                name,
-                Purpose.NEXT,
-                instance_id,
-                wish.cell,
-                wish.plan,
-                wish.server_type,
-                wish.region,
-                wish.image_id,
-                None,
-                wanted=True,
-                status=SpareStatus.GROWING,
-                epoch=0,
-                created_at=AT,
-            )
-        )
+    def find_spare(self, name: MachineName) -> Spare | None:
+        return next((spare for spare in self.spares if spare.name == name), None)
 
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId) -> None:
+    def place_spare(
+        self,
+        purpose: Purpose,
+        *,
+        plan: Plan,
+        server_type: str,
+        image_id: ImageId | None,
+        choose: Callable[[Sequence[Cell]], Placement],
+        instance_id: InstanceId | None = None,
+        why: str = "",  # noqa: ARG002 - the port's
+    ) -> Spare:
+        name, place = MachineName("hermes-local-cell2-next"), choose(())
+        spare = Spare(
+            name,
+            purpose,
+            instance_id,
+            place.cell,
+            plan,
+            server_type,
+            place.region,
+            image_id,
+            None,
+            wanted=True,
+            status=SpareStatus.GROWING,
+            epoch=0,
+            created_at=AT,
+        )
+        self.spares.append(spare)
+        return spare
+
+    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.spares = [replace(s, machine_id=machine_id) if s.name == name else s for s in self.spares]
 
     def cut_over(self, instance_id: InstanceId, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
@@ -239,6 +252,9 @@ class SmallWorld:
 
     def retire_spare(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.spares = [replace(spare, wanted=False) if spare.name == name else spare for spare in self.spares]
+
+    def forget_spare(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.spares = [spare for spare in self.spares if spare.name != name or spare.wanted]
 
     # Cells
 

@@ -1,5 +1,6 @@
 """An instance changes its machine with its memory, never with two gateways, wherever that was killed."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ WHOLE = [
     "Release",
     "RetireFormer",
     "ShrinkCell",
+    "ForgetFormer",
 ]
 
 
@@ -132,3 +134,8 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
     steps = await walk(lambda: relocate(world))
     assert steps[-1].startswith("BrokenInvariantError")
     assert next_one.state == NOTHING
+
+
+def test_a_wish_survives_the_row_it_is_kept_in() -> None:
+    for wish in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_former=True)):
+        assert Wish.from_intent(json.loads(json.dumps(wish.to_intent()))) == wish

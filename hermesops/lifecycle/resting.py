@@ -1,0 +1,115 @@
+"""The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
+
+import json
+from typing import Any
+
+from hermesops import waiting
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.gateway_units import SILENT
+from hermesops.lifecycle.node_commands import change
+from hermesops.lifecycle.reach import Reach
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance
+from hermesops.model.state import State
+from hermesops.node.protocol import PROGRAM
+
+_DRAIN_S = 60.0
+"""Seconds that turns under way have to end before the gateway is stopped; its unit then gives them some more."""
+
+_STOP_S = 150.0
+_STATE_S = 120.0
+_OFF_S = 300.0
+_QUICK_S = 20.0
+_STILL_BUSY = 7
+
+
+class RestingReach(Reach):
+    """Everything of an instance that is not in the registry, for works that stop and start its gateway."""
+
+    async def fence(self, instance: Instance, machine_id: MachineId) -> None:
+        """Let turns under way end, then stop the gateway for good.
+
+        Raises:
+            UnavailableError: It did not stop.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        channel = self.channel(machine_id)
+        drained = await change(channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S)
+        if drained.exit_code == _STILL_BUSY:
+            self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
+        await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def release(self, machine_id: MachineId) -> None:
+        """Take the fence away and start the gateway.
+
+        Raises:
+            UnavailableError: It did not start.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self._command(machine_id, "unfence", timeout_s=_STOP_S)
+        await self._command(machine_id, "undrain", timeout_s=_QUICK_S)
+        await self.gateways.start(machine_id)
+
+    async def state(self, machine_id: MachineId) -> State | None:
+        """What the state on a machine amounts to; ``None`` when it does not answer."""
+        said = await self._stated(machine_id)
+        return None if said is None else State.from_json(said["state"])
+
+    async def bytes_in_use(self, machine_id: MachineId) -> int | None:
+        """Bytes that the instance's data takes on a machine; ``None`` when it does not answer."""
+        said = await self._stated(machine_id)
+        return None if said is None else int(said["bytes"])
+
+    async def _stated(self, machine_id: MachineId) -> dict[str, Any] | None:
+        try:
+            done = await self.channel(machine_id).run(f"{PROGRAM} state", timeout_s=_STATE_S)
+        except SILENT:
+            return None
+        if done.exit_code != 0:
+            raise UnavailableError(
+                f"hermes-node on machine {machine_id} cannot tell its state: {_said(done.stderr)}",
+                hint="hermesops instance verify USER",
+            )
+        return dict(json.loads(done.stdout))
+
+    async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Switch a machine off and return once the vendor says that it is.
+
+        Raises:
+            WaitExpiredError: Not within five minutes; the same command waits on.
+        """
+        await self._vendor.stop_machine(machine_id)
+
+        async def look() -> bool | waiting.Pending[bool]:
+            machine = await self.machine(instance)
+            if machine is None or machine.status in {MachineStatus.STOPPED, MachineStatus.DELETED}:
+                return True
+            return waiting.Pending(machine.status.value)
+
+        what = f"machine {instance.machine_name} to stop"
+        await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self._tell)
+
+    async def prepare(self, instance: Instance, machine_id: MachineId) -> None:
+        """Make a machine the instance's without starting its gateway, which is fenced.
+
+        Raises:
+            RefusedError: The node refuses it; its words are repeated.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self._hand(instance, machine_id, wait_s=0)
+        await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> None:
+        done = await change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)
+        if done.exit_code == 0:
+            return
+        verb = words.split(maxsplit=1)[0]
+        said = f"hermes-node on machine {machine_id}, {verb}: {_said(done.stderr or done.stdout)}"
+        refused = done.exit_code in {2, 3}
+        raise RefusedError(said) if refused else UnavailableError(said, hint="the same command again")
+
+
+def _said(output: bytes) -> str:
+    lines = output.decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("hermes-node: ")[:300] if lines else "it said nothing"
