@@ -11,7 +11,7 @@ from hermesops.placement.prices import prices_of
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
-    from hermesops.model.fleet import Ordered
+    from hermesops.placement.price import Rentable
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,17 @@ async def costs_of(app: "App") -> Costs:
     Raises:
         UnavailableError: The vendor does not answer.
     """
-    cells: dict[str, list[Ordered]] = {cell.name: [] for cell in app.registry.list_cells()}
-    plans: defaultdict[str, list[Ordered]] = defaultdict(list)
-    wanted = [one for one in app.registry.list_ordered() if one.wanted]
-    for one in wanted:
-        cells[one.instance.cell].append(one)
-        plans[one.instance.plan.value].append(one)
+    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in app.registry.list_cells()}
+    plans: defaultdict[str, list[Rentable]] = defaultdict(list)
+    for one in app.registry.list_ordered():
+        if one.wanted:
+            cells[one.instance.cell].append(one)
+            plans[one.instance.plan.value].append(one)
+    for spare in app.registry.list_spares():
+        if spare.wanted:
+            cells[spare.cell].append(spare)
+            plans[spare.plan.value].append(spare)
+    wanted = [machine for these in cells.values() for machine in these]
     async with app.vendor() as client:
         prices = await prices_of(client, wanted)
         usage = await client.get_usage()

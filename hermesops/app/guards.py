@@ -27,7 +27,6 @@ from hermesops.placement.saved_preview import (
 if TYPE_CHECKING:
     from hermesops.access.signature import Signers
     from hermesops.app.app import App
-    from hermesops.model.fleet import Ordered
     from hermesops.model.ids import CellName
     from hermesops.placement.outlook import Outlook
     from hermesops.placement.price import Rentable
@@ -133,9 +132,13 @@ class Guards:
         settings = self._app.env.settings
         return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
 
-    def _ordered(self, *, but: "Collection[CellName]" = ()) -> "list[Ordered]":
+    def _ordered(self, *, but: "Collection[CellName]" = ()) -> "list[Rentable]":
         """The machines that rows order, those of some cells left out."""
-        return [one for one in self._app.registry.list_ordered() if one.wanted and one.instance.cell not in but]
+        registry = self._app.registry
+        return [
+            *(one for one in registry.list_ordered() if one.wanted and one.instance.cell not in but),
+            *(one for one in registry.list_spares() if one.wanted and one.cell not in but),
+        ]
 
 
 @cache

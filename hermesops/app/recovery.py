@@ -37,8 +37,11 @@ class Orphans:
         from hermesops.drift.accounts import Rented
         from hermesops.drift.orphans import chosen
 
-        rows = self._app.registry.list_ordered()
-        orphans = Rented(await self._client.list_machines()).orphans(rows, self._app.env.name)
+        registry = self._app.registry
+        # Spares before and after: what changes hands meanwhile is in one of the three, and so no orphan.
+        before, rows, after = registry.list_spares(), registry.list_ordered(), registry.list_spares()
+        machines = Rented(await self._client.list_machines())
+        orphans = machines.orphans(rows, (*before, *after), self._app.env.name)
         return chosen(orphans, name, machine_id)
 
     async def adopt(self, machine: "Machine", *, reason: str) -> str:

@@ -11,6 +11,7 @@ from hermesops.model.stack import Change, ChangeKind
 
 if TYPE_CHECKING:
     from hermesops.model.fleet import Ordered
+    from hermesops.model.spare import Spare
     from hermesops.placement.cell_view import CellView
 
 
@@ -36,6 +37,7 @@ def show(seen: "CellView", *, size: int, pending: Sequence[Change] | None) -> di
         "operations": [render.operation(one) for one in seen.operations],
         "pending_changes": _counts(pending),
         "instances": [_instance(one) for one in seen.machines],
+        "spares": [spare(one) for one in seen.spares],
     }
 
 
@@ -57,7 +59,28 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         + ("" if one["wanted"] else "  to be destroyed")
         for one in shown["instances"]
     ]
-    return [*render.fields(said), *asked, *machines]
+    spares = [
+        f"  {one['machine_name']}  ({one['purpose']})  {one['plan']}  {one['server_type']}  {one['status']}"
+        for one in shown["spares"]
+    ]
+    return [*render.fields(said), *asked, *machines, *spares]
+
+
+def spare(one: "Spare") -> dict[str, object]:
+    """A machine beside those of instances; what a user's state is or was on names its instance."""
+    return {
+        "machine_name": one.name,
+        "machine_id": one.machine_id,
+        "cell": one.cell,
+        "purpose": one.purpose.value,
+        "status": one.status.value,
+        "instance_id": one.instance_id,
+        "plan": one.plan.value,
+        "server_type": one.server_type,
+        "image_id": one.image_id,
+        "wanted": one.wanted,
+        "ready_at": render.moment(one.ready_at),
+    }
 
 
 def _counts(pending: Sequence[Change] | None) -> dict[str, int] | None:

@@ -33,6 +33,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
         "instances": statuses.total(),
         "by_status": dict(sorted(statuses.items())),
         "by_plan": dict(sorted(plans.items())),
+        "spares": _spares(cells),
         "cells": [
             {
                 "cell": cell.cell,
@@ -40,6 +41,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
                 "instances": len(cell.grid),
                 "by_status": {status.value: count for status, count in cell.by_status.items()},
                 "by_plan": {plan.value: count for plan, count in sorted(cell.by_plan.items())},
+                "spares": _spares([cell]),
                 "grid": _signs(cell),
             }
             for cell in cells
@@ -50,13 +52,16 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
 def grid(cells: Sequence[CellTally]) -> list[str]:
     """The fleet as people look at it: a line a cell, a sign an instance, and the sums."""
     statuses, plans = _sums(cells)
-    if not statuses:
+    spares = _spares(cells)
+    if not statuses and not spares:
         return ["no instances; hermesops provision USER --plan light makes one"]
     width = max(len(cell.cell) for cell in cells)
     lines = [line for cell in cells for line in _rows(cell, width)]
     legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
     sums = "; ".join(", ".join(f"{count} {name}" for name, count in sorted(of.items())) for of in (statuses, plans))
-    return [*lines, "", f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"]
+    told = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
+    beside = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
+    return [*lines, "", told, *([f"machines beside them: {beside}"] if beside else [])]
 
 
 def drift(findings: "Sequence[Finding]") -> dict[str, object]:
@@ -157,6 +162,15 @@ def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:
         statuses.update(status.value for status in cell.grid)
         plans.update({plan.value: count for plan, count in cell.by_plan.items()})
     return statuses, plans
+
+
+def _spares(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
+    """Machines beside those of instances, by purpose and status."""
+    found: dict[str, Counter[str]] = {}
+    for cell in cells:
+        for (purpose, status), count in cell.spares.items():
+            found.setdefault(purpose.value, Counter())[status.value] += count
+    return {purpose: dict(sorted(found[purpose].items())) for purpose in sorted(found)}
 
 
 def _rows(cell: CellTally, width: int) -> list[str]:

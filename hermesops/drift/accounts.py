@@ -13,6 +13,7 @@ from hermesops.model.check import Check
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
 from hermesops.model.instance import Instance
+from hermesops.model.spare import Spare
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Accounts:
     Attributes:
         environment: Name of the environment; part of machines' names.
         rows: The registry's.
+        spares: Machines that cells have beside those of instances.
         ended: Machines of terminated instances, by name.
         in_hand: Subjects that somebody works on right now: their rows and machines may differ for a while.
         wanted_images: Each image new machines boot from, by id, with its name.
@@ -105,6 +107,7 @@ class Accounts:
     told: Mapping[MachineId, MachineAccount] = field(default_factory=dict)
     rebooted: Mapping[MachineId, Rebooted] = field(default_factory=dict)
     passing: frozenset[str] = frozenset()
+    spares: Sequence[Spare] = ()
 
     @cached_property
     def rented(self) -> "Rented":
@@ -117,8 +120,8 @@ class Accounts:
 
     @cached_property
     def orphans(self) -> Sequence[Machine]:
-        """Machines named by us in this environment that no living instance is on, and that do not go by themselves."""
-        found = self.rented.orphans(self.rows, self.environment)
+        """Machines named by us in this environment that no row is about, and that do not go by themselves."""
+        found = self.rented.orphans(self.rows, self.spares, self.environment)
         return [machine for machine in found if machine.name not in self.passing]
 
 
@@ -140,17 +143,25 @@ class Rented:
         return name in self._by_name
 
     def of(self, instance: Instance) -> Machine | None:
-        """The machine an instance is on: the one of its recorded id, else the newest of its name.
+        """The machine an instance is on."""
+        return self.named(instance.machine_name, instance.machine_id)
+
+    def named(self, name: MachineName, machine_id: MachineId | None) -> Machine | None:
+        """The machine that a row is about: the one of its recorded id, else the newest of its name.
 
         One of another name is somebody else's, whatever the row says: believing it would make an orphan of the
         instance's own machine, and destroy a memory that lives nowhere else.
         """
-        recorded = self._by_id.get(instance.machine_id or "")
-        if recorded is not None and recorded.name == instance.machine_name:
+        recorded = self._by_id.get(machine_id or "")
+        if recorded is not None and recorded.name == name:
             return recorded
-        return newest_named(self._by_name.get(instance.machine_name, ()), instance.machine_name)
+        return newest_named(self._by_name.get(name, ()), name)
 
-    def orphans(self, rows: Iterable[Ordered], environment: str) -> list[Machine]:
-        """Machines named by us in an environment that none of the instances is on."""
-        kept = {machine.id for row in rows if (machine := self.of(row.instance))}
+    def orphans(self, rows: Iterable[Ordered], spares: Iterable[Spare], environment: str) -> list[Machine]:
+        """Machines named by us in an environment that no row is about."""
+        ours = [
+            *((row.instance.machine_name, row.instance.machine_id) for row in rows),
+            *((spare.name, spare.machine_id) for spare in spares),
+        ]
+        kept = {machine.id for name, machine_id in ours if (machine := self.named(name, machine_id))}
         return [one for one in self._by_id.values() if one.id not in kept and is_machine_name(one.name, environment)]

@@ -12,6 +12,7 @@ from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
 
 _ORDER = tuple(Severity)
 
@@ -22,7 +23,13 @@ def compare(accounts: Accounts, clerk: Clerk) -> tuple[Finding, ...]:
     An instance that somebody is working on is left out: it differs because of that, and is looked at again later.
     """
     comparison = _Comparison(accounts, clerk)
-    found = [*comparison.of_rows(), *comparison.of_orphans(), *comparison.of_stacks(), *comparison.of_images()]
+    found = [
+        *comparison.of_rows(),
+        *comparison.of_spares(),
+        *comparison.of_orphans(),
+        *comparison.of_stacks(),
+        *comparison.of_images(),
+    ]
     return tuple(sorted(found, key=lambda f: (_ORDER.index(f.severity), f.cell, f.machine, f.kind)))
 
 
@@ -33,8 +40,9 @@ class _Comparison:
 
     @cached_property
     def known(self) -> frozenset[MachineName]:
-        """Names of the machines that living instances have or will have."""
-        return frozenset(row.instance.machine_name for row in self.accounts.rows)
+        """Names of the machines that rows are about."""
+        of_instances = (row.instance.machine_name for row in self.accounts.rows)
+        return frozenset((*of_instances, *(spare.name for spare in self.accounts.spares)))
 
     def of_rows(self) -> Iterator[Finding]:
         for row in self.accounts.rows:
@@ -97,6 +105,23 @@ class _Comparison:
                 if old != new
             )
             yield self._write(Kind.STACK_BEHIND, row, f"the stack has {what} {was or 'none'}, the row {wanted}")
+
+    def of_spares(self) -> Iterator[Finding]:
+        for spare in self.accounts.spares:
+            holders = {spare_subject(spare.name), pool_subject(spare.cell)}
+            if spare.instance_id:
+                holders.add(instance_subject(spare.instance_id))
+            if not holders & self.accounts.in_hand and (seen := self._of_spare(spare)):
+                yield self.clerk.write(Kind.SPARE_UNFINISHED, seen, cell=spare.cell, machine=spare.name)
+
+    def _of_spare(self, spare: Spare) -> str:
+        if not spare.wanted:
+            return f"it was given up ({spare.purpose}), and its row is still there"
+        if self.accounts.rented.named(spare.name, spare.machine_id) is None:
+            return f"JustAVPS lists no machine for this one ({spare.purpose})"
+        if spare.purpose is Purpose.POOL and spare.status is not SpareStatus.READY:
+            return f"it is {spare.status}, and nobody makes it ready for the pool"
+        return ""
 
     def of_orphans(self) -> Iterator[Finding]:
         yield from map(self._orphan, self.accounts.orphans)

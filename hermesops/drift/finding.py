@@ -28,6 +28,7 @@ class Kind(StrEnum):
     ORPHAN = "orphan"
     ORPHAN_ENDED = "orphan-ended"
     DUPLICATE = "duplicate"
+    SPARE_UNFINISHED = "spare-unfinished"
     NOT_IN_STACK = "not-in-stack"
     STACK_DIFFERS = "stack-differs"
     STACK_BEHIND = "stack-behind"

@@ -53,7 +53,8 @@ def plan_rebuild(
 ) -> Rebuild:
     """Decide what is believed.
 
-    An instance or a user that two machines claim is believed of neither: a person has to look.
+    An instance or a user that two machines claim is believed of neither: a person has to look. But of the machines that
+    one instance was on in turn, the last is believed.
 
     Args:
         told: What each machine of ours told.
@@ -61,7 +62,12 @@ def plan_rebuild(
         in_stacks: Machines that the states of cells hold, where those are left.
     """
     answers = list(told)
-    claims = [answer for answer in answers if isinstance(answer, Recovered)]
+    told_of = [answer for answer in answers if isinstance(answer, Recovered)]
+    last: dict[InstanceId, int] = {}
+    for claim in told_of:
+        last[claim.id] = max(claim.epoch, last.get(claim.id, 0))
+    claims = [claim for claim in told_of if claim.epoch == last[claim.id]]
+    before = [claim for claim in told_of if claim.epoch < last[claim.id]]
     by_instance: Counter[InstanceId] = Counter(claim.id for claim in claims)
     by_user: Counter[UserId] = Counter(claim.user_id for claim in claims)
     known_as = {user_id_from_alias(alias): alias for alias in aliases if is_alias(alias)}
@@ -73,6 +79,7 @@ def plan_rebuild(
     left = [
         *(_forgotten(answer) for answer in answers if isinstance(answer, Forgotten)),
         *(_contested(claim) for claim in claims if by_instance[claim.id] > 1 or by_user[claim.user_id] > 1),
+        *(_former(claim) for claim in before),
         *_vanished(answers, in_stacks or {}),
         *(_nameless(claim) for claim in believed if not claim.user_alias),
     ]
@@ -87,6 +94,11 @@ def _forgotten(one: Forgotten) -> Left:
 def _contested(one: Recovered) -> Left:
     why = f"it says that it is instance {one.id} of user {one.user_id}, and so does another machine"
     return Left(one.machine_name, why, f"hermesops fleet adopt {one.machine_name}")
+
+
+def _former(one: Recovered) -> Left:
+    why = f"instance {one.id} was on it before it changed machines: its memory is older"
+    return Left(one.machine_name, why, f"hermesops fleet remove-orphan {one.machine_name}")
 
 
 def _vanished(answers: Iterable[Recovered | Forgotten], in_stacks: Mapping[MachineName, CellName]) -> list[Left]:

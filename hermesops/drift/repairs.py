@@ -42,6 +42,7 @@ REMEDIES: Mapping[Kind, Remedy] = {
     Kind.ORPHAN: Remedy(Severity.WARNING, ("fleet adopt {machine}", _UP), ("fleet remove-orphan {machine}",)),
     Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, ("fleet remove-orphan {machine}",)),
     Kind.DUPLICATE: Remedy(Severity.WARNING, ("fleet remove-orphan {machine} --id {machine_id}",)),
+    Kind.SPARE_UNFINISHED: Remedy(Severity.WARNING, ("pool refill {cell}",)),
     Kind.NOT_IN_STACK: Remedy(Severity.WARNING, (_UP,)),
     Kind.STACK_DIFFERS: Remedy(Severity.WARNING, (_REFRESH, _UP)),
     Kind.STACK_BEHIND: Remedy(Severity.WARNING, (_UP,)),

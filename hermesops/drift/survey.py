@@ -14,6 +14,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.image import Image as ImageRow
 from hermesops.model.operation import Lease
 from hermesops.model.sighting import Sighting
+from hermesops.model.spare import Spare
 
 _STATES_AT_ONCE = 8
 
@@ -23,6 +24,9 @@ class Rows(Protocol):
 
     def list_ordered(self) -> tuple[Ordered, ...]:
         """Every living instance with the machine its row orders."""
+
+    def list_spares(self) -> tuple[Spare, ...]:
+        """Machines that cells have beside those of instances."""
 
     def ended_machines(self) -> Mapping[MachineName, InstanceId]:
         """Machines of terminated instances."""
@@ -104,7 +108,10 @@ class Survey:
             UnavailableError: The vendor or the registry does not answer.
         """
         leases = self._rows.list_leases()
+        spares = self._rows.list_spares()
         rows, ended = self._rows.list_ordered(), self._rows.ended_machines()
+        # Again: what changed hands between the two looks is in one of them, and so no orphan.
+        spares = tuple({one.name: one for one in (*spares, *self._rows.list_spares())}.values())
         cells = tuple(cell.name for cell in self._rows.list_cells())
         machines, images, stacks = await asyncio.gather(
             self._vendor.list_machines(), self._vendor.list_images(), self._look_at_stacks(cells)
@@ -112,6 +119,7 @@ class Survey:
         return Accounts(
             environment=self._environment,
             rows=rows,
+            spares=spares,
             ended=ended,
             in_hand=frozenset(lease.subject for lease in (*leases, *self._rows.list_leases())),
             wanted_images=self._wanted_images(),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hermesops.model.ids import CellName, ImageId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, SpareStatus
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class CellTally:
 
     Attributes:
         grid: The status of each living instance, oldest first.
+        spares: Machines beside those of instances: how many, by purpose and status.
     """
 
     cell: CellName
     region: str
     grid: tuple[InstanceStatus, ...]
     by_plan: Mapping[Plan, int] = field(default_factory=dict)
+    spares: Mapping[tuple[Purpose, SpareStatus], int] = field(default_factory=dict)
 
     @property
     def by_status(self) -> dict[InstanceStatus, int]:

@@ -73,3 +73,8 @@ class Spare:
 def spare_subject(name: MachineName) -> str:
     """What is leased while a spare machine is warmed up, taken or given up, and what the audit calls it."""
     return f"spare/{name}"
+
+
+def pool_subject(cell: CellName) -> str:
+    """What is leased while a cell's pool is brought to its size."""
+    return f"pool/{cell}"

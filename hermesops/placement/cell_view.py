@@ -8,6 +8,7 @@ from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName
 from hermesops.model.operation import Lease, Operation
+from hermesops.model.spare import Spare
 from hermesops.placement.cell_names import lease_of
 from hermesops.placement.stack_up import subject_of
 
@@ -17,7 +18,8 @@ class CellView:
     """A cell with what is around it.
 
     Attributes:
-        machines: What its rows order, those to be destroyed too.
+        machines: What its instances' rows order, those to be destroyed too.
+        spares: What it has beside them.
         holder: Who runs its stack right now; empty when nobody does.
         operations: Runs of it that were asked for and have not ended.
     """
@@ -26,6 +28,7 @@ class CellView:
     machines: tuple[Ordered, ...]
     holder: str
     operations: tuple[Operation, ...]
+    spares: tuple[Spare, ...] = ()
 
 
 class Rows(Protocol):
@@ -36,6 +39,9 @@ class Rows(Protocol):
 
     def list_ordered(self, cell: CellName | None = None) -> Sequence[Ordered]:
         """The living instances of a cell with their machines."""
+
+    def list_spares(self, *, cell: CellName) -> Sequence[Spare]:
+        """The machines of a cell beside those of instances."""
 
     def list_leases(self) -> Sequence[Lease]:
         """The leases that are held now."""
@@ -53,4 +59,4 @@ def view(rows: Rows, name: CellName) -> CellView:
     cell = rows.get_cell(name)
     holder = next((lease.holder for lease in rows.list_leases() if lease.subject == lease_of(name)), "")
     waiting = tuple(one for one in rows.list_operations(unfinished=True) if one.subject == subject_of(name))
-    return CellView(cell, tuple(rows.list_ordered(name)), holder, waiting)
+    return CellView(cell, tuple(rows.list_ordered(name)), holder, waiting, tuple(rows.list_spares(cell=name)))

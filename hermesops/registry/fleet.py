@@ -8,9 +8,10 @@ import sqlalchemy as sa
 
 from hermesops.model.fleet import CellTally, Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.registry.instances import ALL, instance_of
 from hermesops.registry.rows import Rows
-from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details
+from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details, spare_machines
 
 if TYPE_CHECKING:
     from hermesops.model.instance import InstanceStatus
@@ -43,7 +44,7 @@ class FleetRows(Rows):
 
     def tally_cells(self) -> tuple[CellTally, ...]:
         """Every cell in numbers, by name; terminated instances do not count."""
-        columns = hermes_instances.c
+        columns, spares = hermes_instances.c, spare_machines.c
         query = (
             sa.select(instance_details.c.cell, columns.plan, columns.status)
             .join_from(instance_details, hermes_instances, columns.id == instance_details.c.instance_id)
@@ -53,13 +54,23 @@ class FleetRows(Rows):
         with self._database.reading() as connection:
             regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
             held = connection.execute(query).all()
+            beside = connection.execute(sa.select(spares.cell, spares.purpose, spares.status)).all()
         grids: dict[str, list[InstanceStatus]] = {}
         plans: dict[str, Counter[Plan]] = {}
         for cell, plan, status in held:
             grids.setdefault(cell, []).append(status)
             plans.setdefault(cell, Counter())[plan] += 1
+        kinds: dict[str, Counter[tuple[Purpose, SpareStatus]]] = {}
+        for cell, purpose, status in beside:
+            kinds.setdefault(cell, Counter())[Purpose(purpose), SpareStatus(status)] += 1
         return tuple(
-            CellTally(CellName(name), region, tuple(grids.get(name, ())), dict(plans.get(name, {})))
+            CellTally(
+                CellName(name),
+                region,
+                tuple(grids.get(name, ())),
+                dict(plans.get(name, {})),
+                dict(kinds.get(name, {})),
+            )
             for name, region in regions
         )
 

@@ -13,6 +13,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.recovery import Recovered
+from hermesops.model.spare import Purpose, Spare, SpareStatus
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IMAGE = ImageId("image-1")
@@ -47,6 +48,42 @@ def machine_for(row: Ordered, **changes: Any) -> Machine:  # noqa: ANN401 - any 
         "server_type": row.server_type,
         "region": row.region,
         "image_id": row.image_id,
+        "created_at": AT,
+    }
+    return Machine(**(values | changes))
+
+
+def pooled(number: int, **changes: Any) -> Spare:  # noqa: ANN401 - any field of a spare machine
+    """A machine of the warm pool, ready."""
+    instance_id = InstanceId(str(UUID(int=(number + 0xAB0000) << 80)))
+    spare = Spare(
+        name=machine_name("local", CellName("cell1"), instance_id),
+        purpose=Purpose.POOL,
+        instance_id=None,
+        cell=CellName("cell1"),
+        plan=Plan.LIGHT,
+        server_type="starter",
+        region="hel1",
+        image_id=IMAGE,
+        machine_id=MachineId(f"s-{number}"),
+        wanted=True,
+        status=SpareStatus.READY,
+        epoch=0,
+        created_at=AT,
+        ready_at=AT,
+    )
+    return replace(spare, **changes)
+
+
+def machine_of_spare(spare: Spare, **changes: Any) -> Machine:  # noqa: ANN401 - any field of a machine
+    """A spare machine as the vendor lists it."""
+    values: dict[str, Any] = {
+        "id": spare.machine_id or f"id-of-{spare.name}",
+        "name": spare.name,
+        "status": MachineStatus.READY,
+        "server_type": spare.server_type,
+        "region": spare.region,
+        "image_id": spare.image_id,
         "created_at": AT,
     }
     return Machine(**(values | changes))

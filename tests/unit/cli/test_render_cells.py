@@ -11,6 +11,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
 from hermesops.placement.cell_view import CellView
+from tests.support.fleets import pooled
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = Cell(CellName("cell1"), "hel1", None, 41, AT)
@@ -47,8 +48,11 @@ def test_a_cell() -> None:
     assert (shown["plans"], shown["room"], shown["last_up"]) == (["heavy"], 39, "2026-01-02T03:04:05+00:00")
 
 
+SPARE = pooled(0)
+
+
 def test_a_cell_with_what_is_around_it() -> None:
-    seen = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,))
+    seen = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,), (SPARE,))
     same, made = (Change(kind, "urn", "t", "n") for kind in (ChangeKind.SAME, ChangeKind.CREATE))
     shown = render_cells.show(seen, size=40, pending=(same, made, made))
     assert {key: shown[key] for key in SHAPE} == SHAPE
@@ -67,6 +71,20 @@ def test_a_cell_with_what_is_around_it() -> None:
                 "wanted": False,
             }
         ],
+        "spares": [render_cells.spare(SPARE)],
+    }
+    assert render_cells.spare(SPARE) == {
+        "machine_name": SPARE.name,
+        "machine_id": "s-0",
+        "cell": "cell1",
+        "purpose": "pool",
+        "status": "ready",
+        "instance_id": None,
+        "plan": "light",
+        "server_type": "starter",
+        "image_id": "image-1",
+        "wanted": True,
+        "ready_at": "2026-01-01T12:00:00+00:00",
     }
     assert [one["id"] for one in shown["operations"]] == ["op"]
     words = "\n".join(render_cells.lines(shown))

@@ -13,6 +13,7 @@ from hermesops.model.fleet import CellTally
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.model.stack import Finished
 from tests.support.fleets import recovered
 
@@ -20,13 +21,20 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = CellName("cell1")
 RUNNING, SUSPENDED = InstanceStatus.RUNNING, InstanceStatus.SUSPENDED
 
+SPARES = {
+    (Purpose.POOL, SpareStatus.READY): 2,
+    (Purpose.POOL, SpareStatus.GROWING): 1,
+    (Purpose.FORMER, SpareStatus.CLAIMED): 1,
+}
+
 
 def test_the_fleet_in_numbers() -> None:
-    tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1})
+    tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1}, SPARES)
     assert render_fleet.status([tally]) == {
         "instances": 3,
         "by_status": {"running": 2, "suspended": 1},
         "by_plan": {"heavy": 1, "light": 2},
+        "spares": {"former": {"claimed": 1}, "pool": {"growing": 1, "ready": 2}},
         "cells": [
             {
                 "cell": "cell1",
@@ -34,6 +42,7 @@ def test_the_fleet_in_numbers() -> None:
                 "instances": 3,
                 "by_status": {"running": 2, "suspended": 1},
                 "by_plan": {"heavy": 1, "light": 2},
+                "spares": {"former": {"claimed": 1}, "pool": {"growing": 1, "ready": 2}},
                 "grid": ".S.",
             }
         ],
@@ -45,6 +54,10 @@ def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
     assert lines[0] == f"cell1    91  {'.' * 80}"
     assert lines[1].strip() == "..........S"
     assert lines[-1] == "91 instances in 1 cells: 90 running, 1 suspended; 91 light   (. running, S suspended)"
+    pooled = CellTally(CELL, "hel1", (), {}, SPARES)
+    assert (
+        render_fleet.grid([pooled])[-1] == "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
+    )
     assert render_fleet.grid([]) == ["no instances; hermesops provision USER --plan light makes one"]
 
 

@@ -46,3 +46,13 @@ def test_machines_that_do_not_tell_and_those_that_only_a_stack_knows_are_listed_
         nobodys.machine_name: f"hermesops fleet remove-orphan {nobodys.machine_name}",
         GONE: "hermesops stack refresh cell1",
     }
+
+
+def test_of_the_machines_an_instance_was_on_in_turn_the_last_is_believed() -> None:
+    former = recovered(0)
+    now = replace(former, epoch=2, machine_id=MachineId("m-next"), machine_name=GONE)
+    planned = plan_rebuild([former, now], aliases=[])
+    assert [one.machine_name for one in planned.instances] == [GONE]
+    assert (former.machine_name, f"hermesops fleet remove-orphan {former.machine_name}") in [
+        (left.name, left.hint) for left in planned.left
+    ]
