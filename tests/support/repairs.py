@@ -5,7 +5,7 @@ It knows nothing of what differs: only the JSON of the findings, and that a refu
 
 import asyncio
 import shlex
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ ASKING = {"terminate", "remove-orphan"}
 class Repaired:
     """A finding, and what became of the commands that it came with."""
 
-    finding: dict[str, Any]
+    finding: Mapping[str, Any]
     ran: tuple[Ran, ...]
 
 
@@ -39,47 +39,80 @@ class Repairs:
         return [ran for one_round in self.rounds for repaired in one_round for ran in repaired.ran]
 
 
-async def repair_all(world: Command, *, order: Callable[[dict[str, Any]], str], at_once: int = 1) -> Repairs:
-    """Look and repair until nothing differs.
+Run = Callable[[Sequence[str]], Awaitable[Ran]]
+"""Runs a command, by its words after ``hermesops``."""
 
-    Args:
-        world: Where.
-        order: The key by which findings are taken one after the other.
-        at_once: How many are repaired side by side.
+Finding = Mapping[str, Any]
+"""As JSON."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How repairs are gone about.
+
+    Attributes:
+        run: Runs their commands.
+        key: By what findings are sorted.
+        line: What is repaired one after the other; different lines are repaired side by side, so many at once.
+        is_last: Whether a finding waits until all others of its round are done; those come one after the other.
+    """
+
+    run: Run
+    key: Callable[[Finding], str] = lambda finding: f"{finding['subject']} {finding['kind']}"
+    line: Callable[[Finding], str] = lambda finding: str(finding["subject"])
+    is_last: Callable[[Finding], bool] = lambda _: False
+    at_once: int = 3
+
+
+async def repair_all(world: Command, manner: Manner) -> Repairs:
+    """Look and repair until nothing differs.
 
     Raises:
         AssertionError: Something differs after so many rounds; it says what and how its repairs ended.
     """
-    turn = asyncio.Semaphore(at_once)
     rounds: list[tuple[Repaired, ...]] = []
-
-    async def one(finding: dict[str, Any]) -> Repaired:
-        async with turn:
-            return Repaired(finding, await _repair(world, finding))
-
     for _ in range(ROUNDS):
-        findings = sorted((await world.ok("fleet", "drift", "--json")).json["findings"], key=order)
+        findings = sorted((await world.ok("fleet", "drift", "--json")).json["findings"], key=manner.key)
         if not findings:
             return Repairs(tuple(rounds))
-        rounds.append(tuple(await asyncio.gather(*map(one, findings))))
+        rounds.append(await _round(manner, findings))
     left = [f"{repaired.finding}\n{'; '.join(map(str, repaired.ran))}" for repaired in rounds[-1]]
     raise AssertionError(f"not clean after {ROUNDS} rounds:\n" + "\n".join(left))
 
 
-async def _repair(world: Command, finding: dict[str, Any]) -> tuple[Ran, ...]:
-    ran = await _run(world, finding["repair"])
+async def _round(manner: Manner, findings: Sequence[Finding]) -> tuple[Repaired, ...]:
+    """Repair each once; what became of them, in their order."""
+    turn = asyncio.Semaphore(manner.at_once)
+    ends: dict[int, Repaired] = {}
+
+    async def one_after_the_other(numbers: Sequence[int]) -> None:
+        async with turn:
+            for number in numbers:
+                ends[number] = Repaired(findings[number], await _repair(manner.run, findings[number]))
+
+    lines: dict[str, list[int]] = {}
+    for number, finding in enumerate(findings):
+        if not manner.is_last(finding):
+            lines.setdefault(manner.line(finding), []).append(number)
+    await asyncio.gather(*map(one_after_the_other, lines.values()))
+    await one_after_the_other([number for number, finding in enumerate(findings) if manner.is_last(finding)])
+    return tuple(ends[number] for number in range(len(findings)))
+
+
+async def _repair(run: Run, finding: Finding) -> tuple[Ran, ...]:
+    ran = await _run(run, finding["repair"])
     if ran[-1].exit_code and finding["otherwise"]:
-        ran += await _run(world, finding["otherwise"])
+        ran += await _run(run, finding["otherwise"])
     return ran
 
 
-async def _run(world: Command, commands: list[str]) -> tuple[Ran, ...]:
+async def _run(run: Run, commands: Sequence[str]) -> tuple[Ran, ...]:
     """Run commands one after the other, up to the first that fails."""
     ended: tuple[Ran, ...] = ()
     for command in commands:
         program, *words = shlex.split(command)
         assert program == "hermesops"
-        ran = await world.run(*words, *(["--yes"] if ASKING & set(words) else []))
+        ran = await run([*words, *(["--yes"] if ASKING & set(words) else [])])
         assert "Traceback" not in ran.stderr, str(ran)
         ended += (ran,)
         if ran.exit_code:
