@@ -1,6 +1,6 @@
 """A backup: an encrypted, consistent copy of one instance's state, kept outside the vendor."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from hermesops.model.ids import InstanceId
@@ -35,3 +35,29 @@ class Backup:
     def is_proved(self) -> bool:
         """Whether it was restored and found to be what was copied."""
         return self.checked_at is not None and not self.checked
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What opens an object store.
+
+    Attributes:
+        session_token: Goes with a credential that expires by itself; empty for others.
+    """
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class RepositoryKeys:
+    """What opens one instance's repository.
+
+    Attributes:
+        password: Encrypts what is in it.
+        credential: Reads it and adds to it; ``None`` while none has been issued.
+    """
+
+    password: str = field(repr=False)
+    credential: Credential | None = None
