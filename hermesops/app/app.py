@@ -11,6 +11,7 @@ from hermesops.app.endpoint import endpoint_of
 from hermesops.app.narration import Tell, Warn, warn
 from hermesops.app.programs import CellPrograms
 from hermesops.app.session import Session
+from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hermesops.justavps import Client
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
-    from hermesops.model.ids import CellName
+    from hermesops.model.stack import StackRef
     from hermesops.operation.lease import LeaseKeeper
     from hermesops.placement.cell_stacks import CellStacks
     from hermesops.placement.cell_states import CellStates
@@ -78,7 +79,15 @@ class App:
             backend=settings.pulumi_backend or str(self.env.folder / "pulumi"),
             passphrase_file=passphrase_file,
             plugin_environment={**self.env.inherited, "HERMESOPS_ENV": self.env.name},
+            token_of=self._token_of,
         )
+
+    def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
+        from hermesops.placement.cell_names import lease_of
+
+        subject = lease_of(CellName(stack.stack))
+        held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
+        return next(((lease.epoch, lease.counter) for lease in held), None)
 
     @cached_property
     def cell_stacks(self) -> "CellStacks":

@@ -1,12 +1,13 @@
 """Which engine runs: the pulumi CLI where there is one, the embedded one where that is allowed."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from hermesops.engine.interface import Engine
 from hermesops.errors import UsageError
+from hermesops.model.stack import StackRef
 
 PARALLEL = 16
 """Steps at once; a step mostly waits for the vendor."""
@@ -21,6 +22,7 @@ def make_engine(
     plugin_environment: Mapping[str, str],
     plugin_folders: Sequence[Path] | None = None,
     parallel: int = PARALLEL,
+    token_of: Callable[[StackRef], tuple[int, int] | None] = lambda _: None,
 ) -> Engine:
     """Make the engine that the settings ask for; starts no process and reads no secret.
 
@@ -33,6 +35,7 @@ def make_engine(
         plugin_environment: The whole environment of the engine's and the plugins' processes.
         plugin_folders: Where plugins are looked for before ``PATH``; None means beside this Python.
         parallel: How many steps at once.
+        token_of: Epoch and counter of the lease under which a stack is changed; ``None`` where there is none.
 
     Raises:
         UsageError: There is no CLI and the embedded engine must not or shall not stand in for it.
@@ -47,6 +50,7 @@ def make_engine(
             environment=plugin_environment,
             plugin_folders=plugin_folders,
             parallel=parallel,
+            token_of=token_of,
         )
     if command is None:
         why = "production does not use the embedded engine unless it is asked for" if production else "it was asked for"

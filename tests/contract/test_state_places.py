@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded.lock import held
+from hermesops.engine.embedded import lock
+from hermesops.engine.embedded.lock import held, outwait
 from hermesops.engine.embedded.place import Place, open_place
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
@@ -141,13 +142,55 @@ def test_the_lock_of_a_dead_process_of_this_computer_is_removed(where: str) -> N
     backend, told = FileBackend(where), list[str]()
     folder = backend.lock_folder(REF)
     with held(folder, stack="cell1", tell=pytest.fail):
-        (lock,) = folder.files(".json")
-        mine = json.loads(backend.place.read(lock) or b"")
+        (file,) = folder.files(".json")
+        mine = json.loads(backend.place.read(file) or b"")
     mine["pid"], mine["hermesops"]["started"] = 2**22 - 7, "1"
     backend.place.write(f"{folder.name}/dead.json", json.dumps(mine).encode())
     with held(folder, stack="cell1", tell=told.append):
         assert len(folder.files(".json")) == 1
     assert "which has ended" in told[0]
+
+
+async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_its_owner_writes_no_more(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a process of another computer lives cannot be seen: the token of its lease says whether it counts."""
+    monkeypatch.setattr(lock, "GRACE_S", 0)
+    backend, told = FileBackend(where), list[str]()
+    folder = backend.lock_folder(REF)
+    with held(folder, stack="cell1", tell=pytest.fail, token=(1, 5)) as theirs:
+        document = json.loads(backend.place.read(theirs.name) or b"")
+        document["hermesops"]["host"] = "another"
+        backend.place.write(theirs.name, json.dumps(document).encode())
+        for token in (None, (1, 4), (1, 5)):  # no later holder of the lease
+            await outwait(folder, token, tell=pytest.fail)
+            with pytest.raises(RefusedError), held(folder, stack="cell1", tell=pytest.fail, token=token):
+                pytest.fail("two hold it")
+        theirs.check()
+        await outwait(folder, (2, 1), tell=told.append)
+        with held(folder, stack="cell1", tell=pytest.fail, token=(2, 1)) as mine:
+            with pytest.raises(UnavailableError, match="taken stack cell1 over"):
+                theirs.check()
+            mine.check()
+    assert "lost the lease" in told[0]
+    assert folder.files("") == []
+
+
+async def test_a_run_whose_lock_was_taken_leaves_the_state_as_it_is(where: str, tmp_path: Path) -> None:
+    stack = FakeStack(tmp_path).install()
+    engine, backend = stack.engine(where=where), FileBackend(where)
+    await engine.up(STACK, machines(["a"]))
+    before = backend.read(STACK)
+    taken = backend.lock_folder(STACK)
+
+    def program() -> None:
+        for file in taken.files(".json"):
+            taken.place.delete(file)
+        machines(["a", "b"])()
+
+    with pytest.raises(UnavailableError, match="taken stack"):
+        await engine.up(STACK, program)
+    assert backend.read(STACK) == before
 
 
 async def test_a_stack_lives_there(where: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,17 +57,18 @@ async def replayed(
         engine._keys = KEYS
         is_preview = step["do"] == "preview" or "--preview-only" in step["args"]
         work, kind = _work(scenario, number)
-        run = await engine._ran(
-            STACK,
-            EventLog(),
-            work,
-            kind,
-            targets=scenario.targets(number),
-            config=scenario.config_at(number),
-            dry=is_preview,
-        )
-        if not is_preview:
-            engine._save(run, kind)
+        async with nullcontext() if is_preview else engine._locked(STACK, EventLog()) as lock:
+            run = await engine._ran(
+                STACK,
+                EventLog(),
+                work,
+                kind,
+                targets=scenario.targets(number),
+                config=scenario.config_at(number),
+                lock=lock,
+            )
+            if not is_preview:
+                engine._save(run, kind)
         return Replayed(run, replay, json.loads(file.read_text())["checkpoint"]["latest"], answers)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermesops.engine.embedded.events import EventLog
 from hermesops.engine.embedded.journal import Journal
+from hermesops.engine.embedded.lock import Lock, Token
 from hermesops.engine.embedded.narration import listener
 from hermesops.engine.embedded.outcome import changes_of, error_of
 from hermesops.engine.embedded.plugins import HostFactory, Plugins
@@ -35,6 +36,7 @@ class EmbeddedEngine(StoredStacks):
         adopting: Packages whose plugins, asked to Read without an id, find a thing by the name in its inputs; of
             others an interrupted create stops every run until a person has looked.
         host: Replaces plugin processes; for tests.
+        token_of: The token of the lease under which a stack is changed: locks that bear an earlier one are stale.
     """
 
     name = "embedded"
@@ -49,8 +51,9 @@ class EmbeddedEngine(StoredStacks):
         parallel: int = 16,
         adopting: frozenset[str] = frozenset({"justavps"}),
         host: HostFactory | None = None,
+        token_of: Callable[[StackRef], Token | None] = lambda _: None,
     ) -> None:
-        super().__init__(FileBackend(folder), passphrase)
+        super().__init__(FileBackend(folder), passphrase, token_of)
         folders = (Path(sys.executable).parent,) if plugin_folders is None else tuple(plugin_folders)
         self._plugins = Plugins(folders, dict(environment), str(folder), host)
         self._parallel = parallel
@@ -67,7 +70,7 @@ class EmbeddedEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``up`` would change; see Engine."""
         events = EventLog(listener(tell))
-        run = await self._ran(stack, events, _program(program), "update", targets=targets, config=config, dry=True)
+        run = await self._ran(stack, events, _program(program), "update", targets=targets, config=config, lock=None)
         return _preview(run, "preview")
 
     async def preview_destroy(
@@ -75,7 +78,7 @@ class EmbeddedEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``destroy`` would delete; see Engine."""
         self._backend.existing(stack)
-        run = await self._ran(stack, EventLog(listener(tell)), Run.destroy, "destroy", targets=targets, dry=True)
+        run = await self._ran(stack, EventLog(listener(tell)), Run.destroy, "destroy", targets=targets, lock=None)
         return _preview(run, "preview of destroy")
 
     async def up(
@@ -98,15 +101,16 @@ class EmbeddedEngine(StoredStacks):
             config=config,
             may_destroy=may_destroy,
         )
-        with self._locked(stack, events):
+        async with self._locked(stack, events) as lock:
             if may_destroy is not None:
                 # A replacement is decided in the middle of a run, so a guard that promises "nothing changed" has to
                 # look at the whole plan first. Where that finds nothing to do, it was the run.
-                plan = await ran(stack, EventLog(), dry=True)
+                plan = await ran(stack, EventLog(), lock=None)
                 _raise(plan, "up")
                 if plan.changed_nothing:
+                    plan.journal.lock = lock
                     return self._closed(plan, "update")
-            return self._closed(await ran(stack, events, dry=False), "update")
+            return self._closed(await ran(stack, events, lock=lock), "update")
 
     async def destroy(
         self,
@@ -119,9 +123,9 @@ class EmbeddedEngine(StoredStacks):
         """Delete everything in a stack, or the targets; see Engine."""
         self._backend.existing(stack)
         events = EventLog(listener(tell))
-        with self._locked(stack, events):
+        async with self._locked(stack, events) as lock:
             run = await self._ran(
-                stack, events, Run.destroy, "destroy", targets=targets, dry=False, may_destroy=may_destroy
+                stack, events, Run.destroy, "destroy", targets=targets, lock=lock, may_destroy=may_destroy
             )
             return self._closed(run, "destroy")
 
@@ -130,15 +134,15 @@ class EmbeddedEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``refresh`` would write; see Engine."""
         self._backend.existing(stack)
-        run = await self._ran(stack, EventLog(listener(tell)), Run.refresh, "refresh", targets=targets, dry=True)
+        run = await self._ran(stack, EventLog(listener(tell)), Run.refresh, "refresh", targets=targets, lock=None)
         return _preview(run, "preview of refresh")
 
     async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
         """Bring the state to what is really there; see Engine."""
         self._backend.existing(stack)
         events = EventLog(listener(tell))
-        with self._locked(stack, events):
-            run = await self._ran(stack, events, Run.refresh, "refresh", targets=targets, dry=False)
+        async with self._locked(stack, events) as lock:
+            run = await self._ran(stack, events, Run.refresh, "refresh", targets=targets, lock=lock)
             return self._closed(run, "refresh")
 
     async def import_resources(
@@ -155,8 +159,8 @@ class EmbeddedEngine(StoredStacks):
         async def work(run: Run) -> None:
             await run.take_in(wanted)
 
-        with self._locked(stack, events):
-            run = await self._ran(stack, events, work, "resource-import", config=config, dry=False)
+        async with self._locked(stack, events) as lock:
+            run = await self._ran(stack, events, work, "resource-import", config=config, lock=lock)
             return self._closed(run, "resource-import")
 
     async def settle(self, stack: StackRef, *, tell: Tell | None = None) -> None:
@@ -169,8 +173,8 @@ class EmbeddedEngine(StoredStacks):
             UnavailableError: It could not be looked up now.
         """
         events = EventLog(listener(tell))
-        with self._locked(stack, events):
-            _raise(await self._ran(stack, events, Run.settle_creates, "settle", dry=False), "look-up")
+        async with self._locked(stack, events) as lock:
+            _raise(await self._ran(stack, events, Run.settle_creates, "settle", lock=lock), "look-up")
 
     async def _ran(
         self,
@@ -179,14 +183,14 @@ class EmbeddedEngine(StoredStacks):
         work: Work,
         kind: str,
         *,
-        dry: bool,
+        lock: Lock | None,
         targets: Collection[str] = (),
         config: StackConfig | None = None,
         may_destroy: MayDestroy | None = None,
     ) -> Run:
         before, vault = self._opened(stack, self._backend.read(stack) or {})
         refuse_unadoptable(stack, before, self._adopting)
-        journal = Journal(stack, self._backend, vault, dry=dry)
+        journal = Journal(stack, self._backend, vault, lock=lock, dry=lock is None)
         journal.load(before)
         everything = not targets and kind in {"update", "refresh"}
         async with self._plugins.opened(before, vault, events, everything=everything) as providers:
@@ -196,7 +200,7 @@ class EmbeddedEngine(StoredStacks):
                 events=events,
                 providers=providers,
                 parallel=self._parallel,
-                dry=dry,
+                dry=lock is None,
                 config=config or StackConfig({}),
                 may_destroy=may_destroy,
                 targets=frozenset(targets),

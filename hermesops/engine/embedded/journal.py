@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.engine.embedded.clock import now
+from hermesops.engine.embedded.lock import Lock
 from hermesops.engine.embedded.secrets import PassphraseVault
 from hermesops.engine.embedded.state import Deployment, Operation, Resource, latest_doc, resource_to_doc
 from hermesops.engine.embedded.store import FileBackend
@@ -21,6 +22,7 @@ class Journal:
         done: What this run has finished, in that order.
         left: What is left of the state before; old halves of replacements are here too.
         pending: What has begun and not ended.
+        lock: What keeps others off; without it nothing may be written.
         dry: A preview; nothing is ever written.
         copied: Whether the state before this run is kept; the first write sees to it.
     """
@@ -28,6 +30,7 @@ class Journal:
     ref: StackRef
     backend: FileBackend
     vault: PassphraseVault
+    lock: Lock | None = None
     dry: bool = False
     done: list[Resource] = field(default_factory=list)
     left: list[Resource] = field(default_factory=list)
@@ -90,9 +93,15 @@ class Journal:
         raise KeyError(old.urn)
 
     def save(self) -> None:
-        """Write the state; blocks until it is on the disk."""
+        """Write the state; blocks until it is on the disk.
+
+        Raises:
+            UnavailableError: Somebody else has taken the stack over; nothing was written.
+        """
         if self.dry:
             return
+        if self.lock:
+            self.lock.check()
         resources = [self._doc(resource) for resource in self.resources]
         pending = [{"resource": self._doc(op.resource), "type": op.kind} for op in self.pending]
         latest = latest_doc(resources, pending, secrets_provider=self.vault.provider, at=now())

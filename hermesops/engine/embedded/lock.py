@@ -2,6 +2,8 @@
 
 The CLI's locks have no age and no owner check. Ours add which boot, process namespace and process start they
 belong to, so that a lock whose process is provably gone can be removed; the CLI ignores what it does not know.
+Of another computer's process that cannot be seen. So ours also bear the fencing token of the stack's lease: whoever has
+a later one knows that the lock's owner has lost the lease, and an owner whose lock was removed writes nothing more.
 Source: recordings, semantics §6.
 """
 
@@ -12,19 +14,85 @@ import pwd
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded.clock import now
 from hermesops.engine.embedded.place import Folder, Place
 from hermesops.engine.embedded.values import dumps
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.waiting import Pending, WaitExpiredError, until
 
 OURS = "hermesops"
 
+GRACE_S = 10.0
+"""Seconds for who lost the lease and lives to give the lock back; it begins nothing new from then on."""
+
+Token = tuple[int, int]
+"""Epoch and counter of a lease: whoever takes it later has a higher one."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that we wrote."""
+
+    place: Place
+    name: str
+    stack: str
+
+    def check(self) -> None:
+        """Return if it is still there.
+
+        Raises:
+            UnavailableError: Somebody who took the lease over has removed it; what it guards is theirs.
+        """
+        if self.place.read(self.name) is None:
+            raise UnavailableError(
+                f"somebody else has taken stack {self.stack} over; its state was left as they have it",
+                hint="run the same command again: it looks at what there is",
+            )
+
+
+async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], None]) -> None:
+    """Wait for the locks of those who lost the stack's lease before us, and remove those that are not given back.
+
+    Args:
+        folder: Where the stack's locks lie.
+        token: Of our lease; without one nobody is outranked.
+        tell: Called with a line for each lock that was removed.
+    """
+
+    async def gone() -> bool | Pending[bool]:
+        left = _outranked(folder, token)
+        return Pending(", ".join(_describe(folder.place, file) for file in left)) if left else True
+
+    if token is None or not _outranked(folder, token):
+        return
+    try:
+        await until(gone, what="the lock of a process that has lost its lease", timeout_s=GRACE_S, every_s=0.5)
+    except WaitExpiredError:
+        for file in _outranked(folder, token):
+            described = _describe(folder.place, file)
+            folder.place.delete(file)
+            tell(f"removed a lock whose owner has lost the lease of the stack: {described}")
+
+
+def _outranked(folder: Folder, token: Token | None) -> list[str]:
+    """Locks of other computers that bear an earlier token; of this one it can be seen who lives."""
+    return [file for file in folder.files(".json") if _is_outranked(folder.place.read(file), token)]
+
+
+def _is_outranked(content: bytes | None, token: Token | None) -> bool:
+    try:
+        theirs = json.loads(content or b"")[OURS]
+        return token is not None and tuple(theirs["token"]) < token and not _is_seen(theirs)
+    except (ValueError, KeyError, TypeError):
+        return False
+
 
 @contextlib.contextmanager
-def held(folder: Folder, *, stack: str, tell: Callable[[str], None]) -> Iterator[None]:
+def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Token | None = None) -> Iterator[Lock]:
     """Hold the stack's lock: list, write, list again, and step back when another has come.
 
     Safe where a list shows what was written before it, as folders and S3 do; of two who come at once both may step
@@ -34,6 +102,7 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None]) -> Iterator
         folder: Where the stack's locks lie.
         stack: How the stack is called, for the error.
         tell: Called with a line when a lock of a dead process was removed.
+        token: Of the lease of the stack, which we hold; without one nobody else can tell whether the lock is stale.
 
     Raises:
         RefusedError: Somebody else holds it.
@@ -41,9 +110,9 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None]) -> Iterator
     mine = f"{folder.name}/{uuid.uuid4()}.json"
     _refuse_others(folder, mine, stack, tell)
     try:
-        folder.place.write(mine, dumps(_who()).encode())
+        folder.place.write(mine, dumps(_who(token)).encode())
         _refuse_others(folder, mine, stack, tell)  # two may have written at once; then both step back
-        yield
+        yield Lock(folder.place, mine, stack)
     finally:
         folder.place.delete(mine)
 
@@ -76,14 +145,20 @@ def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
 
 
 def _is_dead(doc: dict[str, Any]) -> bool:
-    theirs, ours = doc.get(OURS), _place(os.getpid())
-    if not isinstance(theirs, dict) or theirs.get("host") != ours["host"]:
+    theirs = doc.get(OURS)
+    if not isinstance(theirs, dict) or not _is_seen(theirs):
         return False
-    if theirs.get("boot") != ours["boot"]:
+    if theirs.get("boot") != _boot():
         return True
-    if theirs.get("namespace") != ours["namespace"]:
-        return False
     return _started(int(doc.get("pid", 0))) != theirs.get("started")
+
+
+def _is_seen(theirs: dict[str, Any]) -> bool:
+    """Whether it can be seen from here that the lock's process has ended."""
+    ours = _place(os.getpid())
+    if theirs.get("host") != ours["host"]:
+        return False
+    return bool(theirs.get("boot") != ours["boot"] or theirs.get("namespace") == ours["namespace"])
 
 
 def _describe(place: Place, file: str) -> str:
@@ -95,14 +170,15 @@ def _describe(place: Place, file: str) -> str:
         return f"{where}: unreadable"
 
 
-def _who() -> dict[str, Any]:
+def _who(token: Token | None) -> dict[str, Any]:
     pid = os.getpid()
+    ours = _place(pid) if token is None else {**_place(pid), "token": list(token)}
     return {
         "pid": pid,
         "username": _user(),
         "hostname": socket.gethostname(),
         "timestamp": now(),
-        OURS: _place(pid),
+        OURS: ours,
     }
 
 
@@ -116,10 +192,14 @@ def _user() -> str:
 def _place(pid: int) -> dict[str, Any]:
     return {
         "host": _read(Path("/etc/machine-id")),
-        "boot": _read(Path("/proc/sys/kernel/random/boot_id")),
+        "boot": _boot(),
         "namespace": _link(Path("/proc/self/ns/pid")),
         "started": _started(pid),
     }
+
+
+def _boot() -> str:
+    return _read(Path("/proc/sys/kernel/random/boot_id"))
 
 
 def _started(pid: int) -> str:

@@ -5,14 +5,14 @@ The files are the same for both, so neither needs the other for it.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.events import EventLog
 from hermesops.engine.embedded.journal import Journal
-from hermesops.engine.embedded.lock import held
+from hermesops.engine.embedded.lock import Lock, Token, held, outwait
 from hermesops.engine.embedded.secrets import PassphraseVault
 from hermesops.engine.embedded.soundness import flaws
 from hermesops.engine.embedded.state import Deployment, deployment_from_doc
@@ -32,11 +32,18 @@ class StoredStacks:
     Args:
         backend: Where the files are.
         passphrase: Asked for only when a secret is read or written.
+        token_of: The token of the lease under which a stack is changed; ``None`` where there is no lease.
     """
 
-    def __init__(self, backend: FileBackend, passphrase: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        backend: FileBackend,
+        passphrase: Callable[[], str],
+        token_of: Callable[[StackRef], Token | None] = lambda _: None,
+    ) -> None:
         self._backend = backend
         self._passphrase = passphrase
+        self._token_of = token_of
         self._keys: dict[str, bytes] = {}
 
     async def stacks(self, project: str) -> list[StackRef]:
@@ -96,11 +103,11 @@ class StoredStacks:
                 f"this cannot be the state of stack {stack.stack}: {wrong[0]}{more}; nothing was changed",
                 hint=f"`hermesops stack export {stack.stack}` makes one that can; take all of it",
             )
-        with self._locked(stack, EventLog()):
+        async with self._locked(stack, EventLog()) as lock:
             _, vault = self._opened(stack, latest)
             if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in given.resources):
                 await asyncio.to_thread(vault.unlock)  # what nobody could read must not take the place of what one can
-            journal = Journal(stack, self._backend, vault)
+            journal = Journal(stack, self._backend, vault, lock=lock)
             journal.load(given)
             await asyncio.to_thread(journal.save)
 
@@ -110,11 +117,15 @@ class StoredStacks:
 
     async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
         """Put a copy of a stack's state in its place; see Engine."""
-        with self._locked(stack, EventLog()):
+        async with self._locked(stack, EventLog()):
             return await asyncio.to_thread(Versions(self._backend, stack).put_back, version)
 
-    def _locked(self, stack: StackRef, events: EventLog) -> contextlib.AbstractContextManager[None]:
-        return held(self._backend.lock_folder(stack), stack=stack.stack, tell=events.warning)
+    @contextlib.asynccontextmanager
+    async def _locked(self, stack: StackRef, events: EventLog) -> AsyncIterator[Lock]:
+        folder, token = self._backend.lock_folder(stack), self._token_of(stack)
+        await outwait(folder, token, tell=events.warning)
+        with held(folder, stack=stack.stack, tell=events.warning, token=token) as lock:
+            yield lock
 
     def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:
         try:
