@@ -6,7 +6,7 @@ Loaded when the first machine is asked for and not before: the client's librarie
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client, Image, Machine, MachineOrder
 from hermesops.justavps.errors import AnswerError, NotFoundError, scrubbed
 from hermesops.provider.ports import ImageOrder, Order, Seen, SeenImage
@@ -55,10 +55,18 @@ class JustAvps:
         await self._client.delete_machine(machine_id)
 
     async def resize(self, machine_id: str, server_type: str) -> None:
-        """As ``Vendor.resize``; the caller has just seen the machine, so "not found" is about the call."""
+        """As ``Vendor.resize``; a "not found" that names no machine is about the call.
+
+        One that does is as passing as every other such answer: the caller has just seen the machine.
+        """
         try:
             await self._client.resize_machine(machine_id, server_type=server_type)
         except AnswerError as error:
+            if isinstance(error, NotFoundError) and "machine" in error.said.lower():
+                raise UnavailableError(
+                    f"machine {machine_id}, which was seen just before, was not resized: {error.message}",
+                    hint="run the same command again",
+                ) from error
             if error.status in _NO_SUCH_CALL:
                 raise RefusedError(
                     f"machine {machine_id} was not resized to {server_type}: this API cannot resize ({error.said})",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.provider.actions import Machines
@@ -101,6 +101,14 @@ async def test_a_machine_is_resized_and_stays_the_same_machine(world: World) -> 
     with pytest.raises(RefusedError):
         await world.machines.update(made.id, NAME, "no-such-size", timeout_s=5, tell=_nobody)
     assert await world.machines.read(made.id, NAME) == grown
+
+
+async def test_a_machine_not_found_for_a_moment_is_no_api_that_cannot_resize(world: World) -> None:
+    made = await world.create()
+    await world.cloud.fault("not-found-for-a-while", method="POST")
+    with pytest.raises(UnavailableError, match="seen just before"):
+        await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody)
+    assert (await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody)).server_type == "pro"
 
 
 async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
