@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hermesops import justavps
 from hermesops.channel import Completed
-from hermesops.errors import HaltedError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.image import manifest as manifests
 from hermesops.image import wheels
 from hermesops.image.definition import Definition, digest_of
@@ -21,13 +21,9 @@ from hermesops.image.machines import borrowed, sweep
 from hermesops.image.manifest import Manifest
 from hermesops.image.names import BuildNames, names_of
 from hermesops.image.ports import ChannelTo, Converge, Tell, Vendor, Verify
+from hermesops.image.saving import SavedImages
 from hermesops.image.survey import Survey, survey
-from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.waiting import Pending, until
-
-_SAVED_S = 3600.0
-"""Saving was seen to take tens of minutes at the vendor."""
 
 _SCRIPT_S = 300.0
 _PROVED = 42
@@ -97,6 +93,10 @@ class Builder:
     manifests: Path
     tell: Tell
 
+    @property
+    def _images(self) -> SavedImages:
+        return SavedImages(self.vendor, self.tell)
+
     async def build(self, recipe: Recipe, *, again: str = "") -> Built:
         """Have the vendor hold a proved image of these inputs; does nothing when it does already.
 
@@ -113,12 +113,12 @@ class Builder:
             UnknownOutcomeError: An order's answer was lost: the same command looks first.
         """
         known = manifests.find(self.manifests, recipe.definition.name, recipe.digest)
-        if known and not again and await self._bootable(known.image_id):
+        if known and not again and await self._images.is_bootable(known.image_id):
             return Built(known, made=False)
         clock = Stopwatch()
         names = recipe.names
         image_name = f"{names.image}-{again}" if again else names.image
-        image, source = await self._saved(image_name), None
+        image, source = await self._images.find(image_name), None
         # A builder that is saved already has done its work, and nothing else would remove it.
         keep = {names.proof} if image else {names.builder, names.proof}
         await sweep(self.vendor, recipe.environment, keep, self.tell)
@@ -151,7 +151,7 @@ class Builder:
                 await self._script(machine_id, script)
                 clock.lap(script.stem)
             self.tell(f"saving image {image_name}")
-            image = await self._save(machine_id, image_name)
+            image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, source
 
@@ -181,52 +181,6 @@ class Builder:
     async def _run(self, machine_id: MachineId, script: Path) -> Completed:
         content = await asyncio.to_thread(script.read_bytes)
         return await self.channel_to(machine_id).run("exec sh -s", stdin=content, timeout_s=_SCRIPT_S)
-
-    async def _save(self, machine_id: MachineId, name: str) -> justavps.Image:
-        try:
-            image = await self.vendor.save_image(machine_id, name=name)
-        except UnknownOutcomeError:
-            # Asking again could save it twice; names are ours alone, so one of that name is the one.
-            found = await self._named(name)
-            if found is None:
-                raise
-            image = found
-        return await self._awaited(image)
-
-    async def _saved(self, name: str) -> justavps.Image | None:
-        """An image a killed build had got to, once it boots."""
-        image = await self._named(name)
-        if image is None:
-            return None
-        if image.status is justavps.ImageStatus.FAILED:
-            await self.vendor.delete_image(image.id)
-            return None
-        self.tell(f"image {name} was saved by an earlier build")
-        return await self._awaited(image)
-
-    async def _named(self, name: str) -> justavps.Image | None:
-        return next((image for image in await self.vendor.list_images() if image.name == name), None)
-
-    async def _awaited(self, image: justavps.Image) -> justavps.Image:
-        async def bootable() -> justavps.Image | Pending[justavps.Image]:
-            try:
-                seen = await self.vendor.get_image(image.id)
-            except UnavailableError as error:
-                return Pending(str(error))
-            if seen.status in {justavps.ImageStatus.FAILED, justavps.ImageStatus.DELETED}:
-                raise RefusedError(
-                    f"JustAVPS could not save image {image.name}: {seen.description or seen.status}",
-                    hint="run the same command again",
-                )
-            return seen if seen.bootable else Pending(str(seen.status))
-
-        return await until(bootable, what=f"image {image.name}", timeout_s=_SAVED_S, every_s=0.5, tell=self.tell)
-
-    async def _bootable(self, image_id: ImageId) -> bool:
-        try:
-            return (await self.vendor.get_image(image_id)).bootable
-        except NotFoundError:
-            return False
 
     async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "Stopwatch") -> Survey:
         order = justavps.MachineOrder(

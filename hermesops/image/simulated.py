@@ -19,7 +19,7 @@ class SimulatedBuilder(Builder):
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
             clock.lap("machine")
-            image = await self._save(machine_id, image_name)
+            image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, None
 
