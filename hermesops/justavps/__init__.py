@@ -8,8 +8,8 @@ from hermesops.justavps.ordering import wait_ready
 from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient, ProxyStream
 from hermesops.justavps.sse import ServerSentEvent
 from hermesops.justavps.toolbox import Execution, ExitEvent, OutputEvent
+from hermesops.justavps.toolbox_wire import ExecResult
 from hermesops.justavps.wire import (
-    ExecResult,
     Image,
     ImageStatus,
     Machine,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hermesops.justavps import errors, wire
+from hermesops.justavps import errors
 from hermesops.justavps.sse import ServerSentEvent, events_of
+from hermesops.justavps.toolbox_wire import ExecResult, FileEntry
 from hermesops.justavps.transport import Call, Transport
 
 _CHUNK = 1 << 20
@@ -65,7 +66,7 @@ class Toolbox:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def execute(self, machine_id: str, execution: Execution) -> wire.ExecResult:
+    async def execute(self, machine_id: str, execution: Execution) -> ExecResult:
         """Run a command to its end. Not repeated when the answer is lost.
 
         Raises:
@@ -73,7 +74,7 @@ class Toolbox:
             LostChangeError: No answer: it may have run, and may still be running.
         """
         call = _post(machine_id, "process/execute", execution)
-        return await self._transport.ask_for(call, wire.ExecResult)
+        return await self._transport.ask_for(call, ExecResult)
 
     async def stream(self, machine_id: str, execution: Execution) -> AsyncIterator[OutputEvent | ExitEvent]:
         """Run a command and yield its output as it comes; the last event is its exit.
@@ -135,9 +136,9 @@ class Toolbox:
             raise
         return bool(answer.get("exists")) if isinstance(answer, dict) else bool(answer)
 
-    async def describe(self, machine_id: str, path: str) -> wire.FileEntry:
+    async def describe(self, machine_id: str, path: str) -> FileEntry:
         """Size, mode and kind of a file or folder."""
-        return await self._transport.ask_for(self._reading(machine_id, "files/info", path), wire.FileEntry)
+        return await self._transport.ask_for(self._reading(machine_id, "files/info", path), FileEntry)
 
     async def delete(self, machine_id: str, path: str, *, recursive: bool = False) -> None:
         """Remove a file or folder. One that is gone already is success.

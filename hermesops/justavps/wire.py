@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hermesops.justavps.errors import scrubbed
 
@@ -43,12 +43,14 @@ class ImageStatus(StrEnum):
         return cls.UNKNOWN
 
 
-class _Wire(BaseModel):
+class Wire(BaseModel):
+    """Anything that arrives: unknown fields are passed over."""
+
     # A ValidationError repeats its input unless told not to, and an input may hold the root key.
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
-class MachineUrls(_Wire):
+class MachineUrls(Wire):
     """Where a machine is reached.
 
     Attributes:
@@ -65,7 +67,7 @@ class MachineUrls(_Wire):
         return value if isinstance(value, str) else ""
 
 
-class MachineHealth(_Wire):
+class MachineHealth(Wire):
     """What the machine's daemon last reported, each minute; percent."""
 
     cpu: float | None = None
@@ -74,7 +76,7 @@ class MachineHealth(_Wire):
     last_heartbeat_at: datetime | None = None
 
 
-class Machine(_Wire):
+class Machine(Wire):
     """A rented machine.
 
     Attributes:
@@ -134,7 +136,7 @@ class Machine(_Wire):
         return template.replace("{port}", str(port)).replace("{slug}", self.slug).rstrip("/")
 
 
-class Image(_Wire):
+class Image(Wire):
     """A saved disk.
 
     Attributes:
@@ -158,51 +160,7 @@ class Image(_Wire):
         return self.status is ImageStatus.READY and bool(self.provider_image_id)
 
 
-class ExecResult(_Wire):
-    """A command that ended.
-
-    Attributes:
-        stdout: Bytes that are not UTF-8 arrive as U+FFFD: use files for those.
-        truncated: Whether the daemon gave up keeping output; ours does at 16 MiB a stream.
-    """
-
-    exit_code: int
-    stdout: str = ""
-    stderr: str = ""
-    duration_ms: float = 0
-    truncated: bool = False
-
-    @field_validator("stdout", "stderr", mode="before")
-    @classmethod
-    def _null_is_empty(cls, value: object) -> object:
-        return "" if value is None else value
-
-
-class FileEntry(_Wire):
-    """A file or folder on a machine, as the daemon describes it.
-
-    Attributes:
-        mode: Permission bits in octal, as ``644``.
-    """
-
-    path: str = ""
-    name: str = ""
-    size: int = 0
-    mode: str = Field(default="", validation_alias=AliasChoices("mode_bits", "mode"))
-    is_dir: bool = Field(default=False, validation_alias=AliasChoices("is_dir", "type"))
-
-    @field_validator("is_dir", mode="before")
-    @classmethod
-    def _by_either_name(cls, value: object) -> object:
-        return value in {True, "directory", "dir", "folder"}
-
-    @field_validator("mode", mode="before")
-    @classmethod
-    def _as_text(cls, value: object) -> object:
-        return "" if value is None else str(value)
-
-
-class ProxyToken(_Wire):
+class ProxyToken(Wire):
     """A token for a machine's ports; the vendor caps its life at seven days."""
 
     id: str
@@ -210,7 +168,7 @@ class ProxyToken(_Wire):
     expires_at: datetime | None = None
 
 
-class ServerType(_Wire):
+class ServerType(Wire):
     """A size that can be rented. Memory and disk in GB; price in US dollars a month."""
 
     name: str
@@ -222,20 +180,20 @@ class ServerType(_Wire):
     available: bool = True
 
 
-class Usage(_Wire):
+class Usage(Wire):
     """What an account uses in the current period. The estimated cost is in US dollars."""
 
     total_machines: int = 0
     estimated_cost: float | None = None
 
 
-class UsageAnswer(_Wire):
+class UsageAnswer(Wire):
     """How usage is wrapped."""
 
     current_period: Usage = Usage()
 
 
-class Account(_Wire):
+class Account(Wire):
     """Whose key this is."""
 
     id: str
@@ -243,7 +201,7 @@ class Account(_Wire):
     machines_count: int = 0
 
 
-class StatusEvent(_Wire):
+class StatusEvent(Wire):
     """One event of a machine's status stream: ``kind`` is ``status``, ``stage``, ``done``, ``ping`` or ``error``."""
 
     kind: str
@@ -257,7 +215,7 @@ class StatusEvent(_Wire):
         return scrubbed(value) if isinstance(value, str) else ""
 
 
-class MachineOrder(_Wire):
+class MachineOrder(Wire):
     """What to rent.
 
     Attributes:
