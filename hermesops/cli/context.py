@@ -1,6 +1,7 @@
 """The environment this command is about, and the objects composed for it, made when first asked for."""
 
 import functools
+import gc
 import logging
 import sys
 from collections.abc import Coroutine
@@ -63,6 +64,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     if _chosen.level is not None:
         _open_log(_chosen.level)
+    gc.freeze()
+    gc.enable()
     return asyncio.run(work)
 
 

@@ -16,6 +16,7 @@ from hermesops.errors import RefusedError, UsageError
 if TYPE_CHECKING:
     from hermesops.channel import Completed
     from hermesops.model.instance import InstanceStatus
+    from hermesops.model.plan import Plan
     from hermesops.verify.verification import Verification
 
 app = Noun(no_args_is_help=True)
@@ -32,12 +33,11 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
 ) -> None:
     """List instances."""
-    from hermesops.lifecycle.admission import parse_plan
     from hermesops.model.ids import CellName
 
     rows = context.compose().registry.list_instances(
         status=_status(status) if status else None,
-        plan=parse_plan(plan) if plan else None,
+        plan=_plan(plan) if plan else None,
         cell=CellName(cell) if cell else None,
         terminated=everything,
     )
@@ -256,6 +256,12 @@ def terminate(
 
     outcome = context.run(work())
     result("terminate", {"user": user, "outcome": outcome}, [outcome])
+
+
+def _plan(text: str) -> "Plan":
+    from hermesops.lifecycle.admission import parse_plan
+
+    return parse_plan(text)
 
 
 def _status(text: str) -> "InstanceStatus":

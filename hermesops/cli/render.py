@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.model.instance import Instance, InstanceSettings
-from hermesops.model.masking import masked
-from hermesops.model.operation import Operation
-from hermesops.model.stack import Change, StateVersion
-
 if TYPE_CHECKING:
     from hermesops.lifecycle.sight import Sight
     from hermesops.model.check import Check
+    from hermesops.model.instance import Instance, InstanceSettings
+    from hermesops.model.operation import Operation
+    from hermesops.model.stack import Change, StateVersion
     from hermesops.placement.price import Bill
 
 
@@ -23,7 +21,7 @@ def moment(when: datetime | None) -> str | None:
     return when.isoformat(timespec="seconds") if when else None
 
 
-def instance(row: Instance) -> dict[str, object]:
+def instance(row: "Instance") -> dict[str, object]:
     """An instance as everybody sees it."""
     return {
         "user": row.title,
@@ -50,8 +48,10 @@ def sight(seen: "Sight") -> dict[str, object]:
     }
 
 
-def instance_settings(chosen: InstanceSettings) -> dict[str, object]:
+def instance_settings(chosen: "InstanceSettings") -> dict[str, object]:
     """What a user chose, secrets masked; an empty model is the platform's default."""
+    from hermesops.model.masking import masked
+
     return masked(chosen)
 
 
@@ -62,7 +62,7 @@ def settings_lines(shown: Mapping[str, object]) -> list[str]:
     return yaml.safe_dump(dict(shown), sort_keys=False, allow_unicode=True).splitlines()
 
 
-def operation(row: Operation) -> dict[str, object]:
+def operation(row: "Operation") -> dict[str, object]:
     """An operation as everybody sees it."""
     return {
         "id": row.id,
@@ -82,7 +82,7 @@ def check(made: "Check") -> dict[str, object]:
     return {"check": made.name, "verdict": made.verdict.value, "seen": made.seen, "hint": hint or None}
 
 
-def change(one: Change) -> dict[str, object]:
+def change(one: "Change") -> dict[str, object]:
     """A change of one resource."""
     return {
         "kind": one.kind.value,
@@ -94,7 +94,7 @@ def change(one: Change) -> dict[str, object]:
     }
 
 
-def state_version(copy: StateVersion) -> dict[str, object]:
+def state_version(copy: "StateVersion") -> dict[str, object]:
     """A copy of a stack's state."""
     return {
         "version": copy.version,

@@ -1,0 +1,62 @@
+"""What short commands do without: each of these libraries takes longer to import than the command to do its work."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOT_NEEDED = {
+    "alembic",
+    "ansible",
+    "boto3",
+    "grpc",
+    "httpx",
+    "jinja2",
+    "psycopg",
+    "pulumi",
+    "rich",
+    "sqlalchemy.dialects.postgresql",
+    "sqlalchemy.orm",
+    "structlog",
+    "yaml",
+}
+OURS = {"access", "app", "assets", "cli", "errors", "model", "registry", "settings"}
+"""Packages of ours that answer from the registry."""
+
+PROGRAM = """
+import sys
+from hermesops.cli.main import main
+sys.argv = ["hermesops", *sys.argv[1:]]
+code = main()
+sys.stderr.write(" ".join(sys.modules))
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    modules_of(folder, "fleet", "status")  # makes the registry
+    return folder
+
+
+@pytest.mark.parametrize("words", [("fleet", "status"), ("operation", "list"), ("instance", "list")], ids=" ".join)
+def test_a_command_that_asks_the_registry_imports_no_more_than_that(home: Path, words: tuple[str, ...]) -> None:
+    loaded = modules_of(home, *words)
+    assert loaded & NOT_NEEDED == set()
+    assert {name.split(".")[1] for name in loaded if name.startswith("hermesops.")} <= OURS
+
+
+def modules_of(home: Path, *words: str) -> set[str]:
+    """What a command has imported by its end."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251 - as a user has it
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        env={**environ, "HERMESOPS_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(ran.stderr.split())
