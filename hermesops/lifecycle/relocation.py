@@ -93,8 +93,8 @@ class Wish:
 class Rows(RestRows, Protocol):
     """The registry, as far as relocating reads and writes it."""
 
-    def spare_of(self, instance_id: InstanceId, purpose: Purpose) -> Spare | None:
-        """The machine that the instance will be on."""
+    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
+        """Spare machines, of that purpose and instance."""
 
     def find_spare(self, name: MachineName) -> Spare | None:
         """The spare machine of that name."""
@@ -197,7 +197,8 @@ class Relocate:
         )
 
     async def _next(self, instance: Instance) -> NextSeen | None:
-        spare = self._rows.spare_of(instance.id, Purpose.NEXT)
+        ordered = self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
+        spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
         seen = await self._world.look_as(successor(instance, spare))

@@ -48,6 +48,7 @@ class Instance:
         machine_id: ``None`` until a machine is known.
         machine_name: The name a machine of this instance has or will have; written before it is ordered.
         epoch: Counts changes of machine; hermes-node refuses an older one.
+        grace_until: When an agent that shall end does, unless it is had back; ``None`` for one that shall live.
     """
 
     id: InstanceId
@@ -61,6 +62,7 @@ class Instance:
     epoch: int
     created_at: datetime
     last_heartbeat: datetime | None = None
+    grace_until: datetime | None = None
 
     @property
     def title(self) -> str:

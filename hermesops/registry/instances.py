@@ -157,6 +157,9 @@ class InstanceRows(InstanceSecretRows):
                 if row.status == InstanceStatus.TERMINATED:
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
+                if "status" in values:  # whatever it is now, it was had back: only begin_grace says otherwise
+                    had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
+                    connection.execute(had_back.values(grace_until=None))
                 self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
             return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
 
@@ -175,4 +178,5 @@ def instance_of(row: sa.Row[Any]) -> Instance:
         epoch=row.epoch,
         created_at=row.created_at,
         last_heartbeat=row.last_heartbeat,
+        grace_until=row.grace_until,
     )

@@ -17,6 +17,7 @@ from hermesops.registry.fleet import FleetRows
 from hermesops.registry.guard import WriteGuard, refuse_loss
 from hermesops.registry.images import ImageRows
 from hermesops.registry.leases import LeaseRows
+from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
 from hermesops.registry.recovery import RecoveryRows
 from hermesops.registry.rows import Desk, insert_if_absent
@@ -37,6 +38,7 @@ _PROVEN = "this key opens this registry"
 class Registry(
     UserRows,
     MachineChangeRows,
+    LifeChangeRows,
     SettingsChangeRows,
     TerminationRows,
     FleetRows,

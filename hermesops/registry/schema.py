@@ -93,6 +93,7 @@ instance_details = sa.Table(
     sa.Column("api_server_key", sa.Text, nullable=False),
     sa.Column("model_token_generation", sa.Integer, nullable=False),
     sa.Column("settings_before", sa.Text, nullable=True),
+    sa.Column("grace_until", UtcTimestamp, nullable=True),
 )
 
 spare_machines = sa.Table(

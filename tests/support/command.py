@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,13 @@ class Command:
     Attributes:
         home: What ``HERMESOPS_HOME`` says.
         variables: Added to the environment.
+        program: What is run with a command's arguments: what is installed, or something that runs it or is like it.
         said: Everything any command printed, for searches.
     """
 
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = (str(HERMESOPS),)
     said: list[Ran] = field(default_factory=list)
 
     @property
@@ -58,11 +60,11 @@ class Command:
         return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **self.variables}
 
     def with_variables(self, **variables: str) -> "Command":
-        return Command(self.home, {**self.variables, **variables}, self.said)
+        return replace(self, variables={**self.variables, **variables})
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            HERMESOPS,
+            *self.program,
             *arguments,
             env=self.environ,
             stdin=asyncio.subprocess.PIPE,

@@ -1,9 +1,9 @@
-"""``python -m tests.support.dying COUNTER AT ARGUMENTS…``: hermesops that is killed at its AT-th write.
+"""``python -m tests.support.dying COUNTER AT LEASE_S ARGUMENTS…``: hermesops that is killed at its AT-th write.
 
 A write is everything that changes something outside the process: a transaction of the registry, a file of Pulumi's
 state, a change asked of the vendor, by this process or by its plugin. Each counts twice, just before and just after.
-The whole process group dies, and the plugin, as when the computer does. With AT 0 nothing dies, and the counter says
-how many writes there are.
+The whole process group dies, and the plugin, as when the computer does. Its leases live LEASE_S seconds. With AT 0
+nothing dies, and the counter says how many writes there are.
 """
 
 import fcntl
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 PLUGIN = "pulumi-resource-justavps"
-_LEASE_S = 2.0
 
 
 class Fate:
@@ -48,12 +47,14 @@ class Fate:
 
 def haunt(fate: Fate) -> None:
     """Make every write of this process known to fate."""
-    from hermesops.engine.embedded.folder_place import FolderPlace  # noqa: PLC0415 - what is not used is not loaded
+    from hermesops.engine.embedded.bucket_place import BucketPlace  # noqa: PLC0415 - what is not used is not loaded
+    from hermesops.engine.embedded.folder_place import FolderPlace  # noqa: PLC0415 - as above
     from hermesops.justavps.transport import Transport  # noqa: PLC0415 - as above
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
 
-    for name in ("write", "keep", "delete"):
-        setattr(FolderPlace, name, _around(getattr(FolderPlace, name), f"state {name}", fate))
+    for place in (FolderPlace, BucketPlace):
+        for name in ("write", "keep", "delete"):
+            setattr(place, name, _around(getattr(place, name), f"state {name}", fate))
     Transport.opened = _opened(Transport.opened, fate)  # type: ignore[method-assign]
     Database.writing = _transaction(Database.writing, fate)  # type: ignore[method-assign]
 
@@ -100,25 +101,25 @@ def plugin_folder(folder: Path, counter: Path, at: int) -> Path:
     """A folder with a plugin that shares this command's fate; the engine looks beside its Python first."""
     folder.mkdir(exist_ok=True)
     script = folder / PLUGIN
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.dying "{counter}" {at} {PLUGIN} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.dying "{counter}" {at} 0 {PLUGIN} "$@"\n')
     script.chmod(0o755)
     return folder
 
 
-def hasten() -> None:
-    """Let leases of this process run out soon after its death, so that a test need not wait for that."""
+def shorten_leases(lease_s: float) -> None:
+    """Let leases of this process run out so soon after its death, so that a test need not wait for that."""
     from datetime import timedelta  # noqa: PLC0415 - as above
 
     from hermesops.operation import lease  # noqa: PLC0415 - as above
     from hermesops.registry import leases  # noqa: PLC0415 - as above
 
-    leases.LEASE_LIFE = timedelta(seconds=_LEASE_S)
-    lease.RENEW_S = _LEASE_S / 4
+    leases.LEASE_LIFE = timedelta(seconds=lease_s)
+    lease.RENEW_S = lease_s / 4
 
 
 def main() -> int:
     """Be hermesops, or its plugin."""
-    counter, at, *arguments = sys.argv[1:]
+    counter, at, lease_s, *arguments = sys.argv[1:]
     haunt(Fate(Path(counter), int(at)))
     if arguments[:1] == [PLUGIN]:
         from hermesops.cli.provider import main as plugin  # noqa: PLC0415 - one of two programs
@@ -127,7 +128,7 @@ def main() -> int:
         return plugin() or 0
     from hermesops.cli.main import main as command  # noqa: PLC0415 - as above
 
-    hasten()
+    shorten_leases(float(lease_s))
     Path(counter).with_suffix(".group").write_text(str(os.getpgrp()))
     sys.executable = str(plugin_folder(Path(f"{counter}.plugin"), Path(counter), int(at)) / "python")
     sys.argv = ["hermesops", *arguments]

@@ -13,6 +13,7 @@ from tests.support.command import Command, Ran
 
 AT_ONCE = 3
 _TRIES = 40
+_LEASE_S = 2.0
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -117,7 +118,7 @@ async def _life(world: Command, act: Act, at: int, folder: Path) -> Cut:
 
 async def _dying(world: Command, counter: Path, at: int, words: Sequence[str]) -> int:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.support.dying", str(counter), str(at), *words),
+        *(sys.executable, "-m", "tests.support.dying", str(counter), str(at), str(_LEASE_S), *words),
         env={**world.environ, "PYTHONPATH": str(_ROOT)},
         cwd=_ROOT,
         stdin=asyncio.subprocess.DEVNULL,

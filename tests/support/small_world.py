@@ -190,8 +190,8 @@ class SmallWorld:
     def change_plan(self, _instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.instance = replace(self.instance, plan=plan)
 
-    def spare_of(self, _instance_id: InstanceId, purpose: Purpose) -> Spare | None:
-        return next((spare for spare in self.spares if spare.purpose is purpose), None)
+    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> list[Spare]:
+        return [each for each in self.spares if each.purpose is purpose and each.instance_id == instance_id]
 
     def find_spare(self, name: MachineName) -> Spare | None:
         return next((spare for spare in self.spares if spare.name == name), None)

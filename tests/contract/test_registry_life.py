@@ -1,0 +1,67 @@
+"""Plans, sleeps and the time before an end, on both databases."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hermesops.errors import RefusedError
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.registry import Registry
+from tests.support.registries import TurnedClock, placed, registry_at
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture
+def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=clock)
+    yield opened
+    opened.close()
+
+
+def test_a_plan_is_changed_with_its_server_type(registry: Registry) -> None:
+    ada = placed(registry)
+    assert registry.change_plan(ada.id, Plan.HEAVY, "basic", why="asked").plan is Plan.HEAVY
+    (machine,) = registry.cell_spec(ada.cell).machines
+    assert machine.server_type == "basic"
+    entry = registry.list_audit(limit=1)[0]
+    assert (entry.action, entry.why) == ("plan_changed", "asked")
+    registry.change_plan(ada.id, Plan.HEAVY, "basic")
+    assert registry.list_audit(limit=1)[0].id == entry.id
+
+
+def test_a_machine_is_wanted_until_it_is_given_up(registry: Registry) -> None:
+    ada = placed(registry)
+    assert registry.is_machine_wanted(ada.id)
+    registry.give_up_machine(ada.id)
+    assert not registry.is_machine_wanted(ada.id)
+
+
+def test_who_is_not_had_back_in_time_is_past_grace(registry: Registry, clock: TurnedClock) -> None:
+    ada, until = placed(registry), registry.now()
+    asleep = registry.begin_grace(ada.id, until, why="cancelled")
+    assert (asleep.status, asleep.grace_until) == (InstanceStatus.SUSPENDED, until)
+    clock.turn(1)
+    assert [instance.id for instance in registry.instances_past_grace()] == [ada.id]
+
+
+def test_who_is_had_back_has_no_end_before_them(registry: Registry, clock: TurnedClock) -> None:
+    ada, until = placed(registry), registry.now()
+    registry.begin_grace(ada.id, until)
+    assert registry.set_status(ada.id, InstanceStatus.RUNNING).grace_until is None
+    clock.turn(1)
+    assert registry.instances_past_grace() == ()
+
+
+def test_what_has_ended_neither_sleeps_nor_changes_its_plan(registry: Registry) -> None:
+    ada = placed(registry)
+    registry.mark_terminated(ada.id)
+    with pytest.raises(RefusedError):
+        registry.begin_grace(ada.id, registry.now())
+    with pytest.raises(RefusedError):
+        registry.change_plan(ada.id, Plan.HEAVY, "basic")
+    assert registry.instances_past_grace() == ()
