@@ -1,6 +1,5 @@
 """A shard of what tests/soak/test_kill_points.py does whole, another one with each commit."""
 
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from tests.support import kill_points
 from tests.support.command import Command, local_world
+from tests.support.shard import shard
 
 SHARDS = 40
 
@@ -27,10 +27,3 @@ async def test_killed_at_a_write_the_same_command_finishes_it(
     cuts = await kill_points.cut(world, act, points, tmp_path)
     assert [cut for cut in cuts if cut.wrong] == []
     assert await kill_points.check_whole(world) == ""
-
-
-def shard() -> int:
-    """Another one with each commit, the same for all who test one."""
-    here = Path(__file__).parent
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
-    return int(head.stdout.strip()[:8] or "0", 16)

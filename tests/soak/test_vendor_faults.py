@@ -1,0 +1,50 @@
+"""Every fault of the vendor's against every command that changes a cell: it ends honestly, and the same finishes it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from hermesops.localcloud.fault_kinds import FaultKind
+from tests.support.faulty_lives import ACTS, KINDS, Trial, tried_side_by_side
+
+pytestmark = pytest.mark.timeout(7200)
+
+AT_ONCE = 4
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_fails_with_the_vendor_is_finished_without_the_fault(times: int, tmp_path: Path) -> None:
+    kinds = FaultKind if times == 1 else KINDS  # what none of them meets need not be armed more often
+    trials = tried_side_by_side(tmp_path, [(kind, times) for kind in kinds], at_once=AT_ONCE)
+    show(trials, times)
+    assert [trial for trial in trials if trial.wrong] == []
+
+
+def show(trials: Sequence[Trial], times: int) -> None:
+    table = Table(title=f"each fault armed {times} times: how often it struck, and what the command ended with")
+    for column in ("fault", *(act.name for act in ACTS)):
+        table.add_column(column)
+    ends = {(trial.kind, trial.act): _end(trial) for trial in trials}
+    for kind in dict.fromkeys(trial.kind for trial in trials):
+        table.add_row(kind, *(ends[kind, act.name] for act in ACTS))
+    console = Console(width=140)
+    console.print(table)
+    for said, count in Counter(trial.said for trial in trials if trial.said).items():
+        console.print(f"{count} x {said}", soft_wrap=True)
+    console.print(
+        f"{len(trials)} commands; {sum(trial.struck > 0 for trial in trials)} struck,"
+        f" {sum(trial.code != 0 for trial in trials)} of them did not do it at once,"
+        f" {sum(bool(trial.wrong) for trial in trials)} wrong"
+    )
+
+
+def _end(trial: Trial) -> str:
+    if trial.wrong:
+        return "WRONG"
+    if not trial.struck and not trial.code:
+        return "-"
+    return f"{trial.struck}: done" if trial.code == 0 else f"{trial.struck}: exit {trial.code}, then done"
