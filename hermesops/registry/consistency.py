@@ -17,6 +17,7 @@ from hermesops.registry.rows import Rows
 from hermesops.registry.schema import (
     LIVING,
     UNFINISHED,
+    backup_repositories,
     cells,
     hermes_connections,
     hermes_instances,
@@ -140,6 +141,9 @@ class ConsistencyRows(Rows):
                 yield from self._opens("instance_details", column, row.instance_id, getattr(row, column))
         for row in connection.execute(sa.select(spare_machines)):
             yield from self._opens("spare_machines", "api_server_key", row.name, row.api_server_key)
+        for row in connection.execute(sa.select(backup_repositories)):
+            for column in ("password", "access_key", "secret_key"):
+                yield from self._opens("backup_repositories", column, row.instance_id, getattr(row, column))
         for row in connection.execute(sa.select(hermes_connections)):
             for column in ("access_token", "refresh_token"):
                 yield from self._opens("hermes_connections", column, row.id, getattr(row, column))

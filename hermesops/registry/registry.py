@@ -8,6 +8,7 @@ from hermesops.errors import RefusedError
 from hermesops.registry import schema_version
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
+from hermesops.registry.backups import BackupRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.consistency import ConsistencyRows
 from hermesops.registry.copies import Copies
@@ -46,6 +47,7 @@ class Registry(
     RecoveryRows,
     ConsistencyRows,
     ConnectionRows,
+    BackupRows,
     ImageRows,
     LeaseRows,
     TokenRows,

@@ -212,3 +212,28 @@ machine_sightings = sa.Table(
     sa.Column("boot_id", sa.String(64), nullable=False),
     sa.Column("boot_seen_at", UtcTimestamp, nullable=True),
 )
+
+backup_repositories = sa.Table(
+    "backup_repositories",
+    metadata,
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    sa.Column("password", sa.Text, nullable=False),
+    sa.Column("access_key", sa.Text, nullable=True),
+    sa.Column("secret_key", sa.Text, nullable=True),
+    sa.Column("issued_at", UtcTimestamp, nullable=True),
+    sa.Column("restored_by", uuid(), nullable=True),
+)
+
+backups = sa.Table(
+    "backups",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    sa.Column("at", UtcTimestamp, nullable=False),
+    sa.Column("why", sa.String(255), nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("added", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.JSON, nullable=False),
+    sa.Column("checked_at", UtcTimestamp, nullable=True),
+    sa.Column("checked", sa.Text, nullable=False),
+)

@@ -1,0 +1,176 @@
+"""Rows of ``backups`` and ``backup_repositories``: what was copied of each instance, and what opens it."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import UsageError
+from hermesops.model.backup import Backup, Credential, RepositoryKeys
+from hermesops.model.ids import InstanceId, OperationId, instance_subject
+from hermesops.model.state import State
+from hermesops.registry.rows import Rows, insert_if_absent
+from hermesops.registry.schema import LIVING, backup_repositories, backups, hermes_instances
+from hermesops.registry.sealing import place
+
+_TABLE = "backup_repositories"
+
+
+class BackupRows(Rows):
+    """Backups and the keys to them. They outlive the instance: whoever wants them gone says so."""
+
+    def repository_keys(self, instance_id: InstanceId) -> RepositoryKeys | None:
+        """What opens an instance's repository; ``None`` while it has none."""
+        with self._database.reading() as connection:
+            row = self._repository_in(connection, instance_id)
+        if row is None:
+            return None
+        password = self._unseal_key(row.password, "password", instance_id)
+        if not row.access_key:
+            return RepositoryKeys(password)
+        access, secret = (
+            self._unseal_key(getattr(row, name), name, instance_id) for name in ("access_key", "secret_key")
+        )
+        return RepositoryKeys(password, Credential(access, secret))
+
+    def make_repository(self, instance_id: InstanceId, password: str) -> str:
+        """Give an instance a repository's password, unless it has one; the one that counts."""
+        sealed = self._seal_key(password, "password", instance_id)
+        with self._database.writing() as connection:
+            values = {"instance_id": instance_id, "password": sealed}
+            if insert_if_absent(connection, backup_repositories, values):
+                self._note(connection, "backup_repository_made", instance_subject(instance_id))
+                return password
+            kept = self._repository_in(connection, instance_id)
+        return self._unseal_key(kept.password, "password", instance_id) if kept else password
+
+    def keep_repository_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
+        """Remember a credential instead of the one before it."""
+        with self._database.writing() as connection:
+            connection.execute(
+                backup_repositories.update()
+                .where(backup_repositories.c.instance_id == instance_id)
+                .values(
+                    access_key=self._seal_key(credential.access_key, "access_key", instance_id),
+                    secret_key=self._seal_key(credential.secret_key, "secret_key", instance_id),
+                    issued_at=self._database.now(connection),
+                )
+            )
+            self._note(connection, "backup_credential_issued", instance_subject(instance_id), why=why)
+
+    def note_backup(self, backup: Backup) -> None:
+        """Record a backup; recording it again changes nothing."""
+        values = {
+            "id": backup.id,
+            "instance_id": backup.instance_id,
+            "at": backup.at,
+            "why": backup.why,
+            "bytes": backup.bytes,
+            "added": backup.added,
+            "state": backup.state.to_json(),
+            "checked_at": backup.checked_at,
+            "checked": backup.checked,
+        }
+        with self._database.writing() as connection:
+            if insert_if_absent(connection, backups, values):
+                after = {"backup": backup.id, "bytes": backup.bytes, "added": backup.added}
+                subject = instance_subject(backup.instance_id)
+                self._note(connection, "backed_up", subject, after=after, why=backup.why)
+
+    def note_check(self, backup_id: str, problem: str) -> None:
+        """Record that a backup was restored somewhere and compared, and what was wrong; empty for nothing."""
+        with self._database.writing() as connection:
+            row = connection.execute(sa.select(backups).where(backups.c.id == backup_id)).one()
+            connection.execute(
+                backups.update()
+                .where(backups.c.id == backup_id)
+                .values(checked_at=self._database.now(connection), checked=problem)
+            )
+            after = {"backup": backup_id, "problem": problem}
+            self._note(connection, "backup_checked", instance_subject(InstanceId(row.instance_id)), after=after)
+
+    def note_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
+        """Record that an operation's backup is in place, so that it is not put there a second time."""
+        with self._database.writing() as connection:
+            connection.execute(
+                backup_repositories.update()
+                .where(backup_repositories.c.instance_id == instance_id)
+                .values(restored_by=operation_id)
+            )
+            after = {"backup": backup_id}
+            self._note(connection, "state_restored", instance_subject(instance_id), after=after, why=why)
+
+    def restored_by(self, instance_id: InstanceId) -> OperationId | None:
+        """The operation that put a backup in place last."""
+        with self._database.reading() as connection:
+            row = self._repository_in(connection, instance_id)
+        return OperationId(row.restored_by) if row and row.restored_by else None
+
+    def list_backups(self, instance_id: InstanceId | None = None) -> tuple[Backup, ...]:
+        """Backups, newest first; of one instance or of all."""
+        query = sa.select(backups).order_by(backups.c.at.desc(), backups.c.id)
+        if instance_id is not None:
+            query = query.where(backups.c.instance_id == instance_id)
+        with self._database.reading() as connection:
+            return tuple(_backup(row) for row in connection.execute(query))
+
+    def get_backup(self, instance_id: InstanceId, text: str) -> Backup:
+        """The one backup of an instance whose id begins so; the newest for an empty text.
+
+        Raises:
+            UsageError: There is none, or several.
+        """
+        found = [backup for backup in self.list_backups(instance_id) if backup.id.startswith(text)]
+        hint = f"hermesops backup list {instance_id}"
+        if not found:
+            raise UsageError(f"instance {instance_id} has no backup {text}".rstrip(), hint=hint)
+        if text and len(found) > 1:
+            raise UsageError(f"{len(found)} backups of instance {instance_id} begin with {text}", hint=hint)
+        return found[0]
+
+    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
+        """When each living instance was backed up last; ``None`` for never."""
+        query = (
+            sa.select(hermes_instances.c.id, sa.func.max(backups.c.at, type_=backups.c.at.type))
+            .select_from(hermes_instances.outerjoin(backups, backups.c.instance_id == hermes_instances.c.id))
+            .where(LIVING)
+            .group_by(hermes_instances.c.id)
+        )
+        with self._database.reading() as connection:
+            return {InstanceId(id_): at for id_, at in connection.execute(query)}
+
+    def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
+        """Drop the rows of backups that are gone from the repository."""
+        if not ids:
+            return
+        with self._database.writing() as connection:
+            connection.execute(
+                backups.delete().where(backups.c.instance_id == instance_id, backups.c.id.in_(list(ids)))
+            )
+            before = {"backups": sorted(ids)}
+            self._note(connection, "backups_forgotten", instance_subject(instance_id), before=before, why=why)
+
+    def _repository_in(self, connection: sa.Connection, instance_id: InstanceId) -> sa.Row[Any] | None:
+        query = sa.select(backup_repositories).where(backup_repositories.c.instance_id == instance_id)
+        return connection.execute(query).one_or_none()
+
+    def _seal_key(self, plain: str, column: str, instance_id: InstanceId) -> str:
+        return self._desk.sealer.seal(plain, place=place(_TABLE, column, instance_id))
+
+    def _unseal_key(self, sealed: str, column: str, instance_id: InstanceId) -> str:
+        return self._desk.sealer.unseal(sealed, place=place(_TABLE, column, instance_id))
+
+
+def _backup(row: sa.Row[Any]) -> Backup:
+    return Backup(
+        row.id,
+        InstanceId(row.instance_id),
+        row.at,
+        row.why,
+        row.bytes,
+        row.added,
+        State.from_json(row.state),
+        row.checked_at,
+        row.checked,
+    )

@@ -1,0 +1,106 @@
+"""Rows of backups and of what opens them, alike on SQLite and PostgreSQL."""
+
+import dataclasses
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.errors import UsageError
+from hermesops.model.backup import Backup, Credential, RepositoryKeys
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.state import Part, State
+from hermesops.registry import Registry, schema
+from tests.support.registries import TurnedClock, placed, registry_at
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+STATE = State({"messages": Part(4, "b" * 64)})
+CANARY = "canary-of-a-repository"
+
+
+@pytest.fixture
+def registry(registry_url: str) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=TurnedClock())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def ada(registry: Registry) -> Instance:
+    return placed(registry)
+
+
+def backup(instance_id: InstanceId, id_: str, hours: int = 0) -> Backup:
+    return Backup(id_, instance_id, NOON + timedelta(hours=hours), "daily", 10**10, 512, STATE)
+
+
+def test_a_repository_has_one_password_whoever_asks_first(registry: Registry, ada: Instance) -> None:
+    assert registry.repository_keys(ada.id) is None
+    assert registry.make_repository(ada.id, "first") == "first"
+    assert registry.make_repository(ada.id, "second") == "first"
+    assert registry.repository_keys(ada.id) == RepositoryKeys("first")
+
+
+def test_what_opens_a_repository_is_sealed_and_said_nowhere(registry: Registry, ada: Instance) -> None:
+    registry.make_repository(ada.id, CANARY)
+    registry.keep_repository_credential(ada.id, Credential("key-id", CANARY), why="first backup")
+    assert registry.repository_keys(ada.id) == RepositoryKeys(CANARY, Credential("key-id", CANARY))
+    with registry._database.reading() as connection:
+        rows = [connection.execute(sa.select(table)).all() for table in (schema.backup_repositories, schema.audit)]
+    assert CANARY not in str(rows)
+    assert CANARY not in str(registry.repository_keys(ada.id))
+    assert [entry.action for entry in registry.list_audit()][:2] == [
+        "backup_credential_issued",
+        "backup_repository_made",
+    ]
+    assert not registry.contradictions()
+
+
+def test_a_backup_is_recorded_once(registry: Registry, ada: Instance) -> None:
+    one = backup(ada.id, "a" * 64)
+    registry.note_backup(one)
+    registry.note_backup(dataclasses.replace(one, why="again"))
+    assert registry.list_backups(ada.id) == (one,)
+    assert [entry.action for entry in registry.list_audit()].count("backed_up") == 1
+
+
+def test_a_backup_is_found_by_the_beginning_of_its_id(registry: Registry, ada: Instance) -> None:
+    for number, id_ in enumerate(("ab" + "0" * 62, "ac" + "0" * 62)):
+        registry.note_backup(backup(ada.id, id_, number))
+    assert registry.get_backup(ada.id, "ab").id.startswith("ab")
+    assert registry.get_backup(ada.id, "").id.startswith("ac")
+    for text, words in (("a", "2 backups"), ("f", "no backup f")):
+        with pytest.raises(UsageError, match=words):
+            registry.get_backup(ada.id, text)
+
+
+def test_a_check_is_remembered_with_what_came_of_it(registry: Registry, ada: Instance) -> None:
+    registry.note_backup(backup(ada.id, "a"))
+    assert not registry.get_backup(ada.id, "").is_proved
+    registry.note_check("a", "messages: 4, now 3")
+    assert (registry.get_backup(ada.id, "").checked, registry.get_backup(ada.id, "").is_proved) == (
+        "messages: 4, now 3",
+        False,
+    )
+    registry.note_check("a", "")
+    assert registry.get_backup(ada.id, "").is_proved
+
+
+def test_the_age_of_the_newest_is_known_for_every_living_instance(registry: Registry, ada: Instance) -> None:
+    bob, eve = placed(registry, "bob"), placed(registry, "eve")
+    for number in range(3):
+        registry.note_backup(backup(ada.id, f"a{number}", number))
+    registry.note_backup(backup(eve.id, "e"))
+    registry.mark_terminated(eve.id)
+    assert registry.newest_backups() == {ada.id: NOON + timedelta(hours=2), bob.id: None}
+    assert len(registry.list_backups(eve.id)) == 1
+
+
+def test_what_is_gone_from_the_repository_is_forgotten(registry: Registry, ada: Instance) -> None:
+    registry.note_backup(backup(ada.id, "a"))
+    registry.note_backup(backup(ada.id, "b"))
+    registry.forget_backups(ada.id, ["a", "unknown"], why="retention")
+    registry.forget_backups(ada.id, [], why="retention")
+    assert [one.id for one in registry.list_backups(ada.id)] == ["b"]
