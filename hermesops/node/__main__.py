@@ -4,13 +4,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import fencing, observe
-from hermesops.node.errors import BadRequestError, NodeError, NotReadyError
+from hermesops.node import backup, drain, errand, fence, fencing, observe
+from hermesops.node.agent import agent_of
+from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.personalise import configure, personalise
@@ -20,6 +21,9 @@ from hermesops.node.protocol import FencingToken
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the process's exit code."""
     os.umask(0o077)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == [errand.WORD]:
+        return errand.main(words[1:])
     return run(arguments, lambda root: Machine(Layout(root)), sys.stdout, sys.stderr)
 
 
@@ -27,7 +31,11 @@ def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], 
     """Run one command on a machine, which is asked for by its root; the exit code."""
     words = _parser().parse_args(arguments)
     try:
-        answer, code = _answer(words, machine_at(words.root))
+        machine = machine_at(words.root)
+        if words.command == "export":  # its answer is lines, written where stdout is
+            machine.state.export(agent_of(machine).home, stdout)
+            return 0
+        answer, code = _answer(words, machine)
     except NodeError as error:
         answer, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
     except OSError as error:
@@ -38,29 +46,50 @@ def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], 
     return code
 
 
+_STILL_BUSY = 7
+"""Exit code of ``drain`` when its time is up."""
+
+
 def _answer(words: argparse.Namespace, machine: Machine) -> tuple[dict[str, Any], int]:
-    match words.command:
-        case "personalise":
-            outcome = personalise(
-                machine,
-                words.path,
-                wait_s=words.wait,
-                replace_instance=words.replace_instance,
-                lease=_lease(words),
-            )
-            return asdict(outcome), 0
-        case "configure":
-            return asdict(configure(machine, wait_s=words.wait, lease=_lease(words))), 0
-        case "admit":
-            with machine.files.locked(machine.layout.lock):
-                fencing.admit(machine, _lease(words))
-            return {"lease": words.lease}, 0
-        case "health":
-            health = observe.health(machine)
-            return health.to_json(), health.exit_code
-        case "status":
-            return observe.status(machine), 0
-    raise BadRequestError(f"no command {words.command}")
+    if words.command == "health":
+        health = observe.health(machine)
+        return health.to_json(), health.exit_code
+    if words.command == "drain":
+        answer, drained = drain.drain(machine, deadline_s=words.deadline, lease=_lease(words))
+        return answer, 0 if drained else _STILL_BUSY
+    return _COMMANDS[words.command](words, machine), 0
+
+
+def _personalise(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
+    return asdict(
+        personalise(
+            machine,
+            words.path,
+            wait_s=words.wait,
+            replace_instance=words.replace_instance,
+            lease=_lease(words),
+        )
+    )
+
+
+def _admit(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
+    with machine.files.locked(machine.layout.lock):
+        fencing.admit(machine, _lease(words))
+    return {"lease": words.lease}
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]] = {
+    "personalise": _personalise,
+    "configure": lambda words, machine: asdict(configure(machine, wait_s=words.wait, lease=_lease(words))),
+    "admit": _admit,
+    "undrain": lambda words, machine: drain.undrain(machine, lease=_lease(words)),
+    "fence": lambda words, machine: fence.fence(machine, lease=_lease(words)),
+    "unfence": lambda words, machine: fence.unfence(machine, lease=_lease(words)),
+    "state": lambda _, machine: backup.state(machine),
+    "backup": lambda words, machine: backup.backup(machine, words.path, lease=_lease(words)),
+    "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
+    "status": lambda _, machine: observe.status(machine),
+}
 
 
 def _lease(words: argparse.Namespace) -> FencingToken | None:
@@ -84,6 +113,21 @@ def _parser() -> argparse.ArgumentParser:
     given.add_argument("--replace-instance", default="", metavar="ID", help="the instance this machine may stop being")
     commands.add_parser("configure", parents=[waiting, leased], help="render the managed files again")
     commands.add_parser("admit", parents=[leased], help="only the check of the lease, before what is done otherwise")
+    draining = commands.add_parser("drain", parents=[leased], help="let the agent finish, and take nothing new")
+    draining.add_argument(
+        "--deadline", type=float, default=60.0, metavar="SECONDS", help="then say what is left, with exit code 7"
+    )
+    commands.add_parser("undrain", parents=[leased], help="let the agent take turns again")
+    commands.add_parser("fence", parents=[leased], help="stop the gateway and let nothing start it, reboots included")
+    commands.add_parser("unfence", parents=[leased], help="let the gateway be started again")
+    commands.add_parser("state", help="count and digest of memory, skills, sessions, messages, cron jobs and pairings")
+    for name, does in (
+        ("backup", "copy the agent's state into a repository, encrypted"),
+        ("restore", "put a copy in the place of the agent's state; the gateway is stopped"),
+    ):
+        uploaded = commands.add_parser(name, parents=[leased], help=does)
+        uploaded.add_argument("path", type=Path, help="where and with what, root's and mode 0600; it is removed")
+    commands.add_parser("export", help="everything of the user's as lines of JSON")
     commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
     commands.add_parser("status", help="what runs here, and whose it is")
     return parser

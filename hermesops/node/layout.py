@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermesops.node.protocol import PROGRAM
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -58,6 +60,21 @@ class Layout:
     def stale(self) -> Path:
         """Exists while the gateway runs with older managed files; on a tmpfs, since a reboot restarts the gateway."""
         return self.root / "run/hermes-node/restart-needed"
+
+    @property
+    def program(self) -> Path:
+        """hermes-node itself."""
+        return self.root / PROGRAM.lstrip("/")
+
+    @property
+    def fence(self) -> Path:
+        """Exists while this machine's gateway must not start; the gateway's unit looks for it."""
+        return self.root / "etc/hermes-node/fenced"
+
+    @property
+    def restoring(self) -> Path:
+        """Exists while another state is put in place of the agent's; the gateway's unit looks for it."""
+        return self.root / "etc/hermes-node/restoring"
 
     def home(self, path: str) -> Path:
         """The agent's home as the base configuration names it."""

@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from hermesops.node import files as real_files
+from hermesops.node import state as real_state
 from hermesops.node import system as real_system
+from hermesops.node.errand import Home
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
+from hermesops.node.repository import Repository
+from hermesops.node.state import Copied
 from hermesops.node.system import Answer
 
 
@@ -76,11 +80,42 @@ class System(Protocol):
     ) -> Answer:
         """One request to the agent's API."""
 
+    def connections(self, port: int, /) -> int:
+        """How many connections to a port of the machine are open."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+
     def monotonic(self) -> float:
         """Seconds since some moment in the past."""
 
     def sleep(self, seconds: float, /) -> None:
         """Wait."""
+
+
+class State(Protocol):
+    """The ways to the agent's state, none of which runs as root; see ``node.state``."""
+
+    def look(self, home: Home, /) -> tuple[dict[str, Any], int]:
+        """The digest of the agent's state, and the bytes that its home takes."""
+
+    def save(self, home: Home, repository: Repository, access: Access, /) -> Copied:
+        """Copy the state into a repository."""
+
+    def fetch(self, home: Home, repository: Repository, access: Access, /) -> Copied:
+        """Bring a copy beside the state that is there."""
+
+    def switch(self, home: Home, /) -> None:
+        """Put what was fetched in the place of what is there."""
+
+    def settle(self, home: Home, /) -> None:
+        """Bring a switch to its end that was cut short."""
+
+    def forget(self, home: Home, /) -> None:
+        """Remove what the last switch kept."""
+
+    def export(self, home: Home, out: TextIO, /) -> None:
+        """Write everything as lines of JSON."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +126,10 @@ class Machine:
         layout: Where things are.
         files: Its files.
         system: What else there is of it.
+        state: The agent's state.
     """
 
     layout: Layout
     files: Files = real_files
     system: System = real_system
+    state: State = real_state

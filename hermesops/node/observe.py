@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, fencing, gateway, protocol, servers
+from hermesops.node import VERSION, drain, fence, fencing, gateway, protocol, servers
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
@@ -58,7 +58,9 @@ def status(machine: Machine) -> dict[str, Any]:
             "uptime_s": unit.uptime_s(machine.system.monotonic()),
             "enabled": unit.properties.get("UnitFileState", ""),
         },
-        "draining": _is_draining(machine, base),
+        "draining": drain.is_draining(machine),
+        "fenced": fence.is_fenced(machine),
+        "restoring": machine.files.read(machine.layout.restoring) is not None,
         "restart_needed": machine.files.read(machine.layout.stale) is not None,
         "jobs_missing": jobs_missing(machine),
         "lease": _lease(machine),
@@ -154,11 +156,3 @@ def _servers(machine: Machine, base: Base, payload: Payload) -> tuple[Check, ...
 def _watchdog(unit: gateway.Unit) -> Check:
     watched = unit.properties.get("WatchdogUSec", "0")
     return Check("watchdog", watched not in {"", "0", "infinity"}, watched)
-
-
-def _is_draining(machine: Machine, base: Base) -> bool:
-    try:
-        with machine.files.opened_folder(machine.layout.home(base.home)) as folder:
-            return machine.files.exists(folder, ".drain_request.json")
-    except NodeError:
-        return False

@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import base as base_configuration
-from hermesops.node import fencing, gateway, render
+from hermesops.node import fence, fencing, gateway, render
+from hermesops.node.agent import Agent, account
+from hermesops.node.backup import settle
 from hermesops.node.base import Base
+from hermesops.node.contents import OURS
+from hermesops.node.errand import Home
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.machine import Machine
@@ -63,12 +67,15 @@ def personalise(
     with machine.files.locked(machine.layout.lock):
         base = base_configuration.load(machine.files, machine.layout.base)
         _guard(machine, payload, replace_instance)
+        fence.refuse(machine, payload.identity)
         fencing.admit(machine, lease, replaces=bool(replace_instance))
         return _apply(machine, base, payload, wait_s=wait_s, started=started)
 
 
 def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = None) -> Outcome:
     """Render the managed files again from the stored payload and today's base configuration.
+
+    A fenced machine's gateway stays down.
 
     Raises:
         NotReadyError: This machine belongs to nobody yet.
@@ -79,7 +86,10 @@ def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = N
         payload = stored_payload(machine)
         fencing.admit(machine, lease)
         base = base_configuration.load(machine.files, machine.layout.base)
-        return _apply(machine, base, payload, wait_s=wait_s, started=started)
+        fenced = fence.is_fenced(machine)
+        outcome = _apply(machine, base, payload, wait_s=0.0 if fenced else wait_s, started=started)
+        outcome.gateway = "fenced" if fenced else outcome.gateway
+        return outcome
 
 
 def stored_payload(machine: Machine) -> Payload:
@@ -103,25 +113,22 @@ def _guard(machine: Machine, payload: Payload, replace_instance: str) -> None:
 
 def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, started: float) -> Outcome:
     outcome = Outcome()
-    account = _account(machine, base)
+    owner = account(machine, base.user)
+    home = Home(machine.layout.home(base.home), owner, machine.layout.program)
+    settle(machine, Agent(base, home))
     # Rendered before anything is written: a bad setting must not leave half of a new configuration.
     config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
-    _write_managed(machine, config, environment, account.gid, outcome)
+    _write_managed(machine, config, environment, owner.gid, outcome)
     applied = _applied(machine, payload)
-    _furnish_home(machine, base, payload, Access(0o600, account.uid, account.gid), applied, outcome)
+    _furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), applied, outcome)
     _record(machine, payload, applied, outcome)
+    fence.lift(machine, payload.identity)
     if wait_s > 0:
         _bring_up(machine, base, payload, outcome, wait_s=wait_s)
         _make_cron_jobs(machine, base, payload, applied, outcome)
+        _forget_former(machine, home)
     outcome.seconds = round(machine.system.monotonic() - started, 3)
     return outcome
-
-
-def _account(machine: Machine, base: Base) -> Access:
-    account = machine.system.account(base.user)
-    if account is None:
-        raise NotReadyError(f"no user {base.user}: role hermes_base has not been applied to this machine")
-    return account
 
 
 def _write_managed(machine: Machine, config: bytes, environment: bytes, gid: int, outcome: Outcome) -> None:
@@ -192,6 +199,14 @@ def _explain(machine: Machine, base: Base, answer: Answer, wait_s: float) -> Non
         state = f"{unit.state}, {unit.properties.get('Result', '')}"
         raise NotReadyError(f"the gateway did not answer within {wait_s:g} s ({state}): {answer.body}")
     raise UnhealthyError(f"the gateway answers {answer.status} and is not well after {wait_s:g} s: {answer.body}")
+
+
+def _forget_former(machine: Machine, home: Home) -> None:
+    """Remove what a restore kept of the time before it: the agent is well with what came."""
+    with machine.files.opened_folder(home.path) as folder:
+        kept = machine.files.exists(folder, OURS.decode())
+    if kept:
+        machine.state.forget(home)
 
 
 def _make_cron_jobs(machine: Machine, base: Base, payload: Payload, applied: dict[str, Any], outcome: Outcome) -> None:

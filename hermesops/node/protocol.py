@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from hermesops.node.checked import exactly, listed, mapping, matching, one_line, string
 from hermesops.node.errors import BadRequestError
 from hermesops.node.messengers import adapters_for
 from hermesops.node.schedule import is_schedule
@@ -121,21 +122,21 @@ class Settings:
         Raises:
             BadRequestError: It is not that; the message names the field, never its value.
         """
-        fields = _mapping(raw, "settings")
-        _exactly(
+        fields = mapping(raw, "settings")
+        exactly(
             fields,
             "settings",
             optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools"},
         )
         return cls(
-            model=_text(fields.get("model", ""), "settings.model"),
-            personality=_text(fields.get("personality", ""), "settings.personality"),
+            model=string(fields.get("model", ""), "settings.model"),
+            personality=string(fields.get("personality", ""), "settings.personality"),
             messengers=_environment(fields.get("messengers", {})),
             mcp_servers=_servers(fields.get("mcp_servers", {})),
-            cron=tuple(_job(job, n) for n, job in enumerate(_list(fields.get("cron", []), "settings.cron"))),
+            cron=tuple(_job(job, n) for n, job in enumerate(listed(fields.get("cron", []), "settings.cron"))),
             disabled_tools=tuple(
-                _matching(name, _ID, "settings.disabled_tools")
-                for name in _list(fields.get("disabled_tools", []), "settings.disabled_tools")
+                matching(name, _ID, "settings.disabled_tools")
+                for name in listed(fields.get("disabled_tools", []), "settings.disabled_tools")
             ),
         )
 
@@ -168,15 +169,15 @@ class Payload:
             raw = json.loads(data)
         except ValueError:
             raise BadRequestError("payload: not JSON") from None
-        fields = _mapping(raw, "payload")
+        fields = mapping(raw, "payload")
         version = fields.pop("version", None)
         if version != VERSION:
             raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
-        _exactly(fields, "payload", required={"identity", "secrets", "model_base_url"}, optional={"settings"})
+        exactly(fields, "payload", required={"identity", "secrets", "model_base_url"}, optional={"settings"})
         return cls(
             identity=_identity(fields["identity"]),
             secrets=_secrets(fields["secrets"]),
-            model_base_url=_matching(fields["model_base_url"], _URL, "model_base_url"),
+            model_base_url=matching(fields["model_base_url"], _URL, "model_base_url"),
             settings=Settings.parse(fields.get("settings", {})),
         )
 
@@ -190,22 +191,22 @@ def identity_from_json(data: bytes) -> Identity:
 
 
 def _identity(raw: object) -> Identity:
-    fields = _mapping(raw, "identity")
-    _exactly(fields, "identity", required={"instance", "user", "plan", "cell", "epoch"})
+    fields = mapping(raw, "identity")
+    exactly(fields, "identity", required={"instance", "user", "plan", "cell", "epoch"})
     epoch = fields["epoch"]
     if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
         raise BadRequestError("identity.epoch: not a whole number")
-    words = {name: _matching(fields[name], _ID, f"identity.{name}") for name in ("instance", "user", "plan", "cell")}
+    words = {name: matching(fields[name], _ID, f"identity.{name}") for name in ("instance", "user", "plan", "cell")}
     return Identity(epoch=epoch, **words)
 
 
 def _secrets(raw: object) -> Secrets:
-    fields = _mapping(raw, "secrets")
-    _exactly(fields, "secrets", required={"api_server_key", "model_token"})
-    key = _matching(fields["api_server_key"], _TOKEN, "secrets.api_server_key")
+    fields = mapping(raw, "secrets")
+    exactly(fields, "secrets", required={"api_server_key", "model_token"})
+    key = matching(fields["api_server_key"], _TOKEN, "secrets.api_server_key")
     if len(key) < API_KEY_MIN:
         raise BadRequestError(f"secrets.api_server_key: shorter than {API_KEY_MIN} characters")
-    return Secrets(api_server_key=key, model_token=_matching(fields["model_token"], _TOKEN, "secrets.model_token"))
+    return Secrets(api_server_key=key, model_token=matching(fields["model_token"], _TOKEN, "secrets.model_token"))
 
 
 def quotable(name: str, value: str) -> str:
@@ -223,86 +224,44 @@ def quotable(name: str, value: str) -> str:
 
 
 def _environment(raw: object) -> dict[str, str]:
-    entries = _mapping(raw, "settings.messengers")
+    entries = mapping(raw, "settings.messengers")
     variables = {}
     for name, value in entries.items():
-        _matching(name, _ENV_NAME, "settings.messengers: a name")
+        matching(name, _ENV_NAME, "settings.messengers: a name")
         where = f"settings.messengers.{name}"
-        variables[name] = quotable(where, _one_line(value, where))
+        variables[name] = quotable(where, one_line(value, where))
     adapters_for(variables)  # refuses a variable that belongs to no messenger
     return variables
 
 
 def _servers(raw: object) -> dict[str, Mapping[str, Any]]:
-    entries = _mapping(raw, "settings.mcp_servers")
+    entries = mapping(raw, "settings.mcp_servers")
     return {
-        _matching(name, _ID, "settings.mcp_servers: a name"): _server(entry, f"settings.mcp_servers.{name}")
+        matching(name, _ID, "settings.mcp_servers: a name"): _server(entry, f"settings.mcp_servers.{name}")
         for name, entry in entries.items()
     }
 
 
 def _server(raw: object, where: str) -> Mapping[str, Any]:
-    entry = _mapping(raw, where)
+    entry = mapping(raw, where)
     ways = [way for way in ("command", "url") if way in entry]
     if len(ways) != 1:
         raise BadRequestError(f"{where}: wants either a command or a url")
-    _one_line(entry[ways[0]], f"{where}.{ways[0]}")
+    one_line(entry[ways[0]], f"{where}.{ways[0]}")
     return entry
 
 
 def _job(raw: object, number: int) -> Mapping[str, Any]:
     where = f"settings.cron[{number}]"
-    job = _mapping(raw, where)
-    _exactly(job, where, required={"cron", "prompt"}, optional={"enabled"})
+    job = mapping(raw, where)
+    exactly(job, where, required={"cron", "prompt"}, optional={"enabled"})
     if not isinstance(job.get("enabled", True), bool):
         raise BadRequestError(f"{where}.enabled: neither true nor false")
-    schedule = _one_line(job["cron"], f"{where}.cron")
+    schedule = one_line(job["cron"], f"{where}.cron")
     if not is_schedule(schedule):
         raise BadRequestError(f"{where}.cron: not a schedule such as '0 9 * * 1-5', 'every 2h' or '30m'")
     return {
         "cron": schedule,
-        "prompt": _text(job["prompt"], f"{where}.prompt"),
+        "prompt": string(job["prompt"], f"{where}.prompt"),
         "enabled": job.get("enabled", True),
     }
-
-
-def _mapping(raw: object, where: str) -> dict[str, Any]:
-    if not isinstance(raw, dict):
-        raise BadRequestError(f"{where}: not an object")
-    return dict(raw)
-
-
-def _list(raw: object, where: str) -> list[Any]:
-    if not isinstance(raw, list):
-        raise BadRequestError(f"{where}: not a list")
-    return raw
-
-
-def _exactly(
-    fields: Mapping[str, object], where: str, *, required: set[str] | None = None, optional: set[str] | None = None
-) -> None:
-    needed = required or set()
-    missing, unknown = needed - fields.keys(), fields.keys() - needed - (optional or set())
-    if missing:
-        raise BadRequestError(f"{where}: lacks {', '.join(sorted(missing))}")
-    if unknown:
-        raise BadRequestError(f"{where}: unknown field {', '.join(sorted(unknown))}")
-
-
-def _text(raw: object, where: str) -> str:
-    if not isinstance(raw, str) or "\0" in raw:
-        raise BadRequestError(f"{where}: not a text")
-    return raw
-
-
-def _one_line(raw: object, where: str) -> str:
-    text = _text(raw, where)
-    if not text.isprintable():
-        raise BadRequestError(f"{where}: holds a line break or a control character")
-    return text
-
-
-def _matching(raw: object, pattern: re.Pattern[str], where: str) -> str:
-    if not isinstance(raw, str) or pattern.fullmatch(raw) is None:
-        raise BadRequestError(f"{where}: not of the expected form")
-    return raw

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hermesops.node.errors import NotReadyError
@@ -17,6 +18,9 @@ from hermesops.node.files import Access
 
 monotonic = time.monotonic
 """Seconds on the clock that systemd's monotonic times are of."""
+
+now = time.time
+"""Seconds since 1970."""
 
 sleep = time.sleep
 """Wait some seconds."""
@@ -75,3 +79,23 @@ def ask(
         return Answer(response.status, json.loads(data))
     except ValueError:
         return Answer(response.status, data.decode(errors="replace")[:400])
+
+
+_ESTABLISHED = "01"
+
+
+def connections(port: int) -> int:
+    """How many connections to a port of the machine are open.
+
+    Source: proc(5), ``/proc/net/tcp``: local address, remote address and state are the second to the fourth column.
+    """
+    found = 0
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            local, _, state = line.split()[1:4]
+            found += state == _ESTABLISHED and int(local.rpartition(":")[2], 16) == port
+    return found

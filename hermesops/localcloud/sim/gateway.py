@@ -20,6 +20,9 @@ from hermesops.node.messengers import platforms_of
 from hermesops.node.render import PROVIDER, TOKEN_VARIABLE
 
 _IDENTITY = "/etc/hermes-node/identity.json"
+_HINDRANCES = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
+"""Conditions of the real unit: it does not start while one of these exists."""
+
 MOOD = "/run/simulation/gateway"
 """A file of which a person can make a gateway unwell: ``silent``, ``degraded`` or ``crashed``."""
 
@@ -92,7 +95,7 @@ class Gateway:
 
     def start(self) -> None:
         """Start it unless it runs, or nobody owns the machine yet."""
-        if self.is_active or self._disk.look(_IDENTITY) is None:
+        if self.is_active or self._disk.look(_IDENTITY) is None or any(map(self._disk.look, _HINDRANCES)):
             return
         self._disk.remove(MOOD)
         environment = self._text("/etc/hermes/.env").splitlines()
@@ -106,6 +109,16 @@ class Gateway:
     def stop(self) -> None:
         """Stop it."""
         self._state.active = False
+        self._keep()
+
+    @property
+    def jobs(self) -> list[dict[str, Any]]:
+        """The agent's cron jobs; a real one keeps them in its home."""
+        return self._state.jobs
+
+    def put_jobs(self, jobs: list[dict[str, Any]]) -> None:
+        """Give the agent other cron jobs than it has."""
+        self._state.jobs = jobs
         self._keep()
 
     def show(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ import io
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
+from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -15,6 +16,7 @@ from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.files import SimFiles
 from hermesops.localcloud.sim.gateway import Gateway
 from hermesops.localcloud.sim.software import ACCOUNTS, UNIT
+from hermesops.localcloud.sim.state import SimState
 from hermesops.localcloud.sim.store import Record, Store
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError
@@ -71,10 +73,14 @@ class Guest:
         out, err = io.StringIO(), io.StringIO()
         try:
             with redirect_stderr(err):  # argparse writes there by itself
-                code = node.run(arguments, lambda root: Machine(Layout(root), SimFiles(self.disk), self), out, err)
+                code = node.run(arguments, self._machine, out, err)
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         return code, out.getvalue(), err.getvalue()
+
+    def _machine(self, root: Path) -> Machine:
+        state = SimState(self.store, self.record.id, self.disk, self.gateway)
+        return Machine(Layout(root), SimFiles(self.disk), self, state)
 
     # hermes-node's System
 
@@ -98,6 +104,15 @@ class Guest:
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
         return Answer(*self.gateway.answer("GET" if body is None else "POST", path, key, body or {}))
+
+    def connections(self, port: int) -> int:
+        """See ``node.system.connections``: none that outlasts a request."""
+        del port
+        return 0
+
+    def now(self) -> float:
+        """See ``node.system.now``."""
+        return self.monotonic()
 
     def monotonic(self) -> float:
         """See ``node.system.monotonic``; of all simulated machines it is the time since 1970."""

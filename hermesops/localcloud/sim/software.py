@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from hermesops.localcloud.sim.store import Entry
 from hermesops.model.route import ROUTES
+from hermesops.node.agent import BACKUP_USER
 from hermesops.node.messengers import ADAPTER_OF
 from hermesops.node.protocol import PROGRAM
 
@@ -67,5 +68,5 @@ BASE: Mapping[str, Entry] = {
 }
 """Names of the base, by absolute path."""
 
-ACCOUNTS: Mapping[str, int] = {"root": 0, USER: UID}
+ACCOUNTS: Mapping[str, int] = {"root": 0, USER: UID, BACKUP_USER: UID + 1}
 """Users of a simulated machine."""

@@ -21,6 +21,9 @@ CREATE TABLE IF NOT EXISTS files (
     owner TEXT, path TEXT, mode INTEGER, uid INTEGER, gid INTEGER, data BLOB, PRIMARY KEY (owner, path)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS units (owner TEXT PRIMARY KEY, state TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS copies (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, repository TEXT, opened_by TEXT, summary TEXT
+);
 CREATE TABLE IF NOT EXISTS images (id TEXT PRIMARY KEY, machine TEXT) WITHOUT ROWID;
 """
 
@@ -218,6 +221,22 @@ class Store:
         with self.change():
             self._db.execute("DELETE FROM images WHERE id = ?", (image_id,))
             self._forget(image_id)
+
+    # Copies of agents' states; their files are those of an owner of the copy's id
+
+    def copies(self, repository: str) -> list[tuple[str, str, str]]:
+        """Id, what opens it, and summary of each copy in a repository, oldest first."""
+        return self._db.execute(
+            "SELECT id, opened_by, summary FROM copies WHERE repository = ? ORDER BY number", (repository,)
+        ).fetchall()
+
+    def put_copy(self, repository: str, copy_id: str, opened_by: str, summary: str) -> None:
+        """Write down that there is a copy."""
+        with self.change():
+            self._db.execute(
+                "INSERT INTO copies (id, repository, opened_by, summary) VALUES (?, ?, ?, ?)",
+                (copy_id, repository, opened_by, summary),
+            )
 
     def bytes_of(self, owner: str) -> int:
         """Bytes of content that an owner's own files hold."""

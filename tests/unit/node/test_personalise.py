@@ -34,7 +34,7 @@ class FakeSystem:
     running: bool = False
     well: bool = True
     killed_at: str = ""
-    now: float = 0.0
+    seconds: float = 0.0
     jobs: list[dict[str, Any]] = field(default_factory=list)
 
     def account(self, _user: str) -> Access:
@@ -46,11 +46,17 @@ class FakeSystem:
         self.running = {"start": True, "stop": False}.get(words[0], self.running)
         return f"ActiveState={'active' if self.running else 'inactive'}\n"
 
+    def connections(self, _port: int) -> int:
+        return 0
+
+    def now(self) -> float:
+        return self.seconds
+
     def monotonic(self) -> float:
-        return self.now
+        return self.seconds
 
     def sleep(self, seconds: float) -> None:
-        self.now += seconds
+        self.seconds += seconds
 
     def ask(
         self, _port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0

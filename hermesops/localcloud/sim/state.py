@@ -1,0 +1,147 @@
+"""The ``State`` of hermes-node on a simulated machine: the same promises as ``node.state``, over a ``Disk``.
+
+Copies lie in the world's own memory, in repositories known by their place and opened by their password. A simulated
+agent has no database: its sessions and messages are always none, and its jobs are those of its gateway.
+"""
+
+import hashlib
+import json
+import stat
+from collections.abc import Iterator
+from typing import Any, TextIO
+from uuid import uuid4
+
+from hermesops.localcloud.sim.disk import Disk
+from hermesops.localcloud.sim.gateway import Gateway
+from hermesops.localcloud.sim.store import Entry, Store
+from hermesops.node import export as rows
+from hermesops.node.contents import OURS
+from hermesops.node.digest import Digest, is_document, is_hashed
+from hermesops.node.errand import Home
+from hermesops.node.errors import RefusedError
+from hermesops.node.files import Access
+from hermesops.node.repository import Repository
+from hermesops.node.state import Copied
+
+_JOBS = "cron/jobs.json"
+_DRAIN = ".drain_request.json"
+
+
+class SimState:
+    """One machine's.
+
+    Args:
+        store: The world's memory.
+        owner: Id of the machine.
+        disk: Its disk.
+        gateway: Its gateway.
+    """
+
+    def __init__(self, store: Store, owner: str, disk: Disk, gateway: Gateway) -> None:
+        self._store = store
+        self._owner = owner
+        self._disk = disk
+        self._gateway = gateway
+
+    def look(self, home: Home) -> tuple[dict[str, Any], int]:
+        """See ``node.state.look``."""
+        found = dict(self._content(home))
+        used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
+        return _digest(found), used
+
+    def save(self, home: Home, repository: Repository, access: Access) -> Copied:
+        """See ``node.state.save``."""
+        del access
+        copies = self._opened(repository)
+        found = dict(self._content(home))
+        state, size = _digest(found), sum(len(entry.data) for entry in found.values())
+        summary = json.dumps({"bytes": size, "state": state}, sort_keys=True)
+        added = 0 if copies and copies[-1][1] == summary else size
+        snapshot = uuid4().hex + uuid4().hex
+        with self._store.change():
+            for name, entry in found.items():
+                self._store.put_entry(snapshot, f"/{name}", entry)
+            self._store.put_copy(repository.place, snapshot, _lock(repository), summary)
+        return Copied(snapshot, size, added, 0, state)
+
+    def fetch(self, home: Home, repository: Repository, access: Access) -> Copied:
+        """See ``node.state.fetch``."""
+        del access
+        wanted = "" if repository.snapshot == "latest" else repository.snapshot
+        fitting = [copy for copy in self._opened(repository) if copy[0].startswith(wanted)]
+        if not fitting:
+            raise RefusedError(f"restic: the repository has no snapshot {wanted or 'at all'}")
+        snapshot, text = fitting[-1]
+        summary = json.loads(text)
+        with self._store.change():
+            self._disk.remove(self._ours(home, "ready"))
+            self._disk.put(self._ours(home, "ready"), Entry(stat.S_IFDIR | 0o700, 0, 0, b""))
+            for path, entry in self._store.below(snapshot, "/").items():
+                self._disk.put(f"{self._ours(home, 'ready')}{path}", entry)
+        return Copied(snapshot, summary["bytes"], 0, 0, summary["state"])
+
+    def switch(self, home: Home) -> None:
+        """See ``node.state.switch``; here it is one step."""
+        ready = self._ours(home, "ready")
+        if self._disk.look(ready) is None:
+            return
+        with self._store.change():
+            before, coming = dict(self._content(home)), self._disk.below(ready)
+            self._disk.remove(self._ours(home, "former"))
+            for name in before:
+                self._disk.remove(f"{home.path}/{name}")
+            self._disk.remove(ready)
+            for name, entry in before.items():
+                self._disk.put(f"{self._ours(home, 'former')}/{name}", entry)
+            jobs = coming.pop(f"{ready}/{_JOBS}", None)
+            for path, entry in coming.items():
+                self._disk.put(f"{home.path}{path.removeprefix(ready)}", entry)
+            self._gateway.put_jobs(json.loads(jobs.data)["jobs"] if jobs else [])
+
+    def settle(self, home: Home) -> None:
+        """See ``node.state.settle``."""
+        self.switch(home)
+
+    def forget(self, home: Home) -> None:
+        """See ``node.state.forget``."""
+        self._disk.remove(self._ours(home, ""))
+
+    def export(self, home: Home, out: TextIO) -> None:
+        """See ``node.state.export``."""
+        rows.write_rows(
+            (row for name, entry in self._content(home) for row in rows.rows_of(name.encode(), entry.data.decode)), out
+        )
+
+    def _content(self, home: Home) -> Iterator[tuple[str, Entry]]:
+        """What belongs to a copy, by name below the home."""
+        begin = f"{home.path}/"
+        ours = OURS.decode()
+        for path, entry in self._disk.below(str(home.path)).items():
+            name = path.removeprefix(begin)
+            if name.partition("/")[0] not in {ours, _DRAIN} and stat.S_ISREG(entry.mode) and name != _JOBS:
+                yield name, entry
+        data = json.dumps({"jobs": self._gateway.jobs}, sort_keys=True).encode()
+        yield _JOBS, Entry(stat.S_IFREG | 0o600, home.access.uid, home.access.gid, data)
+
+    def _opened(self, repository: Repository) -> list[tuple[str, str]]:
+        copies = self._store.copies(repository.place)
+        if any(opened_by != _lock(repository) for _, opened_by, _ in copies):
+            raise RefusedError("restic: the repository is not opened by this password")
+        return [(copy_id, summary) for copy_id, _, summary in copies]
+
+    def _ours(self, home: Home, name: str) -> str:
+        return f"{home.path}/{OURS.decode()}/{name}".rstrip("/")
+
+
+def _lock(repository: Repository) -> str:
+    return hashlib.sha256(f"{repository.place}\n{repository.password}".encode()).hexdigest()
+
+
+def _digest(found: dict[str, Entry]) -> dict[str, Any]:
+    digest = Digest()
+    for name, entry in found.items():
+        if is_document(name.encode()):
+            digest.document(name.encode(), entry.data)
+        elif is_hashed(name.encode()):
+            digest.file(name.encode(), hashlib.sha256(entry.data).hexdigest())
+    return digest.told()

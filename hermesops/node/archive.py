@@ -1,0 +1,325 @@
+"""An agent's state as a stream: a tar archive that ends with what it should amount to.
+
+It runs as the agent's own user, writing and reading pipes. An archive without its last member was cut short, and one
+whose content amounts to something else was changed: neither is put in place.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from hermesops.node import contents, databases
+from hermesops.node.contents import Item, Walk
+from hermesops.node.digest import DATABASE, Digest, is_document, is_hashed
+from hermesops.node.errors import NotReadyError, RefusedError
+
+_MANIFEST = ".hermes-node/manifest.json"
+_VERSION = 1
+_BUFFER = 1 << 20
+_DOCUMENT_BYTES = 16 << 20
+
+_AGENTS_OWN = frozenset(
+    {
+        DATABASE,
+        b"cron/executions.db",
+        b"kanban.db",
+        b"memory_store.db",
+        b"projects.db",
+        b"response_store.db",
+        b"verification_evidence.db",
+    }
+)
+"""Databases without which a copy is none. Another one that stays locked is left out, and counted."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a state amounts to.
+
+    Attributes:
+        bytes: Of its files' content.
+        left_out: Files that could not be copied.
+    """
+
+    state: dict[str, dict[str, Any]]
+    bytes: int
+    files: int
+    left_out: int
+
+
+class _Hashing:
+    """Reads a file for tarfile and for a digest at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.sha256.update(data)
+        return data
+
+
+def look(home: Path, *, is_alone: bool = False) -> tuple[dict[str, dict[str, Any]], int]:
+    """The digest of a home's state, and the bytes that everything in the home takes on the disk.
+
+    Args:
+        home: Which.
+        is_alone: Nobody has its databases open, or will.
+
+    Raises:
+        NotReadyError: The database stayed locked.
+    """
+    walk, digest = Walk(home), Digest()
+    for item in walk.items():
+        if item.name == DATABASE:
+            _look_at_database(home, digest, is_alone=is_alone)
+        elif not item.is_folder and (is_hashed(item.name) or is_document(item.name)):
+            try:
+                with os.fdopen(contents.opened(home, item.name), "rb") as file:
+                    _take_in(digest, item, file)
+            except OSError:
+                continue  # a copy would leave it out
+    return digest.told(), walk.used
+
+
+def _look_at_database(home: Path, digest: Digest, *, is_alone: bool) -> None:
+    path = databases.path_of(home, DATABASE)
+    try:
+        with databases.opened(path, is_alone=is_alone) as held:
+            held.execute("BEGIN")  # sessions and messages of one moment
+            digest.database(held)
+    except sqlite3.DatabaseError as error:
+        if databases.is_locked(error):
+            raise NotReadyError(f"{os.fsdecode(DATABASE)} is locked") from error
+        with os.fdopen(contents.opened(home, DATABASE), "rb") as file:
+            digest.no_database(hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _take_in(digest: Digest, item: Item, file: BinaryIO) -> None:
+    if is_document(item.name):
+        data = file.read(_DOCUMENT_BYTES + 1)
+        digest.document(item.name, data if len(data) <= _DOCUMENT_BYTES else b"")
+    elif not contents.is_database(file.fileno()):  # a copy of one has the same rows, and other bytes
+        digest.file(item.name, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]  # as typeshed has it
+
+
+def pack(home: Path, out: BinaryIO) -> Packed:
+    """Write a home's state to a stream while the agent may be running.
+
+    Raises:
+        NotReadyError: A database of the agent's stayed locked, or there is no room for its copy.
+        OSError: A file shrank while it was read, or nobody reads the stream.
+    """
+    walk, digest, files, size = Walk(home), Digest(), 0, 0
+    with (
+        _workplace(home) as workplace,
+        tarfile.open(
+            fileobj=out,
+            mode="w|",
+            format=tarfile.GNU_FORMAT,
+            encoding="utf-8",
+            errors="surrogateescape",
+            bufsize=_BUFFER,
+        ) as archive,
+    ):
+        for item in walk.items():
+            if item.is_folder:
+                archive.addfile(_entry(item, tarfile.DIRTYPE, 0))
+                continue
+            try:
+                with _readable(home, item, workplace, digest) as file:
+                    length = os.fstat(file.fileno()).st_size
+                    _add(archive, item, file, length, digest)
+            except _LeftOutError:
+                walk.left_out += 1
+                continue
+            files, size = files + 1, size + length
+        packed = Packed(digest.told(), size, files, walk.left_out)
+        manifest = json.dumps({"version": _VERSION, "state": packed.state, "files": files}, sort_keys=True).encode()
+        last = tarfile.TarInfo(_MANIFEST)
+        last.size = len(manifest)
+        archive.addfile(last, io.BytesIO(manifest))
+    return packed
+
+
+class _LeftOutError(Exception):
+    """A file cannot be copied, and the rest can."""
+
+
+@contextmanager
+def _workplace(home: Path) -> Iterator[Path]:
+    folder = home / os.fsdecode(contents.OURS) / "work"
+    empty(folder)  # what a killed run left
+    folder.mkdir(mode=0o700, parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def empty(folder: Path) -> None:
+    """Make a name in our own folder free, whatever is there; links are removed, not followed."""
+    for path in (folder.parent, folder):
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            path.unlink()
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _readable(home: Path, item: Item, workplace: Path, digest: Digest) -> Iterator[BinaryIO]:
+    try:
+        file = os.fdopen(contents.opened(home, item.name), "rb")
+    except OSError as error:
+        raise _LeftOutError from error
+    with file:
+        if not contents.is_database(file.fileno()):
+            if item.name == DATABASE:
+                digest.no_database(hashlib.file_digest(file, "sha256").hexdigest())
+                file.seek(0)
+            yield file
+            return
+        copied = workplace / "database"
+        if not _copied(home, item, copied):  # damaged: its bytes are all there is to save
+            if item.name == DATABASE:
+                digest.no_database(hashlib.file_digest(file, "sha256").hexdigest())
+                file.seek(0)
+            yield file
+            return
+        if item.name == DATABASE:
+            with databases.opened(os.fsencode(copied), is_alone=True) as held:
+                digest.database(held)
+        with copied.open("rb") as whole:
+            copied.unlink()
+            yield whole
+
+
+def _copied(home: Path, item: Item, target: Path) -> bool:
+    target.unlink(missing_ok=True)
+    try:
+        databases.copy(databases.path_of(home, item.name), target)
+    except sqlite3.DatabaseError as error:
+        target.unlink(missing_ok=True)
+        if databases.is_of_disk(error):
+            raise NotReadyError(f"there is no room for a copy of {os.fsdecode(item.name)!r}: {error}") from error
+        if databases.is_locked(error):
+            if item.name in _AGENTS_OWN:
+                raise NotReadyError(f"{os.fsdecode(item.name)} is locked") from error
+            raise _LeftOutError from error
+        return False
+    return True
+
+
+def _add(archive: tarfile.TarFile, item: Item, file: BinaryIO, length: int, digest: Digest) -> None:
+    entry = _entry(item, tarfile.REGTYPE, length)
+    if is_document(item.name) and length <= _DOCUMENT_BYTES:
+        data = file.read(length)
+        entry.size = len(data)
+        digest.document(item.name, data)
+        archive.addfile(entry, io.BytesIO(data))
+        return
+    hashing = _Hashing(file)
+    archive.addfile(entry, hashing)
+    if is_document(item.name):
+        digest.document(item.name, b"")
+    elif is_hashed(item.name) and not contents.is_database(file.fileno()):
+        digest.file(item.name, hashing.sha256.hexdigest())
+
+
+def _entry(item: Item, kind: bytes, size: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(os.fsdecode(item.name))
+    entry.type, entry.size, entry.mtime = kind, size, item.mtime
+    entry.mode = stat.S_IMODE(item.mode) & 0o700
+    return entry
+
+
+def unpack(source: BinaryIO, folder: Path) -> Packed:
+    """Make a folder of a stream, and prove that it amounts to what was packed.
+
+    Args:
+        source: The stream.
+        folder: Absent; what was begun is removed when this fails.
+
+    Raises:
+        RefusedError: The stream is no state, was cut short, or is not what was packed.
+        OSError: There is no room.
+    """
+    empty(folder)
+    folder.mkdir(mode=0o700, parents=True)
+    try:
+        return _unpacked(source, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _unpacked(source: BinaryIO, folder: Path) -> Packed:
+    manifest: dict[str, Any] | None = None
+    files = size = 0
+    try:
+        with tarfile.open(
+            fileobj=source, mode="r|", encoding="utf-8", errors="surrogateescape", bufsize=_BUFFER
+        ) as archive:
+            for member in archive:
+                if manifest is not None:
+                    raise RefusedError("the copy goes on after its end")
+                if member.name == _MANIFEST:
+                    manifest = _manifest(archive, member)
+                elif member.isdir():
+                    (folder / _inside(member.name)).mkdir(mode=0o700, parents=True, exist_ok=True)
+                elif member.isreg():
+                    _write(archive, member, folder / _inside(member.name))
+                    files, size = files + 1, size + member.size
+                else:
+                    raise RefusedError("the copy holds something else than files and folders")
+    except (tarfile.TarError, EOFError) as error:
+        raise RefusedError(f"what came is no copy of a state, or was cut short: {error}") from error
+    while source.read(_BUFFER):
+        pass  # padding: whoever writes it shall be able to end
+    if manifest is None:
+        raise RefusedError("what came was cut short: its end is missing")
+    state, _ = look(folder, is_alone=True)
+    if state != manifest["state"] or files != manifest["files"]:
+        raise RefusedError("what came is not what was copied")
+    os.sync()
+    return Packed(state, size, files, 0)
+
+
+def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict[str, Any]:
+    file = archive.extractfile(member)
+    try:
+        manifest = json.loads(file.read(_DOCUMENT_BYTES)) if file else None
+    except ValueError:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("version") != _VERSION:
+        raise RefusedError("the copy was made by a hermes-node that this one does not understand")
+    return manifest
+
+
+def _inside(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        raise RefusedError("the copy holds a name that leads out of it")
+    return path
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        content = archive.extractfile(member)
+        if content is not None:
+            shutil.copyfileobj(content, file, _BUFFER)
+        os.fchmod(file.fileno(), member.mode & 0o700)
+        os.utime(file.fileno(), (member.mtime, member.mtime))

@@ -1,0 +1,130 @@
+"""``drain`` and ``undrain``: an agent that finishes what it is at and takes nothing new.
+
+Source: ``gateway/drain_control.py`` of hermes-agent 0.19.0. It reads the marker once a second, refuses new turns while
+it is there and holds cron jobs back, which run afterwards. ``active_agents`` counts turns, API runs and cron jobs
+under way, and for a moment misses one that is just beginning: open connections tell of that.
+"""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from hermesops.node import fencing, gateway
+from hermesops.node.agent import Agent, agent_of, is_running
+from hermesops.node.errors import NodeError, NotReadyError
+from hermesops.node.machine import Machine
+from hermesops.node.personalise import stored_payload
+from hermesops.node.protocol import FencingToken
+
+MARKER = ".drain_request.json"
+"""In the agent's home; it would outlive a reboot, so whoever starts a gateway removes it."""
+
+_EVERY_S = 0.25
+_DUE_S = 75.0
+"""A job that is due is dispatched within the minute of the agent's ticker."""
+
+_SETTLED_S = 1.5
+"""From the marker on, until the agent has read it and refuses what comes."""
+
+
+def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) -> tuple[dict[str, Any], bool]:
+    """Have the agent finish what it is at; what it is still at when the time is up, and whether that is nothing.
+
+    The marker stays either way: a gateway that was not drained goes on draining until ``undrain``.
+
+    Args:
+        machine: Which.
+        deadline_s: Seconds it may take.
+        lease: Under which this is done.
+
+    Raises:
+        NotReadyError: The gateway runs, and does not say what it is at.
+    """
+    started = machine.system.monotonic()
+    with machine.files.locked(machine.layout.lock):
+        fencing.admit(machine, lease)
+        agent = agent_of(machine)
+        busy = {"runs": 0, "connections": 0, "cron_due": 0}
+        if is_running(machine, agent):
+            _await_due(machine, agent, until=started + min(deadline_s / 2, _DUE_S))
+            with machine.files.opened_folder(agent.home.path) as folder:
+                machine.files.write(folder, MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
+            machine.system.sleep(_SETTLED_S)
+            busy = _finish(machine, agent, until=started + deadline_s)
+    # A job that came due meanwhile waits for the gateway that comes next.
+    drained = not busy["runs"] and not busy["connections"]
+    return {"drained": drained, "busy": busy, "seconds": round(machine.system.monotonic() - started, 3)}, drained
+
+
+def undrain(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
+    """Have the agent take turns again."""
+    with machine.files.locked(machine.layout.lock):
+        fencing.admit(machine, lease)
+        with machine.files.opened_folder(agent_of(machine).home.path) as folder:
+            machine.files.remove(folder, MARKER)
+    return {"drained": False}
+
+
+def is_draining(machine: Machine) -> bool:
+    """Whether the marker is there."""
+    try:
+        with machine.files.opened_folder(agent_of(machine).home.path) as folder:
+            return machine.files.exists(folder, MARKER)
+    except NodeError:
+        return False
+
+
+def _await_due(machine: Machine, agent: Agent, *, until: float) -> None:
+    while _due(machine, agent, _key(machine)) and machine.system.monotonic() < until:
+        machine.system.sleep(_EVERY_S * 4)
+
+
+def _finish(machine: Machine, agent: Agent, *, until: float) -> dict[str, int]:
+    key = _key(machine)
+    while True:
+        busy = _busy(machine, agent, key)
+        if not busy["runs"] and not busy["connections"]:
+            return busy
+        if machine.system.monotonic() >= until or not is_running(machine, agent):
+            return busy
+        machine.system.sleep(_EVERY_S)
+
+
+def _busy(machine: Machine, agent: Agent, key: str) -> dict[str, int]:
+    return {
+        "runs": _runs(machine, agent, key),
+        "connections": machine.system.connections(agent.base.port),
+        "cron_due": _due(machine, agent, key),
+    }
+
+
+def _runs(machine: Machine, agent: Agent, key: str) -> int:
+    answer = machine.system.ask(agent.base.port, "/health/detailed", key=key)
+    if not isinstance(answer.body, dict):
+        if gateway.look(machine.system, agent.base.unit).is_running:
+            raise NotReadyError(f"the gateway does not say what it is at ({answer.status}): {answer.body}")
+        return 0
+    queues = answer.body.get("readiness", {}).get("checks", {}).get("background_queues", {})
+    return max(_count(answer.body.get("active_agents")), _count(queues.get("active_api_runs")))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _due(machine: Machine, agent: Agent, key: str) -> int:
+    answer = machine.system.ask(agent.base.port, "/api/jobs", key=key)
+    jobs = answer.body.get("jobs") if isinstance(answer.body, dict) else None
+    now = machine.system.now()
+    return sum(_is_due(job, now) for job in jobs or () if isinstance(job, dict))
+
+
+def _is_due(job: dict[str, Any], now: float) -> bool:
+    try:
+        return bool(job.get("enabled", True)) and datetime.fromisoformat(str(job["next_run_at"])).timestamp() <= now
+    except (KeyError, ValueError):
+        return False
+
+
+def _key(machine: Machine) -> str:
+    return stored_payload(machine).secrets.api_server_key

@@ -1,0 +1,123 @@
+"""The ways to an agent's state on a real machine: errands as the agent's user, and restic as its own.
+
+This module is the ``State`` of ``node.machine``; it must not decide whether something may be done.
+"""
+
+import subprocess
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from hermesops.node import errand
+from hermesops.node.errand import Errand, Home
+from hermesops.node.errors import NotReadyError
+from hermesops.node.files import Access
+from hermesops.node.repository import Repository
+from hermesops.node.restic import Restic, pump
+
+_LOOK_S = 600.0
+_MOVE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A copy that was made, or put in place.
+
+    Attributes:
+        snapshot: Its id in the repository, in full.
+        bytes: Of the files' content.
+        added: That the repository grew by.
+        left_out: Files that could not be copied.
+        state: What was copied.
+    """
+
+    snapshot: str
+    bytes: int
+    added: int
+    left_out: int
+    state: dict[str, Any]
+
+
+def look(home: Home, /) -> tuple[dict[str, Any], int]:
+    """The digest of the agent's state, and the bytes that its home takes."""
+    told = errand.run(home, "look", timeout_s=_LOOK_S)
+    return told["state"], int(told["bytes"])
+
+
+def save(home: Home, repository: Repository, access: Access, /) -> Copied:
+    """Copy the state into a repository, which is made where there is none. Killed anywhere, it makes no snapshot.
+
+    Raises:
+        NotReadyError: A database stayed locked, there is no room, or the object store does not answer.
+        RefusedError: The repository has another password.
+    """
+    restic = Restic(repository, access)
+    restic.ensure()
+    with restic.saving() as saving, ExitStack() as ending:
+        packing = Errand(home, "pack", stdout=subprocess.PIPE)
+        ending.callback(packing.stop)
+        source = packing.process.stdout
+        if source is None:
+            raise NotReadyError("pack: gives nothing")
+        ending.enter_context(source)
+        saving.take(source)
+        packed = packing.end()
+        saved = saving.end()
+    return Copied(saved.snapshot, int(packed["bytes"]), saved.added, int(packed["left_out"]), packed["state"])
+
+
+def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
+    """Bring a copy beside the state that is there, and prove that it is whole; ``switch`` puts it in place.
+
+    Raises:
+        RefusedError: There is no such snapshot, it is not whole, or the password is another.
+        NotReadyError: There is no room, or the object store does not answer.
+    """
+    restic = Restic(repository, access)
+    snapshot = restic.full_id(repository.snapshot or "latest")
+    with restic.fetching() as (process, said), ExitStack() as ending:
+        unpacking = Errand(home, "unpack", stdin=subprocess.PIPE)
+        ending.callback(unpacking.stop)
+        target, source = unpacking.process.stdin, process.stdout
+        if source is None or target is None:
+            raise NotReadyError("unpack: takes nothing")
+        ending.enter_context(target)
+        try:
+            pump(source, target)
+        except BrokenPipeError:
+            unpacking.end()  # says why
+            raise
+        if process.wait(_LOOK_S):
+            raise restic.failure(said)
+        target.close()
+        unpacked = unpacking.end(timeout_s=_LOOK_S)
+    return Copied(snapshot, int(unpacked["bytes"]), 0, 0, unpacked["state"])
+
+
+def switch(home: Home, /) -> None:
+    """Put what was fetched in the place of what is there, which is kept beside it; no gateway runs."""
+    errand.run(home, "switch", timeout_s=_MOVE_S)
+
+
+def settle(home: Home, /) -> None:
+    """Bring a switch to its end that was cut short."""
+    errand.run(home, "settle", timeout_s=_MOVE_S)
+
+
+def forget(home: Home, /) -> None:
+    """Remove what the last switch kept."""
+    errand.run(home, "forget", timeout_s=_MOVE_S)
+
+
+def export(home: Home, out: TextIO, /) -> None:
+    """Write everything as lines of JSON.
+
+    Args:
+        home: Whose.
+        out: Something with a descriptor of its own, as stdout.
+
+    Raises:
+        NotReadyError: It could not all be read; the last line, which counts the others, is missing.
+    """
+    out.flush()
+    Errand(home, "export", stdout=out).end(timeout_s=_MOVE_S)

@@ -1,0 +1,175 @@
+"""A machine in a folder with an agent's home in it, for hermes-node's work on the agent's state."""
+
+import getpass
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hermesops.node import build
+from hermesops.node.files import Access
+from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine
+from hermesops.node.protocol import Identity, Payload, Secrets
+from hermesops.node.system import Answer
+
+PASSWORD = secrets.token_hex(16)
+KEY = "k" * 64
+
+_SCHEMA = """
+PRAGMA journal_mode=WAL;
+CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT, user_id TEXT, parent_session_id TEXT, title TEXT,
+  started_at REAL, ended_at REAL, message_count INTEGER, model TEXT);
+CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, role TEXT, content TEXT,
+  tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL, token_count INTEGER);
+"""
+
+
+@dataclass
+class FakeSystem:
+    """systemd and the agent's API, on a clock of its own.
+
+    Attributes:
+        work: What the agent is at at each look; the last stays.
+        open_connections: The same of connections.
+        stopped: How often the gateway was stopped.
+    """
+
+    running: bool = False
+    now_s: float = 0.0
+    work: list[int] = field(default_factory=lambda: [0])
+    open_connections: list[int] = field(default_factory=lambda: [0])
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    stopped: int = 0
+
+    def account(self, _user: str) -> Access:
+        return Access(0o600, os.geteuid(), os.getegid())
+
+    def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
+        self.stopped += words[0] == "stop"
+        self.running = {"start": True, "stop": False}.get(words[0], self.running)
+        return f"ActiveState={'active' if self.running else 'inactive'}\n"
+
+    def connections(self, _port: int) -> int:
+        return _next(self.open_connections)
+
+    def now(self) -> float:
+        return 1_800_000_000 + self.now_s
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def ask(
+        self, _port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+    ) -> Answer:
+        assert timeout_s > 0
+        assert body is None
+        if path == "/health":
+            return Answer(200 if self.running else 0, {})
+        assert key == KEY
+        if path == "/api/jobs":
+            return Answer(200, {"jobs": self.jobs})
+        return Answer(200, {"status": "ok", "active_agents": _next(self.work)})
+
+
+def _next(values: list[int]) -> int:
+    return values.pop(0) if len(values) > 1 else values[0]
+
+
+@dataclass
+class NodeHome:
+    """See the module.
+
+    Attributes:
+        repository: A folder that restic may keep backups in.
+    """
+
+    layout: Layout
+    system: FakeSystem
+    repository: Path
+
+    @property
+    def node(self) -> Machine:
+        return Machine(self.layout, system=self.system)
+
+    @property
+    def home(self) -> Path:
+        return self.layout.root / "var/lib/hermes"
+
+    def upload(self, **fields: object) -> Path:
+        """Put a payload of ``backup`` or ``restore`` where it is uploaded to."""
+        path = self.layout.root / "run/hermes-node/payload.json"
+        content = {"version": 1, "repository": str(self.repository), "password": PASSWORD, "tags": ["daily"], **fields}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)
+        path.write_text(json.dumps(content))
+        return path
+
+    def personalised(self, *, epoch: int = 1, instance: str = "i-1") -> Path:
+        """Put a payload of ``personalise`` where it is uploaded to."""
+        path = self.layout.root / "run/personalise.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)
+        payload = Payload(
+            Identity(instance, "u-1", "light", "c1", epoch), Secrets(KEY, "hm1.i-1.1." + "a" * 40), "http://10.0.0.1/v1"
+        )
+        path.write_bytes(payload.to_json())
+        return path
+
+    def say(self, *texts: str) -> None:
+        """Add messages to the agent's database, which stays in WAL mode as the agent leaves it."""
+        database = sqlite3.connect(self.home / "state.db")
+        for text in texts:
+            database.execute(
+                "INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s1', 'user', ?, 2.5)", (text,)
+            )
+        database.commit()
+        database.close()
+
+
+def make(root: Path) -> NodeHome:
+    """A machine with an agent that knows a few things."""
+    layout = Layout(root)
+    for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes/node"):
+        (root / folder).mkdir(parents=True)
+    build.write(layout.program)
+    base = {
+        "unit": "hermes-gateway.service",
+        "user": getpass.getuser(),
+        "home": "/var/lib/hermes",
+        "port": 8642,
+        "routes": [{"name": "claude-haiku", "context_tokens": 200000}],
+        "adapters": ["telegram-platform"],
+        "config": {},
+        "environment": {},
+        "user_config": {"_config_version": 33},
+    }
+    layout.base.write_text(json.dumps(base))
+    machine = NodeHome(layout, FakeSystem(), root / "repository")
+    furnish(machine.home)
+    machine.say("My sister is called Ada", "She is in Paris")
+    return machine
+
+
+def furnish(home: Path) -> None:
+    """Give an agent memory, a skill, a session, a job and a pairing."""
+    for folder in ("memories", "skills/weather", "cron", "pairing", "logs"):
+        (home / folder).mkdir(parents=True)
+    (home / "SOUL.md").write_text("Be brief.")
+    (home / "memories/USER.md").write_text("Has a sister.")
+    (home / "skills/weather/SKILL.md").write_text("---\nname: weather\ndescription: Tells it\n---\nLook outside.\n")
+    job = {"id": "j1", "name": "morning", "prompt": "Say hello", "schedule": {"kind": "cron", "expr": "0 9 * * *"}}
+    (home / "cron/jobs.json").write_text(json.dumps({"jobs": [{**job, "enabled": True, "last_run_at": None}]}))
+    (home / "pairing/telegram-approved.json").write_text(json.dumps({"77": {"user_name": "ada"}}))
+    database = sqlite3.connect(home / "state.db")
+    database.executescript(_SCHEMA)
+    database.execute("INSERT INTO sessions (id, source, title, started_at) VALUES ('s1', 'telegram', 'Family', 1.5)")
+    database.commit()
+    database.close()

@@ -1,0 +1,187 @@
+"""Backing up, restoring and switching an agent's state, in a folder, with the real restic."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import archive, backup, errand, switch
+from hermesops.node import state as ways
+from hermesops.node.agent import agent_of
+from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError
+from hermesops.node.personalise import configure, personalise
+from hermesops.node.protocol import FencingToken
+from tests.support.node_home import PASSWORD, NodeHome, make
+from tests.support.prerequisites import require
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> NodeHome:
+    require(shutil.which("restic") is not None, "restic")
+    require(os.geteuid() == 0, "root")
+    return make(tmp_path)
+
+
+def _wreck(machine: NodeHome) -> None:
+    (machine.home / "memories/USER.md").write_text("nothing")
+    (machine.home / "cron/jobs.json").unlink()
+    (machine.home / "since.txt").write_text("made since")
+    machine.say("later")
+
+
+def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(machine: NodeHome) -> None:
+    before = backup.state(machine.node)["state"]
+    made = backup.backup(machine.node, machine.upload(), lease=None)
+    assert made["state"] == before
+    assert len(made["snapshot"]) == 64
+    _wreck(machine)
+    assert backup.state(machine.node)["state"] != before
+    came = backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
+    assert came["state"] == before == backup.state(machine.node)["state"]
+    assert not (machine.home / "since.txt").exists()
+    assert (machine.home / ".hermes-node/former/since.txt").read_text() == "made since"
+    assert not machine.layout.restoring.exists()
+
+
+def test_the_former_state_goes_when_the_agent_is_well_again(machine: NodeHome) -> None:
+    personalise(machine.node, machine.personalised(), wait_s=0)
+    made = backup.backup(machine.node, machine.upload(), lease=None)
+    backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
+    configure(machine.node, wait_s=0)
+    assert (machine.home / ".hermes-node/former").exists()
+    configure(machine.node, wait_s=5)
+    assert not (machine.home / ".hermes-node").exists()
+
+
+def test_an_unchanged_state_adds_next_to_nothing(machine: NodeHome) -> None:
+    (machine.home / "large").write_bytes(os.urandom(4 << 20))
+    first = backup.backup(machine.node, machine.upload(), lease=None)
+    second = backup.backup(machine.node, machine.upload(), lease=None)
+    assert first["added"] > 4 << 20
+    assert second["added"] < 4096
+
+
+def test_the_payload_is_gone_and_its_secrets_are_in_no_argument_and_no_file(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    real = subprocess.Popen
+
+    def remembered(words: list[str], **options: object) -> object:
+        started.append(words)
+        return real(words, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", remembered)
+    path = machine.upload()
+    backup.backup(machine.node, path, lease=None)
+    assert not path.exists()
+    assert len(started) >= 3
+    assert PASSWORD not in str(started)
+    outside = [p for p in machine.layout.root.rglob("*") if p.is_file() and machine.repository not in p.parents]
+    assert [p for p in outside if PASSWORD.encode() in p.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"repository": "sftp:somewhere:/else"},
+        {"repository": "/a/../b"},
+        {"extra": 1},
+        {"tags": ["--exec=x"]},
+        {"version": 2},
+    ],
+)
+def test_a_payload_that_is_none_is_refused_and_gone(machine: NodeHome, fields: dict[str, object]) -> None:
+    path = machine.upload(**fields)
+    with pytest.raises(BadRequestError) as refused:
+        backup.backup(machine.node, path, lease=None)
+    assert PASSWORD not in str(refused.value)
+    assert not path.exists()
+
+
+def test_another_password_is_refused(machine: NodeHome) -> None:
+    backup.backup(machine.node, machine.upload(), lease=None)
+    with pytest.raises(RefusedError, match="password"):
+        backup.backup(machine.node, machine.upload(password="another"), lease=None)
+
+
+def test_an_object_store_that_is_gone_is_named(machine: NodeHome) -> None:
+    with pytest.raises(NotReadyError, match=r"127\.0\.0\.1:1 does not answer"):
+        backup.backup(machine.node, machine.upload(repository="s3:http://127.0.0.1:1/bucket/i-1"), lease=None)
+
+
+def test_nothing_is_restored_below_a_running_gateway(machine: NodeHome) -> None:
+    made = backup.backup(machine.node, machine.upload(), lease=None)
+    machine.system.running = True
+    with pytest.raises(RefusedError, match="runs"):
+        backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
+
+
+def test_a_snapshot_that_is_not_there_changes_nothing(machine: NodeHome) -> None:
+    backup.backup(machine.node, machine.upload(), lease=None)
+    before = _files(machine.home)
+    with pytest.raises(RefusedError, match="no snapshot"):
+        backup.restore(machine.node, machine.upload(snapshot="0" * 64), lease=None)
+    assert _files(machine.home) == before
+
+
+def test_who_was_outranked_neither_backs_up_nor_restores(machine: NodeHome) -> None:
+    newer, older = FencingToken("instance/i-1", 1, 2, "b:2:b"), FencingToken("instance/i-1", 1, 1, "a:1:a")
+    made = backup.backup(machine.node, machine.upload(), lease=newer)
+    for command in (backup.backup, backup.restore):
+        with pytest.raises(OutrankedError):
+            command(machine.node, machine.upload(snapshot=made["snapshot"]), lease=older)
+
+
+def test_a_producer_that_fails_makes_no_snapshot(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream ends early, which a naive pipe would call the end of the file."""
+    backup.backup(machine.node, machine.upload(), lease=None)
+    monkeypatch.setattr(errand, "WORD", "status")  # ends at once, with an answer that is no report
+    with pytest.raises(NotReadyError, match="cut short"):
+        backup.backup(machine.node, machine.upload(), lease=None)
+    assert len(_snapshots(machine)) == 1
+
+
+def _snapshots(machine: NodeHome) -> list[object]:
+    words = ["restic", "--no-cache", "-r", str(machine.repository), "snapshots", "--json"]
+    done = subprocess.run(words, env={"RESTIC_PASSWORD": PASSWORD}, capture_output=True, check=True, timeout=60)
+    listed: list[object] = json.loads(done.stdout)
+    return listed
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("at", range(14))
+def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command(
+    machine: NodeHome, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (machine.layout.root / "copy").open("wb") as out:
+        wanted = archive.pack(machine.home, out).state
+    _wreck(machine)
+    with (machine.layout.root / "copy").open("rb") as source:
+        archive.unpack(source, switch.incoming(machine.home))
+    switch.make_ready(machine.home)
+    machine.layout.restoring.touch(0o600)
+    renames = 0
+    real = Path.rename
+
+    def dying(path: Path, target: Path) -> Path:
+        nonlocal renames
+        if renames == at:
+            raise KeyboardInterrupt
+        renames += 1
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", dying)
+    with pytest.raises(KeyboardInterrupt):
+        switch.switch(machine.home)
+    monkeypatch.undo()
+    backup.settle(machine.node, agent_of(machine.node))
+    assert ways.look(agent_of(machine.node).home)[0] == wanted
+    assert (machine.home / ".hermes-node/former/since.txt").exists()
+    assert not machine.layout.restoring.exists()
