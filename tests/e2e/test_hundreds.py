@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.command import local_world
 from tests.support.hundreds import Scale, trial
 
-SCALE = Scale(machines=18, per_cell=6, kills=1, longest_s=4, times=1)
+SCALE = Scale(machines=18, per_cell=6, kills=1, times=1)
 
 
 async def test_a_fleet_made_under_kills_and_broken_by_hand_comes_back(tmp_path: Path) -> None:

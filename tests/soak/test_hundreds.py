@@ -11,7 +11,7 @@ from tests.support.hundreds import Scale, Told, trial
 
 pytestmark = pytest.mark.timeout(7200)
 
-SCALE = Scale(machines=320, per_cell=40, kills=6, longest_s=14, times=3)
+SCALE = Scale(machines=240, per_cell=30, kills=4, times=3)
 SEED = 20260102
 
 

@@ -58,15 +58,13 @@ class Scale:
     Attributes:
         machines: In all.
         per_cell: In one cell.
-        kills: Of ``stack up --all``.
-        longest_s: Seconds after which one is killed at the latest.
+        kills: Of ``stack up --all``, each at a create, none of them later than would leave none for the next.
         times: How many machines each vendor's fault strikes, and each way of breaking is done to.
     """
 
     machines: int
     per_cell: int
     kills: int
-    longest_s: float
     times: int
 
     @property
@@ -101,7 +99,7 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
             await session.admission.admit(user, Plan.LIGHT)
     await order_faults(world, app, chance, scale.times)
     for _ in range(scale.kills):
-        await world.killed_after(chance.uniform(1.5, scale.longest_s), "stack", "up", "--all")
+        await up_killed_at(world, chance.randint(1, scale.machines // (scale.kills + 1)))
     ups = await up_until_done(world, app)
     async with app.session() as session:
         made = await repair_all(world, Manner(partial(_run_here, world, session), at_once=AT_ONCE))
@@ -133,6 +131,19 @@ async def order_faults(world: Command, app: App, chance: random.Random, times: i
         for _ in range(times):
             if victim := next(victims, None):
                 await control_client.set_fault(access, {**vars(order), "machine": victim})
+
+
+async def up_killed_at(world: Command, number: int) -> None:
+    """Kill a ``stack up --all`` at the so manieth create that it tells of; what the dead hold stays held for a while."""
+    process = await world.start("stack", "up", "--all")
+    assert process.stderr is not None
+    seen = 0
+    async for line in process.stderr:
+        seen += b": create hermes-" in line
+        if seen == number:
+            process.kill()
+            break
+    await process.communicate()
 
 
 async def up_until_done(world: Command, app: App) -> tuple[int, ...]:
