@@ -100,3 +100,15 @@ def payload_of(
 def digest_of(payload: bytes) -> str:
     """What hermes-node reports of the payload it was last handed; tells whether a machine has the current one."""
     return hashlib.sha256(payload).hexdigest()
+
+
+def asleep(instance: Instance) -> RefusedError:
+    """What an operator is told who wants something of an agent that was put to sleep."""
+    if instance.grace_until is None:
+        return RefusedError(
+            f"the agent of {instance.title} is suspended", hint=f"hermesops instance resume {instance.title}"
+        )
+    return RefusedError(
+        f"the agent of {instance.title} ends at {instance.grace_until:%Y-%m-%d %H:%M} UTC",
+        hint=f"hermesops instance terminate {instance.title} --undo has it back until then",
+    )

@@ -64,15 +64,15 @@ class Wish:
     keeps_former: bool = False
 
     def to_intent(self) -> dict[str, object]:
-        """As the row keeps it."""
-        return dict(vars(self))
+        """As the row keeps it; what it is copied for is named after the row itself."""
+        return {name: value for name, value in vars(self).items() if name != "why"}
 
     @classmethod
-    def from_intent(cls, intent: Mapping[str, object]) -> "Wish":
+    def from_intent(cls, intent: Mapping[str, object], *, why: str) -> "Wish":
         """As it was asked."""
         image, only = intent["image_id"], intent.get("only_plan")
         return cls(
-            str(intent["why"]),
+            why,
             MachineName(str(intent["origin"])),
             CellName(str(intent["cell"])),
             str(intent["region"]),

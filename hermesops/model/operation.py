@@ -19,6 +19,11 @@ class OperationKind(StrEnum):
     TERMINATE = "terminate"
     RESTART = "restart"
     CONFIGURE = "configure"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    RESIZE = "resize"
+    RELOCATE = "relocate"
+    FAREWELL = "farewell"
     STACK_UP = "stack_up"
 
 

@@ -67,6 +67,7 @@ class SmallWorld:
     backups: list[Backup] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     cannot_resize: bool = False
+    broken_backups: bool = False
 
     @classmethod
     def lively(cls) -> "SmallWorld":
@@ -176,7 +177,15 @@ class SmallWorld:
         computer.state = backup.state
         return backup.state
 
+    async def prove(self, _instance: Instance, backup: Backup) -> Backup:
+        proved = replace(backup, checked_at=AT, checked="messages differ" if self.broken_backups else "")
+        self.backups = [proved if each.id == backup.id else each for each in self.backups]
+        return proved
+
     # Rows
+
+    def begin_grace(self, _instance_id: InstanceId, until: datetime, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.instance = replace(self.instance, status=InstanceStatus.SUSPENDED, grace_until=until)
 
     def is_machine_wanted(self, _instance_id: InstanceId) -> bool:
         return self.wanted

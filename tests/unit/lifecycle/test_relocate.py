@@ -138,4 +138,4 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
 
 def test_a_wish_survives_the_row_it_is_kept_in() -> None:
     for wish in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_former=True)):
-        assert Wish.from_intent(json.loads(json.dumps(wish.to_intent()))) == wish
+        assert Wish.from_intent(json.loads(json.dumps(wish.to_intent())), why=wish.why) == wish

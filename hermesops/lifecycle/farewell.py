@@ -1,0 +1,161 @@
+"""The last days of an agent: at rest, backed up, the backup proved, its machine off, and still to be had back.
+
+When the days are over ``terminate`` ends it; until then ``resume`` wakes it with everything it knew.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, assert_never
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import quiesce
+from hermesops.lifecycle.handover import terminated
+from hermesops.lifecycle.ports import Copies, Rests
+from hermesops.lifecycle.sight import Sight
+from hermesops.lifecycle.suspend import StopMachine
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+
+
+@dataclass(frozen=True)
+class ProveBackup:
+    """Restore the last backup somewhere, once, and hold it against what was copied."""
+
+    snapshot: str
+
+
+@dataclass(frozen=True)
+class BeginGrace:
+    """Write until when the agent can be had back."""
+
+
+Step = quiesce.Step | ProveBackup | StopMachine | BeginGrace
+
+
+@dataclass(frozen=True)
+class Parting:
+    """What a farewell looks at.
+
+    Attributes:
+        backup: The last one, made for this very operation.
+    """
+
+    sight: Sight
+    backup: Backup | None
+
+
+def decide(seen: Parting, *, until: datetime) -> Step | Finished | Impossible:
+    """The next step towards an agent that can be had back until then.
+
+    Args:
+        seen: The instance as it is now.
+        until: When it ends.
+    """
+    instance, machine = seen.sight.instance, seen.sight.machine
+    if instance.status is InstanceStatus.TERMINATED:
+        return Impossible(terminated(instance))
+    if (step := quiesce.next_step(seen.sight, seen.backup)) is not None:
+        return step
+    if seen.backup is None:
+        raise ValueError("at rest without a backup")
+    if seen.backup.checked:
+        return Impossible(_not_proved(instance, seen.backup))
+    if not seen.backup.is_proved:
+        return ProveBackup(seen.backup.id)
+    if machine is not None and machine.status is not MachineStatus.STOPPED:
+        return StopMachine(machine.id)
+    if (instance.status, instance.grace_until) != (InstanceStatus.SUSPENDED, until):
+        return BeginGrace()
+    return Finished(
+        f"the agent of {instance.title} sleeps and ends at {until:%Y-%m-%d %H:%M} UTC unless it is had back"
+    )
+
+
+def _not_proved(instance: Instance, backup: Backup) -> BrokenInvariantError:
+    return BrokenInvariantError(
+        f"the last backup of {instance.title} is not what was copied: {backup.checked}",
+        hint=f"nothing was deleted; hermesops backup check {instance.title}, then hermesops instance show "
+        f"{instance.title}",
+    )
+
+
+def describe(step: Step, instance: Instance) -> str:
+    """The step in a few words."""
+    match step:
+        case ProveBackup():
+            return f"restoring the last backup of {instance.title} once, to compare"
+        case StopMachine():
+            return f"switching machine {instance.machine_name} off"
+        case BeginGrace():
+            return "the agent sleeps"
+        case _:
+            return quiesce.describe(step, instance)
+
+
+class Rows(Protocol):
+    """The registry, as far as a farewell writes it."""
+
+    def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str) -> object:
+        """Record that an agent sleeps and ends then."""
+
+
+class Backups(Copies, Protocol):
+    """Backups, made and proved."""
+
+    async def prove(self, instance: Instance, backup: Backup) -> Backup:
+        """Restore a backup somewhere and compare; what came of it is in its row."""
+
+
+class Farewell:
+    """The work of one farewell, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        why: What the last backup is made for.
+        until: When the agent ends unless it is had back.
+        rows: The registry.
+        world: Machine, node and gateway.
+        backups: Backups.
+    """
+
+    def __init__(
+        self, instance_id: InstanceId, *, why: str, until: datetime, rows: Rows, world: Rests, backups: Backups
+    ) -> None:
+        self._instance_id = instance_id
+        self._why = why
+        self._until = until
+        self._rows = rows
+        self._world = world
+        self._backups = backups
+
+    async def observe(self) -> Parting:
+        """Look at row, machine, node and the last backup."""
+        sight = await self._world.look(self._instance_id)
+        return Parting(sight, self._backups.made(self._instance_id, self._why))
+
+    def decide(self, seen: Parting) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, until=self._until)
+
+    def describe(self, step: Step, seen: Parting) -> str:
+        """The step in a few words."""
+        return describe(step, seen.sight.instance)
+
+    async def do(self, step: Step, seen: Parting) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.sight.instance
+        match step:
+            case ProveBackup():
+                if seen.backup is not None:
+                    await self._backups.prove(instance, seen.backup)
+            case StopMachine(machine_id=machine_id):
+                await self._world.stop_machine(instance, machine_id)
+            case BeginGrace():
+                self._rows.begin_grace(instance.id, self._until, why=self._why)
+            case quiesce.StartMachine() | quiesce.AwaitMachine() | quiesce.Fence() | quiesce.BackUp():
+                await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._why)
+            case _ as never:
+                assert_never(never)

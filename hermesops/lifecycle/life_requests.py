@@ -1,0 +1,304 @@
+"""Takes in what operators ask of a living agent's life: sleep, waking, another size, place or state, the end.
+
+Everything that can be asked first is asked first; then one row is written that says what shall be, and others do it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.lifecycle.grounds import Grounds
+from hermesops.lifecycle.handover import asleep, silence, terminated
+from hermesops.lifecycle.ports import Intents, Looks
+from hermesops.lifecycle.relocation import Wish
+from hermesops.lifecycle.suspend import Keep
+from hermesops.model.backup import Backup
+from hermesops.model.cell import Placement
+from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, Spare
+
+GB = 10**9
+
+
+class Rows(Intents, Protocol):
+    """The registry, as far as these requests read and write it."""
+
+    def find_instance(self, text: str) -> Instance:
+        """The instance meant by an alias or id."""
+
+    def list_operations(
+        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
+    ) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
+        """Spare machines."""
+
+    def retire_spare(self, name: MachineName, *, why: str) -> object:
+        """Give a spare machine up."""
+
+    def now(self) -> datetime:
+        """The registry's clock."""
+
+
+class World(Looks, Protocol):
+    """What has to be looked at first."""
+
+    async def bytes_in_use(self, machine_id: MachineId) -> int | None:
+        """Bytes that an instance's data takes."""
+
+
+class Backups(Protocol):
+    """Backups of instances, as far as they are chosen."""
+
+    def newest(self, instance_id: InstanceId) -> Backup | None:
+        """The one made last."""
+
+    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
+        """One backup of an instance."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about lives.
+
+    Attributes:
+        server_types: Of each plan.
+        data_gb: Gigabytes of data in each plan.
+        grace: How long an ended agent can be had back.
+        keep: What becomes of a suspended agent's machine.
+        keeps_former: Whether a machine that was left is kept for a while.
+    """
+
+    server_types: Mapping[Plan, str]
+    data_gb: Mapping[Plan, int]
+    grace: timedelta
+    keep: Keep
+    keeps_former: bool
+
+
+class LifeRequests:
+    """Turns requests into rows.
+
+    Args:
+        rows: The registry.
+        world: Machines and the vendor.
+        backups: Backups.
+        grounds: Where new machines can be.
+        policy: Settings.
+    """
+
+    def __init__(self, rows: Rows, world: World, backups: Backups, grounds: Grounds, policy: Policy) -> None:
+        self._rows = rows
+        self._world = world
+        self._backups = backups
+        self._grounds = grounds
+        self._policy = policy
+
+    def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
+        """Record that an agent shall sleep.
+
+        Args:
+            user_text: Whose, as typed.
+            keep: What becomes of the machine; ``None``: as the settings say.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It has ended, or something else is under way for it.
+        """
+        instance = self._living(user_text, OperationKind.SUSPEND, reason)
+        return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
+
+    def resume(self, user_text: str, *, reason: str) -> Operation:
+        """Record that a sleeping agent shall wake, on the machine that was kept or with its newest backup on another.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It does not sleep, or something else is under way for it.
+        """
+        kinds = {OperationKind.RESUME, OperationKind.RELOCATE}
+        instance = self._living(user_text, OperationKind.RESUME, reason, also=kinds)
+        if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
+            raise RefusedError(f"the agent of {instance.title} is awake", hint=f"hermesops instance show {user_text}")
+        if self._rows.is_machine_wanted(instance.id):
+            return self._open(OperationKind.RESUME, instance, user_text, reason, {})
+        return self._relocation(
+            instance, user_text, reason, self._grounds.here(instance), snapshot=self._chosen(instance, "")
+        )
+
+    async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
+        """Record that an agent shall have another plan.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It sleeps or has ended, has that plan, its data does not fit, JustAVPS does not sell it
+                there, or something else is under way for it.
+            UnavailableError: Its machine does not say how much data it holds.
+        """
+        kinds = {OperationKind.RESIZE, OperationKind.RELOCATE}
+        instance = self._living(user_text, OperationKind.RESIZE, reason, also=kinds)
+        self._refuse_asleep(instance)
+        if instance.plan is plan and not self._is_under_way(instance, kinds):
+            raise RefusedError(f"{instance.title} has plan {plan} already")
+        await self._refuse_too_small(instance, plan)
+        place, size = self._grounds.here(instance, plan), self._policy.server_types[plan]
+        await self._grounds.refuse_unsold(size, place.region)
+        if onto_new_machine:
+            return self._relocation(instance, user_text, reason, place, plan=plan)
+        before = {"plan": instance.plan, "server_type": self._policy.server_types[instance.plan]}
+        intent = {"before": before, "plan": plan, "server_type": size}
+        return self._open(OperationKind.RESIZE, instance, user_text, reason, intent)
+
+    async def move(self, user_text: str, *, cell: str, region: str, reason: str) -> Operation:
+        """Record that an instance shall be on a machine of another cell or region.
+
+        Raises:
+            UsageError: No reason was given, neither cell nor region, or there is no such cell.
+            RefusedError: It sleeps or has ended, is there already, JustAVPS sells no machine of its plan there, or
+                something else is under way for it.
+        """
+        instance = self._living(user_text, OperationKind.RELOCATE, reason)
+        self._refuse_asleep(instance)
+        if bool(cell) == bool(region):
+            raise UsageError("say where to: either --cell or --region")
+        place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
+        if place.cell == instance.cell:
+            raise RefusedError(f"{instance.title} is in {place.cell} already")
+        await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+        return self._relocation(instance, user_text, reason, place)
+
+    def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
+        """Record that a backup of an instance shall live on a new machine, in place of what it has now.
+
+        Args:
+            user_text: Whose, as typed.
+            snapshot: Which backup; empty: the newest.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given, or there is no such backup.
+            RefusedError: It has ended, has no backup, or something else is under way for it.
+        """
+        instance = self._living(user_text, OperationKind.RELOCATE, reason)
+        chosen = self._chosen(instance, snapshot)
+        return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=chosen)
+
+    def farewell(self, user_text: str, *, reason: str) -> Operation:
+        """Record that an agent shall end after its days of grace.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It has ended, or something else is under way for it.
+        """
+        instance = self._living(user_text, OperationKind.FAREWELL, reason)
+        until = (self._rows.now() + self._policy.grace).isoformat()
+        return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until})
+
+    def _living(
+        self,
+        user_text: str,
+        kind: OperationKind,
+        reason: str,
+        *,
+        also: frozenset[OperationKind] | set[OperationKind] = frozenset(),
+    ) -> Instance:
+        if not reason.strip():
+            raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
+        instance = self._rows.find_instance(user_text)
+        if instance.status is InstanceStatus.TERMINATED:
+            raise terminated(instance)
+        others = [
+            operation
+            for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id)
+            if operation.kind not in {kind, *also}
+        ]
+        if others:
+            raise _under_way(instance, others[0])
+        return instance
+
+    def _is_under_way(self, instance: Instance, kinds: set[OperationKind]) -> bool:
+        return any(o.kind in kinds for o in self._rows.list_operations(unfinished=True, instance_id=instance.id))
+
+    def _refuse_asleep(self, instance: Instance) -> None:
+        if instance.status is InstanceStatus.SUSPENDED:
+            raise asleep(instance)
+
+    async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
+        room, sight = self._policy.data_gb[plan], await self._world.look(instance.id)
+        if self._policy.data_gb[instance.plan] <= room:
+            return
+        held = await self._world.bytes_in_use(sight.machine.id) if sight.machine and sight.node else None
+        if held is None:
+            raise silence(instance)
+        if held > room * GB:
+            raise RefusedError(
+                f"{instance.title} has {held / GB:.1f} GB of data; plan {plan} has room for {room} GB",
+                hint="the user has to delete some first",
+            )
+
+    def _chosen(self, instance: Instance, snapshot: str) -> str:
+        if snapshot:
+            return self._backups.get(instance.id, snapshot).id
+        newest = self._backups.newest(instance.id)
+        if newest is None:
+            raise RefusedError(f"{instance.title} has no backup", hint=f"hermesops backup create {instance.title}")
+        return newest.id
+
+    def _relocation(
+        self,
+        instance: Instance,
+        user_text: str,
+        reason: str,
+        place: Placement,
+        *,
+        plan: Plan | None = None,
+        snapshot: str = "",
+    ) -> Operation:
+        wanted = plan or instance.plan
+        if not self._is_under_way(instance, {OperationKind.RELOCATE}):
+            self._drop_leftovers(instance)
+        wish = Wish(
+            "",
+            instance.machine_name,
+            place.cell,
+            place.region,
+            wanted,
+            self._policy.server_types[wanted],
+            self._grounds.image(),
+            place.only_plan,
+            snapshot,
+            keeps_former=self._policy.keeps_former,
+        )
+        return self._open(OperationKind.RELOCATE, instance, user_text, reason, wish.to_intent())
+
+    def _drop_leftovers(self, instance: Instance) -> None:
+        """A machine that an abandoned relocation ordered may be of another size or place."""
+        for spare in self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id):
+            self._rows.retire_spare(spare.name, why="its relocation was abandoned")
+
+    def _open(
+        self,
+        kind: OperationKind,
+        instance: Instance,
+        user_text: str,
+        reason: str,
+        intent: Mapping[str, object],
+    ) -> Operation:
+        told = {"user": user_text, "reason": reason.strip(), **intent}
+        return self._rows.open_operation(kind, instance_subject(instance.id), intent=told, instance_id=instance.id)
+
+
+def _under_way(instance: Instance, operation: Operation) -> HermesError:
+    return RefusedError(
+        f"operation {operation.id} ({operation.kind}) of {instance.title} has not ended",
+        hint=f"hermesops operation continue {operation.id} ends it",
+    )

@@ -1,0 +1,65 @@
+"""An agent that shall end is copied, the copy proved, and can be had back."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.farewell import Farewell
+from hermesops.lifecycle.resume import Resume
+from hermesops.model.instance import InstanceStatus
+from tests.support.small_world import SmallWorld
+from tests.support.walks import walk
+
+UNTIL = datetime(2026, 1, 8, tzinfo=UTC)
+WHOLE = ["Fence", "BackUp", "ProveBackup", "StopMachine", "BeginGrace"]
+OUTCOME = "the agent of ada sleeps and ends at 2026-01-08 00:00 UTC unless it is had back"
+
+
+def farewell(world: SmallWorld) -> Farewell:
+    return Farewell(world.instance.id, why="last 1", until=UNTIL, rows=world, world=world, backups=world)
+
+
+async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> None:
+    world = SmallWorld.lively()
+    assert await walk(lambda: farewell(world)) == [*WHOLE, OUTCOME]
+    assert (world.instance.status, world.instance.grace_until) == (InstanceStatus.SUSPENDED, UNTIL)
+    assert world.here().status is MachineStatus.STOPPED
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    assert (await walk(lambda: farewell(world), killed_at=killed_at, after=after))[-1] == OUTCOME
+    assert len(world.backups) == 1
+
+
+async def test_who_is_had_back_remembers() -> None:
+    world = SmallWorld.lively()
+    await walk(lambda: farewell(world))
+    assert (await walk(lambda: Resume(world.instance.id, world, world, world)))[-1] == (
+        "the agent of ada is awake: 7 messages"
+    )
+    assert world.here().runs
+
+
+async def test_a_backup_that_does_not_restore_stops_it_with_the_machine_there() -> None:
+    world = SmallWorld.lively()
+    world.broken_backups = True
+    steps = await walk(lambda: farewell(world))
+    assert steps == [
+        "Fence",
+        "BackUp",
+        "ProveBackup",
+        "BrokenInvariantError: the last backup of ada is not what was copied: messages differ",
+    ]
+    assert world.here().status is MachineStatus.READY
+
+
+async def test_what_has_ended_has_no_farewell() -> None:
+    world = SmallWorld.lively()
+    world.instance = replace(world.instance, status=InstanceStatus.TERMINATED)
+    (said,) = await walk(lambda: farewell(world))
+    assert said.startswith("RefusedError")
