@@ -5,7 +5,7 @@ Migrations and their tests need that, no command does. Whoever reads or writes r
 
 import sqlalchemy as sa
 
-from hermesops.registry.schema import hermes_instances, metadata, operations
+from hermesops.registry.schema import hermes_instances, metadata, operations, spare_machines
 
 __all__ = ["metadata"]
 
@@ -21,3 +21,4 @@ _unique_where(
     operations.c.kind,
     where="status IN ('pending', 'running')",
 )
+_unique_where("one_next_machine_per_instance", spare_machines.c.instance_id, where="purpose = 'next' AND wanted")

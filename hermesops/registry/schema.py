@@ -117,14 +117,6 @@ spare_machines = sa.Table(
     sa.Column("ready_at", UtcTimestamp, nullable=True),
 )
 
-sa.Index(
-    "one_next_machine_per_instance",
-    spare_machines.c.instance_id,
-    unique=True,
-    sqlite_where=sa.text("purpose = 'next' AND wanted"),
-    postgresql_where=sa.text("purpose = 'next' AND wanted"),
-)
-
 proxy_tokens = sa.Table(
     "proxy_tokens",
     metadata,
