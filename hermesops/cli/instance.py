@@ -251,7 +251,7 @@ def terminate(
 
     async def work() -> str:
         async with composed.session() as session:
-            operation = session.requests.terminate(user, reason=reason)
+            operation = await session.requests.terminate(user, reason=reason)
             return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())

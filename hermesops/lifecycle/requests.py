@@ -57,7 +57,7 @@ class Gateways(Protocol):
 
 
 class Requests:
-    """Turns requests into rows.
+    """Turns requests into rows, under the instance's lease: refused for somebody else's means that nothing changed.
 
     Args:
         rows: The registry.
@@ -78,16 +78,22 @@ class Requests:
         self._gateways = gateways
         self._alone = alone
 
-    def terminate(self, user_text: str, *, reason: str) -> Operation:
-        """Record that an instance shall end; from here on every run of its cell may destroy its machine."""
+    async def terminate(self, user_text: str, *, reason: str) -> Operation:
+        """Record that an instance shall end; from here on every run of its cell may destroy its machine.
+
+        Raises:
+            RefusedError: Somebody is working on the instance; nothing was changed.
+        """
         instance = self._rows.find_instance(user_text)
-        operation = self._rows.open_operation(
-            OperationKind.TERMINATE,
-            instance_subject(instance.id),
-            intent={"user": user_text, "machine_name": instance.machine_name, "reason": reason},
-            instance_id=instance.id,
-        )
-        self._rows.give_up_machine(instance.id, why=reason or f"terminate {operation.id}")
+        subject = instance_subject(instance.id)
+        async with self._alone(subject):
+            operation = self._rows.open_operation(
+                OperationKind.TERMINATE,
+                subject,
+                intent={"user": user_text, "machine_name": instance.machine_name, "reason": reason},
+                instance_id=instance.id,
+            )
+            self._rows.give_up_machine(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 
     async def restart(self, user_text: str) -> Operation:
@@ -95,19 +101,23 @@ class Requests:
 
         Raises:
             UnavailableError: Its machine is not there or does not answer.
+            RefusedError: Somebody is working on the instance. In both cases nothing was changed.
         """
         instance = self._rows.find_instance(user_text)
-        machine = await self._world.machine(instance)
-        if machine is None:
-            raise UnavailableError(
-                f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
+        subject = instance_subject(instance.id)
+        async with self._alone(subject):
+            machine = await self._world.machine(instance)
+            if machine is None:
+                raise UnavailableError(
+                    f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
+                )
+            before = await self._gateways.invocation(MachineId(machine.id))
+            return self._rows.open_operation(
+                OperationKind.RESTART,
+                subject,
+                intent={"user": user_text, "before": before},
+                instance_id=instance.id,
             )
-        return self._rows.open_operation(
-            OperationKind.RESTART,
-            instance_subject(instance.id),
-            intent={"user": user_text, "before": await self._gateways.invocation(MachineId(machine.id))},
-            instance_id=instance.id,
-        )
 
     async def configure(self, user_text: str, wish: Wish | None, *, reason: str) -> Operation:
         """Record an instance's new settings and that its machine shall have them.
@@ -129,7 +139,6 @@ class Requests:
             )
         instance = self._rows.find_instance(user_text)
         subject = instance_subject(instance.id)
-        # Under the lease: exit 3 to whoever comes second has to mean that nothing was changed.
         async with self._alone(subject):
             sight = await self._world.look(instance.id)
             if sight.instance.status is InstanceStatus.TERMINATED:
