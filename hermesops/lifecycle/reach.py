@@ -28,7 +28,7 @@ from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
 from hermesops.node.protocol import PROGRAM
 
-_INBOX = "/run/hermes-node"
+INBOX = "/run/hermes-node"
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
 
@@ -274,7 +274,7 @@ class Reach:
 
     async def _hand(self, instance: Instance, machine_id: MachineId, *, wait_s: float) -> None:
         channel = self.channel(machine_id)
-        path = f"{_INBOX}/{uuid4().hex}.json"
+        path = f"{INBOX}/{uuid4().hex}.json"
         await channel.put(path, self._payload(instance), mode=0o600)
         words = f"personalise {path} --wait {wait_s:g}"
         done = await change(channel, words, self.lease, timeout_s=wait_s + _PERSONALISE_S)

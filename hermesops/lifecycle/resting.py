@@ -1,14 +1,17 @@
 """The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from hermesops import waiting
+from hermesops.channel import Completed
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.gateway_units import SILENT
 from hermesops.lifecycle.node_commands import change
-from hermesops.lifecycle.reach import Reach
+from hermesops.lifecycle.reach import INBOX, Reach
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
@@ -100,10 +103,32 @@ class RestingReach(Reach):
         await self._hand(instance, machine_id, wait_s=0)
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
-    async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> None:
+    async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
+        """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
+
+        Args:
+            machine_id: Where.
+            verb: The command.
+            payload: The file; hermes-node removes it before it does anything.
+            timeout_s: For all of it.
+
+        Returns:
+            Its answer.
+
+        Raises:
+            RefusedError: The node refuses; its words are repeated.
+            UnavailableError: It could not; safe to repeat.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        path = f"{INBOX}/{uuid4().hex}.json"
+        await self.channel(machine_id).put(path, payload, mode=0o600)
+        done = await self._command(machine_id, f"{verb} {path}", timeout_s=timeout_s)
+        return dict(json.loads(done.stdout))
+
+    async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
         done = await change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)
         if done.exit_code == 0:
-            return
+            return done
         verb = words.split(maxsplit=1)[0]
         said = f"hermes-node on machine {machine_id}, {verb}: {_said(done.stderr or done.stdout)}"
         refused = done.exit_code in {2, 3}
