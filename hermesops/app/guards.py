@@ -44,10 +44,10 @@ class Guards:
         settings = app.env.settings
         self._limits = Limits(settings.changed_share, settings.monthly_budget)
 
-    async def judge(self, outlook: "Outlook", named: Named = NOTHING_NAMED) -> None:
+    async def judge(self, outlook: "Outlook", named: Named = NOTHING_NAMED, *, began: bool = False) -> None:
         """Let a run begin within the limits and what was named; see ``placement.guard.judge``."""
         cost = await self.cost(outlook) if self._limits.budget is not None else None
-        judge(outlook, limits=self._limits, named=named, cost=cost)
+        judge(outlook, limits=self._limits, named=named, cost=cost, began=began)
 
     async def refuse_unaffordable(self, server_type: str, region: str) -> None:
         """Let another machine be wished for only while the budget allows it.

@@ -32,8 +32,8 @@ class StackUps:
         """
         from hermesops.operation.runner import Operations
 
-        work = self._work(wish)
         operation = await self._open(wish)
+        work = self._work(wish, operation)
         operations = Operations(
             self._app.registry, {OperationKind.STACK_UP: lambda _operation, _lease: work}, self._app.tell
         )
@@ -60,17 +60,18 @@ class StackUps:
         """What continues an ``up`` from its row."""
         from hermesops.placement.stack_up import UpWish
 
-        return self._work(UpWish.from_intent(operation.intent))
+        return self._work(UpWish.from_intent(operation.intent), operation)
 
-    def _work(self, wish: "UpWish") -> "StackUp":
+    def _work(self, wish: "UpWish", operation: Operation) -> "StackUp":
+        from hermesops.operation.runner import LEFT
         from hermesops.placement.stack_up import StackUp
 
-        return StackUp(wish.cell, partial(self._up, wish))
+        return StackUp(wish.cell, partial(self._up, wish, began=operation.step not in {"", LEFT}))
 
-    async def _up(self, wish: "UpWish") -> UpResult:
+    async def _up(self, wish: "UpWish", *, began: bool) -> UpResult:
         stacks, guards = self._app.cell_stacks, self._app.guards
         if not wish.saved:
-            guard = partial(guards.judge, named=wish.named)
+            guard = partial(guards.judge, named=wish.named, began=began)
             return await stacks.up(wish.cell, named=wish.named.machines, only=wish.only, guard=guard)
         preview, signer = guards.open(wish.saved)
         self._app.tell(f"{wish.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}")

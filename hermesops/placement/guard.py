@@ -52,7 +52,7 @@ class Cost:
     after: Bill
 
 
-def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None) -> None:
+def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None, began: bool = False) -> None:
     """Let a run begin, or say everything that speaks against it.
 
     Args:
@@ -60,6 +60,7 @@ def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None) 
         limits: What settings allow.
         named: What the operator named.
         cost: ``None`` when no budget is set.
+        began: Whether a run with the same words was cut short: what they name may be done by now.
 
     Raises:
         UsageError: A machine was named that the run would not destroy: somebody means another one.
@@ -68,7 +69,7 @@ def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None) 
     ending = {
         MachineName(c.name) for c in outlook.preview.changes if c.kind in DESTRUCTIVE and c.name in _names(outlook)
     }
-    if unknown := sorted(named.machines - ending):
+    if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
             f"{outlook.cell}: nothing would destroy {', '.join(unknown)}, which was named",
             hint=f"hermesops stack preview {outlook.cell} shows what would change",

@@ -65,6 +65,14 @@ def test_a_named_machine_that_would_live_on_is_a_mistake() -> None:
         judge(outlook((ChangeKind.UPDATE, 5)), limits=LIMITS, named=Named(frozenset({MachineName("m5")})), cost=None)
 
 
+def test_a_run_that_was_cut_short_may_have_done_what_it_names() -> None:
+    """Killed after the destruction it was given leave for, the same command goes on with the rest."""
+    done = Named(frozenset({MachineName("m5")}))
+    judge(outlook(), limits=LIMITS, named=done, cost=None, began=True)
+    with pytest.raises(RefusedError, match="m4"):
+        judge(outlook((ChangeKind.DELETE, 4)), limits=LIMITS, named=done, cost=None, began=True)
+
+
 @pytest.mark.parametrize(("touched", "held", "share", "is_allowed"), [
     (1, 1, 0.01, True),  # one machine always may be
     (2, 8, 0.25, True),
