@@ -1,0 +1,168 @@
+"""restic on this computer, with the platform's own credential: what a machine's may not do to its repository.
+
+Secrets reach it in its environment. It keeps nothing here.
+Source: restic 0.14 (Debian 12).
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hermesops.backup.repository import Repository
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
+from hermesops.model.backup import Credential
+
+_RUN_S = 1800.0
+_STATE = "/state.tar"
+"""What hermes-node calls the state in a snapshot."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One in a repository.
+
+    Attributes:
+        id: In full.
+    """
+
+    id: str
+    at: datetime
+
+
+class Restic:
+    """Runs restic.
+
+    Args:
+        environ: The process's variables: HOME and PATH.
+        credential: Gives the platform's credential.
+    """
+
+    def __init__(self, environ: Mapping[str, str], credential: Callable[[], Awaitable[Credential]]) -> None:
+        self._environ = environ
+        self._credential = credential
+
+    async def begin(self, repository: Repository, password: str) -> None:
+        """Make a repository where there is none."""
+        code, _, said = await self._run(repository, password, "cat", "config", "--no-lock")
+        if code == 0:
+            return
+        code, _, said = await self._run(repository, password, "init")
+        if code and "already" not in said:
+            raise _failure(said)
+
+    async def snapshots(self, repository: Repository, password: str) -> list[Snapshot]:
+        """What is in a repository, oldest first."""
+        told = await self._told(repository, password, "snapshots", "--json", "--no-lock")
+        found = [Snapshot(str(one["id"]), datetime.fromisoformat(_short(str(one["time"])))) for one in told or ()]
+        return sorted(found, key=lambda one: one.at)
+
+    async def check(self, repository: Repository, password: str) -> None:
+        """Look whether a repository is whole.
+
+        Raises:
+            RefusedError: It is damaged; the message says where.
+        """
+        await self._done(repository, password, "check")
+
+    async def forget(self, repository: Repository, password: str, ids: Sequence[str]) -> None:
+        """Take snapshots away, with all that is in no other one."""
+        await self._done(repository, password, "unlock")  # what killed machines left; never a living one's
+        await self._done(repository, password, "forget", "--prune", *ids)
+
+    @asynccontextmanager
+    async def dumping(
+        self, repository: Repository, password: str, snapshot: str, target: int
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A running restic that writes a snapshot's state to a descriptor."""
+        words = ("dump", "--no-lock", snapshot, _STATE)
+        process = await self._start(repository, password, words, stdout=target)
+        try:
+            yield process
+        finally:
+            await _end(process)
+
+    async def _done(self, repository: Repository, password: str, *words: str) -> None:
+        code, _, said = await self._run(repository, password, *words)
+        if code:
+            raise _failure(said)
+
+    async def _told(self, repository: Repository, password: str, *words: str) -> Any:  # noqa: ANN401 - JSON
+        code, out, said = await self._run(repository, password, *words)
+        if code:
+            raise _failure(said)
+        return json.loads(out)
+
+    async def _run(self, repository: Repository, password: str, *words: str) -> tuple[int, str, str]:
+        process = await self._start(repository, password, words, stdout=asyncio.subprocess.PIPE)
+        try:
+            async with asyncio.timeout(_RUN_S):
+                out, said = await process.communicate()
+        except TimeoutError as error:
+            raise UnavailableError(f"restic {words[0]}: no end after {_RUN_S:g} s") from error
+        finally:
+            await _end(process)
+        return process.returncode or 0, out.decode(errors="replace"), said.decode(errors="replace")
+
+    async def _start(
+        self, repository: Repository, password: str, words: Sequence[str], *, stdout: int
+    ) -> asyncio.subprocess.Process:
+        program = shutil.which("restic", path=self._environ.get("PATH"))
+        if program is None:
+            raise RefusedError("this computer has no restic, which keeps the backups", hint="apt-get install restic")
+        credential = await self._credential()
+        environment = {
+            **{name: value for name, value in self._environ.items() if not name.startswith(("AWS_", "RESTIC_"))},
+            "RESTIC_REPOSITORY": repository.url,
+            "RESTIC_PASSWORD": password,
+            "AWS_ACCESS_KEY_ID": credential.access_key,
+            "AWS_SECRET_ACCESS_KEY": credential.secret_key,
+            "AWS_SESSION_TOKEN": credential.session_token,
+            "AWS_DEFAULT_REGION": repository.bucket.region,
+        }
+        return await asyncio.create_subprocess_exec(
+            program,
+            "--no-cache",
+            "--quiet",
+            *words,
+            env={name: value for name, value in environment.items() if value},
+            cwd="/",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def failure_of(said: str) -> HermesError:
+    """Why restic ended, from what it wrote on stderr."""
+    return _failure(said)
+
+
+def _failure(said: str) -> HermesError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1][:300] if lines else "ended without a word"
+    if "wrong password" in said:
+        return BrokenInvariantError(
+            "the registry's password does not open the repository", hint="the registry may be an older copy than it"
+        )
+    if any(word in said for word in ("dial tcp", "connection refused", "timeout", "internal error", "EOF")):
+        return UnavailableError(f"the object store does not answer: restic: {last}", hint="run the same command again")
+    return RefusedError(f"restic: {last}")
+
+
+def _short(moment: str) -> str:
+    """Cut nanoseconds, which restic writes and Python does not read."""
+    whole, dot, rest = moment.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return f"{whole}{dot}{digits[:6].ljust(6, '0')}{rest[len(digits) :]}" if dot else moment
