@@ -140,6 +140,7 @@ class Fleet:
 
     def ordered(self, row: MachineRow) -> None:
         """A machine has just been ordered: tell it, and have it made."""
+        log.info("machine_ordered", machine=row.name, id=row.id)
         self._audience.machine_changed(None, row)
         self.poke(row.id)
 
