@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import httpx
 
 from hermesops.justavps import ordering, wire
+from hermesops.justavps.sharing import Shared
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import Toolbox
 from hermesops.justavps.transport import Call, Transport, validated
@@ -36,6 +38,7 @@ class Client:
     def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._transport = Transport(base_url, api_key, transport=transport)
         self.toolbox = Toolbox(self._transport)
+        self._list = Shared(partial(self._transport.ask_for_list, _read("/machines"), "machines", wire.Machine))
 
     async def __aenter__(self) -> Self:
         return self
@@ -47,11 +50,15 @@ class Client:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        await self._list.close()
         await self._transport.aclose()
 
     async def list_machines(self) -> list[wire.Machine]:
-        """All machines of the account that are not deleted, whoever's; the API has no filter and no pages."""
-        return await self._transport.ask_for_list(_read("/machines"), "machines", wire.Machine)
+        """All machines of the account that are not deleted, whoever's; the API has no filter and no pages.
+
+        Asked for after this was called, and once for all who call at the same time: each create looks for its name.
+        """
+        return list(await self._list())
 
     async def find_machine(self, name: str) -> wire.Machine | None:
         """The newest machine of exactly that name, or ``None``. Names are not unique at the vendor."""
