@@ -75,4 +75,4 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
     ) as cause:
         raise MachineUnreachableError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
     except vendor.JustAvpsError as cause:
-        raise RefusedError(f"{where}: {cause.said}", hint=cause.hint) from cause
+        raise RefusedError(f"{where}: {cause.said}", hint=cause.hint or look) from cause

@@ -193,3 +193,9 @@ NOT_ALLOWED: dict[int, type[NotAllowedError]] = {
     422: UnprocessableError,
 }
 """Which type a status becomes; any other 4xx is ``NotAllowedError`` itself."""
+
+HINTS: dict[type[AnswerError], str] = {
+    UnauthorisedError: "check the API key: hermesops settings show",
+    ConflictError: "once what is being done to it has ended, run the same command again",
+}
+"""What to do about those that the API itself answers and that do not say it by their type."""

@@ -205,7 +205,8 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
         kind = _not_json(call)
     else:
         kind = errors.NOT_ALLOWED.get(status, errors.NotAllowedError)
-    hint = "check the API key: hermesops settings show" if kind is errors.UnauthorisedError else ""
+    # A code is the machine's daemon's, which speaks of files and commands, not of machines.
+    hint = "" if code else errors.HINTS.get(kind, "")
     error = kind(call.shown, said, status=status, code=code, request_id=request_id, hint=hint)
     if isinstance(error, errors.RateLimitedError):
         error.retry_after_s = _seconds(response.headers.get("retry-after", ""))

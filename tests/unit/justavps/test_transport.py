@@ -55,6 +55,16 @@ async def test_each_refusal_is_a_type_that_says_what_to_do(
     assert raised.value.request_id
 
 
+@pytest.mark.parametrize(("code", "hint"), [("", "run the same command again"), ("file_exists", "")])
+async def test_a_machine_that_is_being_changed_can_be_asked_again_and_a_file_that_is_there_cannot(
+    code: str, hint: str
+) -> None:
+    client, _ = _client(json(409, {"error": "locked", "code": code} if code else {"message": "locked", "status": 409}))
+    with pytest.raises(errors.ConflictError) as raised:
+        await client.reboot_machine("m1")
+    assert (hint in raised.value.hint, bool(raised.value.hint)) == (True, bool(hint))
+
+
 async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
     client, _ = _client(json(503, {"message": "later"}))
     with pytest.raises(errors.ChangeServerError) as change:
