@@ -30,6 +30,7 @@ HOST = "hermes"
 FILE = "state.tar"
 """Name of the stream in a snapshot."""
 
+_IN_STORE = "s3:"
 _TAKEN_S = 120.0
 """Nothing was taken for so long: the object store is gone, and restic would go on trying for a quarter of an hour."""
 
@@ -54,11 +55,15 @@ class Restic:
     access: Access
 
     def ensure(self) -> None:
-        """Make the repository where there is none.
+        """Make the repository in a folder, where there is none.
+
+        In an object store the platform makes it: restic looks at the bucket as a whole first, and a machine may not.
 
         Raises:
             NotReadyError: It cannot be reached.
         """
+        if self.repository.place.startswith(_IN_STORE):
+            return
         code, _, said = self._run("init")
         if code and "already" not in said:
             raise self._failure(said)
@@ -161,9 +166,9 @@ class Restic:
         }
 
     def _reach(self) -> None:
-        if not self.repository.place.startswith("s3:"):
+        if not self.repository.place.startswith(_IN_STORE):
             return
-        url = urlsplit(self.repository.place.removeprefix("s3:"))
+        url = urlsplit(self.repository.place.removeprefix(_IN_STORE))
         host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
         try:
             socket.create_connection((host, port), _REACH_S).close()
