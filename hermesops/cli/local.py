@@ -12,7 +12,8 @@ from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
-    from hermesops.localcloud.world import World, WorldStatus
+    from hermesops.localcloud.world import World
+    from hermesops.localcloud.world_status import WorldStatus
 
 app = Noun(no_args_is_help=True)
 fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)

@@ -6,25 +6,24 @@ it. It must not serve or print; narration goes to ``tell``.
 
 import asyncio
 import contextlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
+from hermesops.errors import HermesError, PartlyDoneError, UnavailableError
 from hermesops.localcloud import control_client
 from hermesops.localcloud.faults import FaultOrder
-from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, HostDriver
-from hermesops.localcloud.kind import SIMULATED, base_of
-from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.localcloud.footing import Footing
+from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.places import Places
-from hermesops.localcloud.private_files import read_object, write_private
+from hermesops.localcloud.private_files import read_object
 from hermesops.localcloud.rows import MachineRow, MachineStatus
 from hermesops.localcloud.server_process import NARRATION, ServerProcess
 from hermesops.localcloud.store import Store
+from hermesops.localcloud.world_status import WorldStatus, status_of
 from hermesops.model.ids import MachineId
 from hermesops.waiting import Pending, WaitExpiredError, until
 
@@ -36,41 +35,6 @@ UP_TIMEOUT_S = 1800.0
 
 _LOOK_EVERY_S = 0.05
 _SETTLE_S = 60.0
-_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4")
-
-
-@dataclass(frozen=True)
-class WorldStatus:
-    """What a world looks like now; the texts are empty while it is down.
-
-    Attributes:
-        base: Name of the base that it stands on.
-        driver: What runs its machines: ``nspawn`` or ``sim``.
-        machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
-        images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
-        unsettled: Names of machines that are still on their way up, down or out.
-        room: How many more machines would boot; ``None`` while it is down.
-        figures: What that is counted from.
-        unlimited: What of a server type this computer holds no machine to.
-        object_store: ``endpoint``, ``iam_endpoint``, ``region`` and ``key_file`` of it; ``None`` until it is needed.
-    """
-
-    is_up: bool
-    api_url: str = ""
-    api_key_file: str = ""
-    pid: int = 0
-    model_base_url: str = ""
-    model_secret_file: str = ""
-    subnet: str = ""
-    base: str = ""
-    driver: str = ""
-    machines: tuple[Mapping[str, object], ...] = ()
-    images: tuple[Mapping[str, object], ...] = ()
-    unsettled: tuple[str, ...] = ()
-    room: int | None = None
-    figures: str = ""
-    unlimited: tuple[str, ...] = ()
-    object_store: Mapping[str, object] | None = None
 
 
 class World:
@@ -86,13 +50,7 @@ class World:
     def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None, driver: str = "") -> None:
         self._places = Places(folder)
         self._process = ServerProcess(self._places.lock, self._places.log)
-        self._base_definition = base_definition
-        self._bases = bases
-        self._wanted_driver = driver
-
-    @property
-    def _is_simulated(self) -> bool:
-        return (self._stands_on() or (SIMULATED if self._wanted_driver == "sim" else "")) == SIMULATED
+        self._footing = Footing(self._places, base_definition, bases, driver)
 
     async def up(
         self, server_command: Sequence[str], *, tell: Callable[[str], None], timeout_s: float = UP_TIMEOUT_S
@@ -109,11 +67,10 @@ class World:
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
-        self._refuse_another_base()
+        self._footing.refuse_another()
         fresh = not self._process.pid()
         if fresh:
-            if not self._is_simulated:
-                _require_root_and_programs()
+            self._footing.refuse_incapable()
             self._places.world.unlink(missing_ok=True)
             self._process.start(server_command)
         asked = time.monotonic()
@@ -129,32 +86,10 @@ class World:
             self._process.give_up()
             raise
         if fresh:
-            base = SIMULATED if self._is_simulated else self._base_definition.name
-            write_private(self._places.base, base.encode())
-            status = replace(status, base=base, driver=self._driver_name)
+            self._footing.keep()
+            status = replace(status, base=self._footing.name, driver=self._footing.driver)
         tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return await self._settled(status, tell) if status.unsettled else status
-
-    def _refuse_another_base(self) -> None:
-        """A world keeps its base until it is purged, lest its images be of one and its new machines of another."""
-        stands_on, wanted = self._stands_on(), self._base_definition.name
-        if self._wanted_driver and stands_on and (stands_on == SIMULATED) != (self._wanted_driver == "sim"):
-            raise RefusedError(
-                f"the local world's machines are run by driver {self._driver_name}, not by {self._wanted_driver}",
-                hint="to begin anew with another driver: hermesops local down --purge",
-            )
-        if stands_on not in {"", wanted, SIMULATED}:
-            raise RefusedError(
-                f"the local world stands on {stands_on}, and local_base says {wanted}",
-                hint="set local_base back, or begin anew: hermesops local down --purge",
-            )
-
-    def _stands_on(self) -> str:
-        return base_of(self._places.folder)
-
-    @property
-    def _driver_name(self) -> str:
-        return "sim" if self._is_simulated else "nspawn"
 
     async def status(self) -> WorldStatus:
         """Look at the world.
@@ -187,7 +122,7 @@ class World:
         if self._process.pid():
             tell("stopping the server")
             await self._process.stop()
-        driver = self._driver(tell)
+        driver = self._footing.driver_of(tell)
         if purge:
             await driver.close(purge=True)
             self._remove_files()
@@ -210,10 +145,10 @@ class World:
 
         await server.serve(
             self._places.folder,
-            self._driver(lambda line: tell(NARRATION + line)),
+            self._footing.driver_of(lambda line: tell(NARRATION + line)),
             port=port,
             # All simulated worlds of this computer share its loopback, so each takes a port of its own.
-            model_port=0 if self._is_simulated else MODEL_PORT,
+            model_port=0 if self._footing.is_simulated else MODEL_PORT,
             upstream=upstream,
         )
 
@@ -251,19 +186,6 @@ class World:
             raise UnavailableError("the local world is down", hint="hermesops local up")
         return control_client.Access(status.api_url, Path(status.api_key_file))
 
-    def _driver(self, tell: Callable[[str], None]) -> HostDriver:
-        if self._is_simulated:
-            from hermesops.localcloud.sim.driver import SimDriver  # noqa: PLC0415 - real worlds have no use for it
-
-            return SimDriver(self._places.folder)
-        return NspawnDriver(
-            self._places.folder,
-            definition=self._base_definition,
-            bases=self._bases,
-            service_ports=(MODEL_PORT, OBJECT_STORE_PORT),
-            tell=tell,
-        )
-
     async def _settled(self, status: WorldStatus, tell: Callable[[str], None]) -> WorldStatus:
         """Wait for machines that ran before; one that does not come back holds nobody up for ever."""
         seen = status
@@ -283,7 +205,7 @@ class World:
             return None
         access = control_client.Access(str(facts["api_url"]), self._places.api_key)
         seen = await control_client.status(access)
-        return None if seen is None else _status_of({**seen, "base": self._stands_on(), "driver": self._driver_name})
+        return None if seen is None else status_of({**seen, "base": self._footing.name, "driver": self._footing.driver})
 
     async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
         store = Store(self._places.database)
@@ -313,17 +235,6 @@ class World:
             places.folder.rmdir()  # what somebody else put there stays
 
 
-def _require_root_and_programs() -> None:
-    if os.geteuid() != 0:
-        raise RefusedError("local machines need root", hint="run it as root, or use a remote environment")
-    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
-    if missing:
-        raise RefusedError(
-            f"this computer lacks {', '.join(missing)}",
-            hint="apt-get install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
-        )
-
-
 async def _stop(driver: HostDriver, store: Store, row: MachineRow) -> str:
     """Stop one machine, leaving what its owner wants of it as it is; says what went wrong."""
     try:
@@ -333,10 +244,3 @@ async def _stop(driver: HostDriver, store: Store, row: MachineRow) -> str:
     if row.status == MachineStatus.READY:
         store.update(MachineRow, row.id, status=MachineStatus.STOPPED)
     return ""
-
-
-def _status_of(seen: Mapping[str, object]) -> WorldStatus:
-    # The server may be of another version than this command: what it does not say has its default.
-    fields = {name: seen[name] for name in WorldStatus.__dataclass_fields__ if name in seen}
-    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-    return WorldStatus(is_up=True, **{**fields, **lists})  # type: ignore[arg-type]
