@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support.behind_its_back import resize_behind_its_back
 from tests.support.command import Command, local_world
 
 
@@ -83,12 +83,3 @@ async def test_an_edited_or_unsigned_preview_counts_for_nothing(
     assert (await world.run("stack", "preview", "cell1", "--save", str(file))).exit_code == 3
     file.write_text("nonsense")
     assert (await operator.run("stack", "up", "--from", str(file))).exit_code == 2
-
-
-async def resize_behind_its_back(folder: Path, machine_id: str) -> None:
-    facts = json.loads((folder / "world.json").read_text())
-    headers = {"Authorization": f"Bearer {(folder / 'api.key').read_text().strip()}"}
-    async with httpx.AsyncClient(headers=headers, trust_env=False) as vendor:
-        url = f"{facts['api_url']}/api/v1/machines/{machine_id}/resize"
-        resized = await vendor.post(url, json={"server_type": "basic"})
-    assert resized.status_code == 202, resized.text

@@ -10,6 +10,8 @@ from tests.support.command import Command, local_world
 from tests.support.shard import shard
 
 SHARDS = 40
+ON_CELLS = (kill_points.STACK_UP, kill_points.STACK_REPLACE, kill_points.STACK_REFRESH, kill_points.STACK_DESTROY)
+TRIED = (kill_points.PROVISION, kill_points.TERMINATE, ON_CELLS[shard() % len(ON_CELLS)])
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
-@pytest.mark.parametrize("act", [kill_points.PROVISION, kill_points.TERMINATE], ids=lambda act: act.name)
+@pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell"))
 async def test_killed_at_a_write_the_same_command_finishes_it(
     world: Command, act: kill_points.Act, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """An S3 bucket on this computer, served by moto; each asked for is a new one."""
 
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from moto.server import ThreadedMotoServer
 @contextmanager
 def s3_server() -> Iterator[str]:
     """A server of S3 for the length of a ``with``; its address with scheme."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request, else
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     try:

@@ -114,7 +114,7 @@ def shorten_leases(lease_s: float) -> None:
     from hermesops.registry import leases  # noqa: PLC0415 - as above
 
     leases.LEASE_LIFE = timedelta(seconds=lease_s)
-    lease.RENEW_S = lease_s / 4
+    lease.RENEW_S = lease_s / 2
 
 
 def main() -> int:

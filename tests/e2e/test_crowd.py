@@ -1,0 +1,21 @@
+"""A little of what tests/soak/test_crowd.py does in full: two computers at random, kills, restarts."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.crowd import Crowd, Size
+from tests.support.two_computers import two_computers
+
+pytestmark = pytest.mark.postgres
+
+LITTLE = Size(commands=15, kills=3, restarts=1, users=5, operators=2)
+
+
+async def test_what_two_computers_do_at_random_ends_well(tmp_path: Path) -> None:
+    async with two_computers(tmp_path) as shared:
+        crowd = Crowd(shared, LITTLE, 1, tmp_path)
+        await crowd.work()
+        said = await crowd.finish()
+        assert await crowd.contradictions() == [], said
+        assert crowd.kills >= LITTLE.kills
