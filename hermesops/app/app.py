@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hermesops.model.contradiction import Contradiction
     from hermesops.model.stack import StackRef
     from hermesops.operation.lease import LeaseKeeper
+    from hermesops.placement.cell_imports import CellImports
     from hermesops.placement.cell_stacks import CellStacks
     from hermesops.placement.cell_states import CellStates
     from hermesops.registry import Registry
@@ -120,6 +121,14 @@ class App:
         from hermesops.placement.cell_states import CellStates
 
         return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
+
+    def cell_imports(self, client: "Client") -> "CellImports":
+        """Machines taken into cells' stacks by their ids."""
+        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.placement.cell_imports import CellImports
+
+        alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
+        return CellImports(self.registry, self.engine, self.cell_stacks, CellPrograms(), client, alone)
 
     @property
     def program(self) -> str:

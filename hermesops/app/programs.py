@@ -1,9 +1,9 @@
 """The Pulumi programs, given what they are about."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from hermesops.model.ids import CellName, MachineName
+from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class CellPrograms:
         from hermesops.stacks.fleet import FleetProgram
 
         return FleetProgram(spec, released)
+
+    def importing(self, spec: "CellSpec", ids: Mapping[MachineName, MachineId]) -> Callable[[], None]:
+        """The program of one cell that names some of its machines by their ids; see ``placement.cell_imports``."""
+        from hermesops.stacks.fleet import FleetProgram
+
+        return FleetProgram(spec, imported=ids)
 
     def urns(self, stack: "StackRef", machines: Collection[MachineName]) -> tuple[str, ...]:
         """Pulumi's names of machines of a cell, with what they need."""

@@ -10,6 +10,7 @@ from hermesops.cli import context, render
 from hermesops.cli.console import Why, Yes, agree, result, table
 from hermesops.errors import UsageError
 from hermesops.model.cell import parse_cell
+from hermesops.model.ids import CellName
 
 Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
 
@@ -43,12 +44,29 @@ def rollback_state(
 
 def import_(
     cell: Cell,
-    file: Annotated[Path, typer.Argument(help="What `stack export` printed.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="What `stack export` printed: it replaces the state.", show_default=False)
+    ] = None,
+    machines: Annotated[
+        list[str] | None,
+        typer.Option("--machine", help="NAME=ID of a machine to take in; may be repeated.", show_default=False),
+    ] = None,
     reason: Why = "",
     yes: Yes = False,
 ) -> None:
-    """Replace the cell's state by an exported one; what is there now becomes a copy, machines stay as they are."""
+    """Take machines into the cell's stack by their ids, or replace its state by an exported one. No machine is changed.
+
+    A machine that is taken in has to be the one that a row of the cell orders: which instance a machine belongs to is
+    for `fleet adopt` to change. A state that is replaced becomes a copy, which `stack rollback-state` puts back.
+    """
     name = parse_cell(cell)
+    if (file is None) is (not machines):
+        raise UsageError(
+            "either a file that `stack export` printed, or --machine NAME=ID", hint="hermesops fleet drift"
+        )
+    if file is None:
+        _take_in(name, machines or [], reason)
+        return
     document = _read(file)
     composed = context.compose()
     _ask(composed.env.name, cell, f"puts {file} in the place of the state", yes=yes)
@@ -59,6 +77,24 @@ def import_(
         {"cell": cell, "resources": resources},
         [f"{cell}: the state is what {file} says ({resources} resources)", _next(cell)],
     )
+
+
+def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
+    from hermesops.placement.cell_imports import parse_imports
+
+    composed = context.compose()
+    wanted = parse_imports(machines, composed.env.name)
+
+    async def work() -> tuple[str, ...]:
+        async with composed.vendor() as client:
+            return await composed.cell_imports(client).take(cell, wanted, why=reason or "stack import")
+
+    new = context.run(work())
+    rows = [{"name": one, "id": id_, "imported": one in new} for one, id_ in wanted.items()]
+    lines = [
+        f"{cell}: {row['name']} {'is in its stack now' if row['imported'] else 'was in its stack'}" for row in rows
+    ]
+    result("stack-import-machines", {"cell": cell, "machines": rows}, [*lines, _next(cell)])
 
 
 def _ask(environment: str, cell: str, what: str, *, yes: bool) -> None:

@@ -1,14 +1,14 @@
 """The component ``Cell``: the machines of one cell, protected from birth."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 from pulumi import Output, ResourceOptions
 
 from hermesops.model.cell import CellMachine
-from hermesops.model.ids import MachineName
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.stacks.machine import Machine, MachineArgs
 
 TYPE = "hermesops:fleet:Cell"
@@ -21,10 +21,12 @@ class CellArgs:
     Attributes:
         machines: Every machine the cell should have.
         released: Machines whose deletion or replacement was asked for by name: protection is taken from these.
+        imported: Machines that exist and that the stack takes in by their ids, in place of making them.
     """
 
     machines: Sequence[CellMachine]
     released: frozenset[MachineName] = frozenset()
+    imported: Mapping[MachineName, MachineId] = field(default_factory=dict)
 
 
 class Cell(pulumi.ComponentResource):
@@ -54,5 +56,6 @@ class Cell(pulumi.ComponentResource):
                 protect=machine.name not in args.released,
                 # Orders are found again by name: the old machine must be gone before one of its name is ordered.
                 delete_before_replace=True,
+                import_=args.imported.get(machine.name),
             ),
         )

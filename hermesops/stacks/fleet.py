@@ -1,12 +1,12 @@
 """The program of the project ``fleet``: one stack a cell."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 
 from hermesops.model.cell import CellSpec
-from hermesops.model.ids import MachineName
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.stack import StackRef
 from hermesops.stacks import cell as component
 from hermesops.stacks import machine
@@ -23,10 +23,12 @@ class FleetProgram:
     Attributes:
         spec: What the cell should be.
         released: Machines that lose their protection, so that a later run may delete or replace them.
+        imported: Machines that the stack takes in by their ids, in place of making them.
     """
 
     spec: CellSpec
     released: frozenset[MachineName] = frozenset()
+    imported: Mapping[MachineName, MachineId] = field(default_factory=dict)
 
     @property
     def stack(self) -> StackRef:
@@ -35,7 +37,8 @@ class FleetProgram:
 
     def __call__(self) -> None:
         """Register the cell; exports ``machines``: ``{name: {id, slug, status}}``."""
-        cell = Cell(self.spec.name, CellArgs(machines=self.spec.machines, released=self.released))
+        spec = self.spec
+        cell = Cell(spec.name, CellArgs(spec.machines, released=self.released, imported=self.imported))
         pulumi.export("machines", cell.machines)
 
 
