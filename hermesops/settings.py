@@ -81,6 +81,21 @@ class Settings(BaseModel):
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
 
+    backup_bucket: str = Field("", description="S3 bucket that backups go to; empty: the local world's")
+    backup_endpoint: str = Field("", description="Base URL of its S3; empty: Amazon's own")
+    backup_iam_endpoint: str = Field("", description="Base URL of the IAM that its keys come from; empty: Amazon's own")
+    backup_region: str = Field("us-east-1", description="Region of the bucket")
+    backup_key_file: Path | None = Field(
+        None, description="The platform's key to it, in the form of ~/.aws/credentials; empty: as AWS programs find one"
+    )
+    backup_ca_file: Path | None = Field(
+        None, description="Certificates that machines trust for backup_endpoint; empty: their distribution's"
+    )
+    backup_keep_daily: int = Field(14, ge=1, description="Days of which an instance's newest backup is kept")
+    backup_keep_weekly: int = Field(8, ge=0, description="Weeks of which it is kept")
+    backup_keep_monthly: int = Field(6, ge=0, description="Months of which it is kept")
+    parallel_backups: int = Field(4, ge=1, le=64, description="Instances that one command backs up at the same time")
+
     router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
     router_key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
     model_base_url: str = Field(

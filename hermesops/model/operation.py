@@ -24,6 +24,8 @@ class OperationKind(StrEnum):
     RESIZE = "resize"
     RELOCATE = "relocate"
     FAREWELL = "farewell"
+    BACKUP = "backup"
+    RESTORE = "restore"
     STACK_UP = "stack_up"
 
 
