@@ -16,6 +16,7 @@ from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
+from hermesops.node.warm_up import warm_up
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,6 +82,9 @@ def _admit(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]] = {
     "personalise": _personalise,
     "configure": lambda words, machine: asdict(configure(machine, wait_s=words.wait, lease=_lease(words))),
+    "warm": lambda words, machine: asdict(
+        warm_up(machine, model_base_url=words.model_base_url, wait_s=words.wait, lease=_lease(words))
+    ),
     "admit": _admit,
     "undrain": lambda words, machine: drain.undrain(machine, lease=_lease(words)),
     "fence": lambda words, machine: fence.fence(machine, lease=_lease(words)),
@@ -112,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     given.add_argument("path", type=Path, help="the payload, root's and mode 0600; it is removed")
     given.add_argument("--replace-instance", default="", metavar="ID", help="the instance this machine may stop being")
     commands.add_parser("configure", parents=[waiting, leased], help="render the managed files again")
+    warming = commands.add_parser("warm", parents=[waiting, leased], help="run the gateway before there is a user")
+    warming.add_argument("--model-base-url", required=True, metavar="URL", help="the model router, with /v1")
     commands.add_parser("admit", parents=[leased], help="only the check of the lease, before what is done otherwise")
     draining = commands.add_parser("drain", parents=[leased], help="let the agent finish, and take nothing new")
     draining.add_argument(

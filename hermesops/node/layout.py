@@ -32,6 +32,11 @@ class Layout:
         return self.root / "etc/hermes-node/instance.json"
 
     @property
+    def warm(self) -> Path:
+        """What a machine without a user runs with; the gateway's unit starts where it exists, too."""
+        return self.root / "etc/hermes-node/warm.json"
+
+    @property
     def applied(self) -> Path:
         """What was given to the user once and is theirs since (persona, cron jobs)."""
         return self.root / "etc/hermes-node/applied.json"

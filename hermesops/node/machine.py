@@ -76,6 +76,7 @@ class System(Protocol):
         *,
         key: str = "",
         body: Mapping[str, Any] | None = None,
+        method: str = "",
         timeout_s: float = 5.0,
     ) -> Answer:
         """One request to the agent's API."""

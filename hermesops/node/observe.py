@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, drain, fence, fencing, gateway, protocol, servers
+from hermesops.node import VERSION, drain, fence, fencing, gateway, protocol, servers, warm
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
@@ -61,7 +61,10 @@ def status(machine: Machine) -> dict[str, Any]:
         "draining": drain.is_draining(machine),
         "fenced": fence.is_fenced(machine),
         "restoring": machine.files.read(machine.layout.restoring) is not None,
-        "restart_needed": machine.files.read(machine.layout.stale) is not None,
+        "warm": warm.is_warm(machine) and identity is None,
+        # A handing over of a warm machine that was cut short: its agent may still hold the placeholder.
+        "restart_needed": machine.files.read(machine.layout.stale) is not None
+        or (warm.is_warm(machine) and identity is not None),
         "jobs_missing": jobs_missing(machine),
         "lease": _lease(machine),
     }

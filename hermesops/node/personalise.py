@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import base as base_configuration
-from hermesops.node import fence, fencing, gateway, render
+from hermesops.node import fence, fencing, gateway, render, warm
 from hermesops.node.agent import Agent, account
 from hermesops.node.backup import settle
 from hermesops.node.base import Base
@@ -118,24 +118,29 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     settle(machine, Agent(base, home))
     # Rendered before anything is written: a bad setting must not leave half of a new configuration.
     config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
-    _write_managed(machine, config, environment, owner.gid, outcome)
+    write_managed(machine, config, environment, owner.gid, outcome)
     applied = _applied(machine, payload)
-    _furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), applied, outcome)
+    furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), applied, outcome)
     _record(machine, payload, applied, outcome)
     fence.lift(machine, payload.identity)
     if wait_s > 0:
-        _bring_up(machine, base, payload, outcome, wait_s=wait_s)
+        bring_up(machine, base, payload, outcome, wait_s=wait_s)
+        if warm.is_warm(machine):
+            was_restarted = outcome.gateway != "left alone"
+            warm.hand_over(machine, base, payload.secrets.api_server_key, was_restarted=was_restarted)
         _make_cron_jobs(machine, base, payload, applied, outcome)
         _forget_former(machine, home)
     outcome.seconds = round(machine.system.monotonic() - started, 3)
     return outcome
 
 
-def _write_managed(machine: Machine, config: bytes, environment: bytes, gid: int, outcome: Outcome) -> None:
+def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int, outcome: Outcome) -> None:
+    """Write what is managed, and note that the gateway has to be restarted unless it comes to it by itself."""
     shared = Access(0o640, 0, gid)
     wanted = {machine.layout.managed / "config.yaml": config, machine.layout.managed / ".env": environment}
     outdated = {path: data for path, data in wanted.items() if machine.files.differs(path, data, shared)}
-    if outdated:
+    is_warm = warm.is_warm(machine)
+    if not all(is_warm and warm.is_hot(machine.files.read(path), data) for path, data in outdated.items()):
         # Before the first write: killed between here and the restart, the next run must still restart.
         machine.files.write_if_changed(machine.layout.stale, b"", _PRIVATE)
     for path, data in outdated.items():
@@ -149,9 +154,10 @@ def _applied(machine: Machine, payload: Payload) -> dict[str, Any]:
     return held if held.get("instance") == payload.identity.instance else {"instance": payload.identity.instance}
 
 
-def _furnish_home(
+def furnish_home(
     machine: Machine, base: Base, payload: Payload, access: Access, applied: dict[str, Any], outcome: Outcome
 ) -> None:
+    """Put into the agent's home what a user finds there at first."""
     home = machine.layout.home(base.home)
     personality = payload.settings.personality
     digest = hashlib.sha256(personality.encode()).hexdigest()
@@ -176,7 +182,13 @@ def _record(machine: Machine, payload: Payload, applied: dict[str, Any], outcome
             outcome.changed.append(str(path))
 
 
-def _bring_up(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *, wait_s: float) -> None:
+def bring_up(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *, wait_s: float) -> None:
+    """Start the gateway, or restart one that runs with older files, and wait until it is well.
+
+    Raises:
+        NotReadyError: It does not answer in time.
+        UnhealthyError: It answers, and is not well.
+    """
     unit = gateway.look(machine.system, base.unit)
     if not unit.is_running or machine.files.read(machine.layout.stale) is not None:
         # A marker that outlived its gateway would make the next one refuse every turn after a moment.

@@ -59,16 +59,22 @@ def systemctl(*words: str, check: bool = True) -> str:
 
 
 def ask(
-    port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+    port: int,
+    path: str,
+    *,
+    key: str = "",
+    body: Mapping[str, Any] | None = None,
+    method: str = "",
+    timeout_s: float = 5.0,
 ) -> Answer:
-    """One request to the agent's API; ``body`` makes it a POST."""
+    """One request to the agent's API; ``body`` makes it a POST, unless a method is named."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     content = None
     if body is not None:
         content, headers["Content-Type"] = json.dumps(body), "application/json"
     try:
-        connection.request("GET" if body is None else "POST", path, body=content, headers=headers)
+        connection.request(method or ("GET" if body is None else "POST"), path, body=content, headers=headers)
         response = connection.getresponse()
         data = response.read()
     except (OSError, http.client.HTTPException) as error:

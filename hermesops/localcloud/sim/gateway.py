@@ -19,7 +19,9 @@ from hermesops.node.errors import BadRequestError
 from hermesops.node.messengers import platforms_of
 from hermesops.node.render import PROVIDER, TOKEN_VARIABLE
 
-_IDENTITY = "/etc/hermes-node/identity.json"
+_OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
+"""Conditions of the real unit: it starts only where one of these exists."""
+
 _HINDRANCES = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
 """Conditions of the real unit: it does not start while one of these exists."""
 
@@ -95,14 +97,12 @@ class Gateway:
 
     def start(self) -> None:
         """Start it unless it runs, or nobody owns the machine yet."""
-        if self.is_active or self._disk.look(_IDENTITY) is None or any(map(self._disk.look, _HINDRANCES)):
+        if self.is_active or not any(map(self._disk.look, _OCCASIONS)) or any(map(self._disk.look, _HINDRANCES)):
             return
         self._disk.remove(MOOD)
-        environment = self._text("/etc/hermes/.env").splitlines()
-        pairs = (line.partition("=") for line in environment)
         state = self._state
         state.active, state.boot, state.since, state.starts = True, self._record.boots, self._now(), state.starts + 1
-        state.environment = {name: value.strip("'") for name, sign, value in pairs if sign}
+        state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
         self._keep()
 
@@ -199,9 +199,24 @@ class Gateway:
                 return HTTPStatus.OK, {"job": job}
             case "POST", ["api", "jobs", job_id, "pause"]:
                 return self._pause(job_id)
+            case "POST", ["api", "sessions"]:
+                return HTTPStatus.CREATED, {"session": {"id": body.get("id", "")}}
+            case "POST", ["api", "sessions", _, "chat"]:
+                return HTTPStatus.OK, self._silent_turn()
             case "DELETE", ["api", "sessions", _]:
                 return HTTPStatus.OK, {"deleted": True}
         return HTTPStatus.NOT_FOUND, {"error": {"message": f"no {method} {path}", "code": "not_found"}}
+
+    def _silent_turn(self) -> dict[str, Any]:
+        """A turn that asks no router: it only makes the agent read its token and its model again, as the real one."""
+        self._state.environment[TOKEN_VARIABLE] = self._environment().get(TOKEN_VARIABLE, "")
+        self._state.config["model"] = json.loads(self._text("/etc/hermes/config.yaml") or "{}").get("model", {})
+        self._keep()
+        return {"object": "hermes.session.chat.completion", "message": {"role": "assistant", "content": ""}}
+
+    def _environment(self) -> dict[str, str]:
+        pairs = (line.partition("=") for line in self._text("/etc/hermes/.env").splitlines())
+        return {name: value.strip("'") for name, sign, value in pairs if sign}
 
     def _pause(self, job_id: str) -> tuple[int, dict[str, Any]]:
         for job in self._state.jobs:

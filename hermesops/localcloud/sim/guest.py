@@ -97,13 +97,20 @@ class Guest:
         return out
 
     def ask(
-        self, port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+        self,
+        port: int,
+        path: str,
+        *,
+        key: str = "",
+        body: Mapping[str, Any] | None = None,
+        method: str = "",
+        timeout_s: float = 5.0,
     ) -> Answer:
         """See ``node.system.ask``."""
         del timeout_s
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
-        return Answer(*self.gateway.answer("GET" if body is None else "POST", path, key, body or {}))
+        return Answer(*self.gateway.answer(method or ("GET" if body is None else "POST"), path, key, body or {}))
 
     def connections(self, port: int) -> int:
         """See ``node.system.connections``: none that outlasts a request."""
