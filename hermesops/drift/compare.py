@@ -173,6 +173,7 @@ class _Comparison:
             seen,
             cell=instance.cell,
             machine=instance.machine_name,
+            machine_id=instance.machine_id or "",
             user=instance.title,
             plan=instance.plan.value,
         )

@@ -11,7 +11,8 @@ class Remedy:
     """What a kind of difference means for whoever is on call.
 
     Attributes:
-        repair: Templates of commands; ``{user}``, ``{plan}``, ``{cell}``, ``{machine}``, ``{image}`` are filled in.
+        repair: Templates of commands; ``{user}``, ``{plan}``, ``{cell}``, ``{machine}``, ``{machine_id}``, ``{image}``
+            are filled in.
         otherwise: The same, for what may be done instead.
     """
 
@@ -43,7 +44,8 @@ REMEDIES: Mapping[Kind, Remedy] = {
     Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, ("fleet remove-orphan {machine}",)),
     Kind.DUPLICATE: Remedy(Severity.WARNING, ("fleet remove-orphan {machine} --id {machine_id}",)),
     Kind.SPARE_UNFINISHED: Remedy(Severity.WARNING, ("pool refill {cell}",)),
-    Kind.NOT_IN_STACK: Remedy(Severity.WARNING, (_UP,)),
+    # By its name, or where two bear that name by its id.
+    Kind.NOT_IN_STACK: Remedy(Severity.WARNING, (_UP,), ("stack import {cell} --machine {machine}={machine_id}",)),
     Kind.STACK_DIFFERS: Remedy(Severity.WARNING, (_REFRESH, _UP)),
     Kind.STACK_BEHIND: Remedy(Severity.WARNING, (_UP,)),
     Kind.ONLY_IN_STACK: Remedy(Severity.WARNING, (_REFRESH,)),
@@ -83,7 +85,7 @@ class Clerk:
             subject: Whom or what it is about; by default the user, else the machine, else the cell.
             cell: Which cell.
             machine: Which machine, by name.
-            names: What else the kind's templates name: ``user``, ``plan``, ``image``.
+            names: What else the kind's templates name: ``user``, ``plan``, ``machine_id``, ``image``.
         """
         remedy = REMEDIES[kind]
         known = {"cell": cell, "machine": machine, **names}
