@@ -12,6 +12,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageE
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Impossible, Lease, LeaseLostError, Operation, OperationStatus
 from hermesops.operation.lease import LeaseKeeper, Leases
+from hermesops.operation.registry_thread import apart
 
 SeenT = TypeVar("SeenT")
 StepT = TypeVar("StepT")
@@ -101,13 +102,13 @@ async def drive(
             words = f"{lost.message}; stopped before touching anything further"
             raise UnavailableError(words, hint=lost.hint) from lost
         except (RefusedError, UsageError) as error:
-            rows.finish_operation(operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease)
+            await apart(rows.finish_operation, operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease)
             raise
         except HermesError as error:
             with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
-                rows.record_problem(operation.id, error.message, lease=keeper.lease)
+                await apart(rows.record_problem, operation.id, error.message, lease=keeper.lease)
             raise
-        rows.finish_operation(operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
+        await apart(rows.finish_operation, operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
         return outcome
 
 
@@ -139,5 +140,5 @@ async def _steps(
                         hint=f"hermesops operation continue {operation.id} once you know why",
                     )
                 tell(words)
-                rows.record_step(operation.id, words, lease=lease)
+                await apart(rows.record_step, operation.id, words, lease=lease)
                 await work.do(step, seen)

@@ -1,5 +1,6 @@
 """Rows of ``leases``: who may work on what, and the numbers that fence those before them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,18 +47,20 @@ class LeaseRows(Rows):
             _write(connection, lease)
             return lease
 
-    def renew_lease(self, lease: Lease) -> Lease:
-        """Hold a lease for another while. One that ran out but was taken by nobody is still ours.
+    def renew_leases(self, held: Sequence[Lease]) -> frozenset[str]:
+        """Hold leases for another while, all in one write. One that ran out but was taken by nobody is still ours.
 
-        Raises:
-            LeaseLostError: It was given back, or somebody else took it; the holder must stop working at once.
+        Returns:
+            The subjects of those that were given back or that somebody else took: who holds them must stop working
+            at once.
         """
+        columns = leases.c
+        which = sa.tuple_(columns.subject, columns.holder, columns.epoch, columns.counter)
+        ours = [(one.subject, one.holder, one.epoch, one.counter) for one in held]
         with self._database.writing() as connection:
-            require_lease(connection, lease)
-            now = self._database.now(connection)
-            renewed = Lease(lease.subject, lease.holder, lease.epoch, lease.counter, now + LEASE_LIFE)
-            _write(connection, renewed)
-            return renewed
+            renewing = leases.update().values(expires_at=self._database.now(connection) + LEASE_LIFE)
+            renewed = connection.execute(renewing.where(which.in_(ours)).returning(columns.subject)).scalars()
+            return frozenset(one.subject for one in held).difference(renewed)
 
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back; does nothing when it is no longer held."""

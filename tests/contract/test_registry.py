@@ -20,7 +20,7 @@ from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_id_from_alias
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
-from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.operation import LEASE_S, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.token import ProxyToken
 from hermesops.model.user import User
@@ -596,17 +596,16 @@ def test_an_expired_lease_is_taken_over_with_a_higher_number(registry: Registry,
     clock.turn(15)
     fresh = registry.take_lease("instance/a", "two")
     assert (fresh.epoch, fresh.counter) > (stale.epoch, stale.counter)
-    with pytest.raises(RefusedError, match="two holds it"):
-        registry.renew_lease(stale)
+    assert registry.renew_leases([stale]) == {"instance/a"}
     registry.release_lease(stale)
-    assert registry.renew_lease(fresh).counter == fresh.counter
+    assert registry.renew_leases([fresh]) == frozenset()
 
 
 def test_renewal_lasts_from_the_last_one(registry: Registry, clock: TurnedClock) -> None:
     lease = registry.take_lease("instance/a", "one")
     for _ in range(5):
         clock.turn(10)
-        lease = registry.renew_lease(lease)
+        assert registry.renew_leases([lease]) == frozenset()
     with pytest.raises(RefusedError):
         registry.take_lease("instance/a", "two")
 
@@ -614,9 +613,27 @@ def test_renewal_lasts_from_the_last_one(registry: Registry, clock: TurnedClock)
 def test_a_released_lease_is_free_and_its_number_is_not_given_again(registry: Registry) -> None:
     first = registry.take_lease("instance/a", "one")
     registry.release_lease(first)
-    with pytest.raises(RefusedError, match="nobody"):
-        registry.renew_lease(first)
+    assert registry.renew_leases([first]) == {"instance/a"}
     assert registry.take_lease("instance/a", "two").counter == first.counter + 1
+
+
+def test_many_leases_are_renewed_together_and_the_lost_ones_are_named(registry: Registry, clock: TurnedClock) -> None:
+    held = [registry.take_lease(f"instance/{number}", "one") for number in range(300)]
+    clock.turn(LEASE_S + 1)
+    taken = registry.take_lease("instance/7", "two")
+    registry.release_lease(held[9])
+    clock.turn(LEASE_S - 1)
+    assert registry.renew_leases(held) == {"instance/7", "instance/9"}
+    assert registry.renew_leases([taken]) == frozenset()
+    clock.turn(LEASE_S - 1)
+    with pytest.raises(LeaseHeldError, match="one"):
+        registry.take_lease("instance/299", "two")
+    clock.turn(2)
+    assert registry.take_lease("instance/299", "two").counter == held[299].counter + 1
+
+
+def test_no_lease_is_renewed_without_harm(registry: Registry) -> None:
+    assert registry.renew_leases([]) == frozenset()
 
 
 def test_of_many_takers_one_wins(url: str) -> None:
@@ -658,8 +675,7 @@ def test_a_new_epoch_outranks_every_number_before(registry: Registry) -> None:
     new = registry.take_lease("instance/a", "two")
     assert (new.epoch, new.counter) == (2, 1)
     assert (new.epoch, new.counter) > (old.epoch, old.counter)
-    with pytest.raises(RefusedError):
-        registry.renew_lease(old)
+    assert registry.renew_leases([old]) == {old.subject}
     assert registry.epoch() == 2
 
 

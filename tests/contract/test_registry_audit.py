@@ -170,7 +170,7 @@ def test_a_registry_put_back_by_hand_is_not_written_to_before_a_new_epoch(
     attempts: list[Callable[[], object]] = [
         lambda: write(again, 4),
         lambda: again.take_lease("instance/2", "two"),
-        lambda: again.renew_lease(lease),
+        lambda: again.renew_leases([lease]),
     ]
     for attempt in attempts:
         with pytest.raises(BrokenInvariantError, match="lacks audit entry 3 of epoch 1") as refused:

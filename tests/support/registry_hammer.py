@@ -79,7 +79,8 @@ class Computer:
         subject = self._chance.choice(SUBJECTS)
         held = self._held.pop(subject, None)
         if held and self._chance.random() < 0.5:
-            self._held[subject] = self._registry.renew_lease(held)
+            if not self._registry.renew_leases([held]):
+                self._held[subject] = held
         elif held:
             self._registry.release_lease(held)
         else:

@@ -31,7 +31,7 @@ from tests.support.registries import registry_at
 KIND = OperationKind.STACK_UP
 EFFECTS = ("order", "boot", "hand over")
 
-_WRITES = ("take_lease", "renew_lease", "release_lease", "record_step", "record_problem", "finish_operation")
+_WRITES = ("take_lease", "renew_leases", "release_lease", "record_step", "record_problem", "finish_operation")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The loop records, holds its lease, and stops when somebody else has it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,7 +19,7 @@ from hermesops.model.operation import (
     OperationKind,
     OperationStatus,
 )
-from hermesops.operation import lease as lease_module
+from hermesops.operation import renewals
 from hermesops.operation.lease import LeaseKeeper
 from hermesops.operation.loop import MOST_REPEATS, StoppedError, drive
 
@@ -73,10 +74,8 @@ class Leases:
         self.holder = holder
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
-    def renew_lease(self, lease: Lease) -> Lease:
-        if self.lost:
-            raise LeaseLostError("taken over")
-        return lease
+    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:
+        return [lease.subject for lease in held] if self.lost else ()
 
     def release_lease(self, lease: Lease) -> None:
         assert lease.holder == self.holder
@@ -181,7 +180,7 @@ async def test_many_different_steps_are_fine() -> None:
 
 
 async def test_a_lost_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    monkeypatch.setattr(renewals, "RENEW_S", 0.01)
     leases = Leases(lost=True)
     async with LeaseKeeper(leases, "instance/1") as keeper:
         with pytest.raises(UnavailableError, match="lost the lease"):
@@ -196,18 +195,19 @@ class Silent(Leases):
         super().__init__()
         self.silences = silences
         self.heard = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
 
-    def renew_lease(self, lease: Lease) -> Lease:
+    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - it says nothing of any
         self.silences -= 1
         if self.silences >= 0:
             raise UnavailableError("the registry does not answer")
-        self.heard.set()
-        return lease
+        self.loop.call_soon_threadsafe(self.heard.set)
+        return ()
 
 
 async def test_a_registry_that_is_silent_for_less_than_a_lease_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
-    monkeypatch.setattr(lease_module, "RETRY_S", 0.01)
+    monkeypatch.setattr(renewals, "RENEW_S", 0.01)
+    monkeypatch.setattr(renewals, "RETRY_S", 0.01)
     leases = Silent(3)
     async with LeaseKeeper(leases, "instance/1") as keeper:
         assert await keeper.guard(leases.heard.wait())
@@ -215,12 +215,64 @@ async def test_a_registry_that_is_silent_for_less_than_a_lease_stops_nothing(mon
 
 
 async def test_a_registry_that_is_silent_for_a_whole_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
-    monkeypatch.setattr(lease_module, "RETRY_S", 0.01)
-    monkeypatch.setattr(lease_module, "LEASE_S", 0.05)
+    monkeypatch.setattr(renewals, "RENEW_S", 0.01)
+    monkeypatch.setattr(renewals, "RETRY_S", 0.01)
+    monkeypatch.setattr(renewals, "LEASE_S", 0.05)
     async with LeaseKeeper(Silent(10**9), "instance/1") as keeper:
         with pytest.raises(UnavailableError, match="lost the lease"):
             await keeper.guard(_forever())
+
+
+class Many(Leases):
+    """Leases of many subjects; counts how often they are renewed, and of how many at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewed: list[set[str]] = []
+
+    def take_lease(self, subject: str, holder: str) -> Lease:
+        return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
+
+    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:
+        self.renewed.append({lease.subject for lease in held})
+        return {"instance/3"}
+
+    def release_lease(self, lease: Lease) -> None:
+        assert lease.subject != "instance/3"
+        self.released += 1
+
+
+async def test_all_leases_of_a_process_are_renewed_at_once_and_only_the_lost_one_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(renewals, "RENEW_S", 0.01)
+    leases, subjects = Many(), {f"instance/{number}" for number in range(10)}
+    async with AsyncExitStack() as stack:
+        keepers = {s: await stack.enter_async_context(LeaseKeeper(leases, s)) for s in subjects}
+        await keepers["instance/3"].lost()
+        assert leases.renewed[0] == subjects
+        others = [keeper.guard(_twice(leases)) for subject, keeper in keepers.items() if subject != "instance/3"]
+        await asyncio.gather(*others)
+        assert leases.renewed[-1] == subjects - {"instance/3"}
+    assert leases.released == 9
+
+
+async def test_what_is_let_go_is_renewed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewals, "RENEW_S", 0.01)
+    leases = Many()
+    async with LeaseKeeper(leases, "instance/1"):
+        async with LeaseKeeper(leases, "instance/2"):
+            await _twice(leases)
+        before = len(leases.renewed)
+        await _twice(leases)
+    assert all(renewed == {"instance/1"} for renewed in leases.renewed[before + 1 :])
+
+
+async def _twice(leases: Many) -> None:
+    """Return after two more renewals."""
+    until = len(leases.renewed) + 2
+    while len(leases.renewed) < until:  # noqa: ASYNC110 - the registry's thread tells nobody
+        await asyncio.sleep(0.001)  # noqa: TID251 - as above
 
 
 async def _forever() -> None:

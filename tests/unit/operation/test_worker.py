@@ -1,7 +1,7 @@
 """A worker brings what it is given to its end, and says what it could not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -64,8 +64,8 @@ class Registry:
         self.leases[subject] = Lease(subject, holder, 1, 1, NOW)
         return self.leases[subject]
 
-    def renew_lease(self, lease: Lease) -> Lease:
-        return lease
+    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
+        return ()
 
     def release_lease(self, lease: Lease) -> None:
         self.leases.pop(lease.subject)

@@ -1,0 +1,25 @@
+"""One thread in which an event loop's registry calls run: their disk and network keep nobody else waiting.
+
+One, because an SQLite registry takes one writer at a time anyway, and lets several wait unfairly.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
+
+
+async def apart(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Make a registry call in that thread. It is never left half-way: who is cancelled waits for its end first."""
+    made = asyncio.get_running_loop().run_in_executor(_thread, partial(call, *args, **options))
+    try:
+        return await asyncio.shield(made)
+    except asyncio.CancelledError:
+        await asyncio.wait({made})
+        raise
