@@ -5,7 +5,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops.errors import UsageError
+from hermesops.errors import BrokenInvariantError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from hermesops.backup.repository import Repository
     from hermesops.backup.restic import Restic
     from hermesops.backup.retention import Keep
+    from hermesops.lifecycle.back_up import BackUp
+    from hermesops.lifecycle.put_back import PutBackWork
     from hermesops.model.backup import Backup, Credential
     from hermesops.model.ids import InstanceId
+    from hermesops.model.instance import Instance
+    from hermesops.model.operation import Lease, Operation, OperationKind
+    from hermesops.operation.runner import Make, Operations
 
 _LOCAL_BUCKET = "backups"
 
@@ -59,6 +64,86 @@ class Backups:
 
         unpack = [sys.executable, "-m", "hermesops.node", WORD, "unpack"]
         return Proof(self._app.registry, self.keys, self._restic, unpack, self._app.tell)
+
+    async def open_backup(self, instance: "Instance", *, why: str) -> "Operation":
+        """Write down that an instance shall be backed up, once the object store answers."""
+        from hermesops.model.ids import instance_subject
+        from hermesops.model.operation import OperationKind
+
+        await self.keys.reach()
+        return self._app.registry.open_operation(
+            OperationKind.BACKUP,
+            instance_subject(instance.id),
+            intent={"user": instance.title, "why": why},
+            instance_id=instance.id,
+        )
+
+    async def open_restore(self, instance: "Instance", backup: "Backup", *, keeps: bool, reason: str) -> "Operation":
+        """Write down that a backup shall be put in place; the object store is asked first: no gateway stops in vain."""
+        from hermesops.model.ids import instance_subject
+        from hermesops.model.operation import OperationKind
+
+        await self.keys.reach()
+        return self._app.registry.open_operation(
+            OperationKind.RESTORE,
+            instance_subject(instance.id),
+            intent={"user": instance.title, "snapshot": backup.id, "keeps": keeps, "reason": reason},
+            instance_id=instance.id,
+        )
+
+    def by_kind(self) -> "Mapping[OperationKind, Make]":
+        """The kinds of operations that are about backups, with what makes their work."""
+        from hermesops.model.operation import OperationKind
+
+        return {OperationKind.BACKUP: self._backup, OperationKind.RESTORE: self._restore}
+
+    def _backup(self, operation: "Operation", lease: "Lease") -> "BackUp":
+        from hermesops.lifecycle.back_up import BackUp
+
+        reach = self._session.reach.under(lease)
+        why = f"{operation.intent['why']} {operation.id}"
+        return BackUp(_whose(operation), why, reach, self.copies(reach))
+
+    def _restore(self, operation: "Operation", lease: "Lease") -> "PutBackWork":
+        from hermesops.lifecycle.put_back import PutBackWork, Wish
+
+        reach, intent = self._session.reach.under(lease), operation.intent
+        wish = Wish(str(intent["snapshot"]), bool(intent["keeps"]), str(intent["reason"]))
+        return PutBackWork(
+            _whose(operation),
+            operation.id,
+            wish,
+            rows=self._app.registry,
+            world=reach,
+            backups=self.copies(reach),
+        )
+
+    async def daily(self, operations: "Operations") -> "dict[str, str]":
+        """Back up every agent whose turn has come, a few at a time; why not, by user, empty for done."""
+        from hermesops.errors import HermesError
+
+        due = self._due()
+        turn = asyncio.Semaphore(self._app.env.settings.parallel_backups)
+
+        async def one(instance: "Instance") -> str:
+            async with turn:
+                try:
+                    await operations.run(await self.open_backup(instance, why="daily"))
+                except HermesError as failure:  # one that fails keeps no other from being backed up
+                    return failure.message
+            return ""
+
+        told = await asyncio.gather(*map(one, due))
+        return {instance.title: why for instance, why in zip(due, told, strict=True)}
+
+    def _due(self) -> "list[Instance]":
+        from hermesops.backup.schedule import is_due
+        from hermesops.model.instance import InstanceStatus
+
+        registry = self._app.registry
+        now, newest = registry.now(), registry.newest_backups()
+        running = registry.list_instances(status=InstanceStatus.RUNNING)
+        return [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
 
     async def prune(self, instance_id: "InstanceId") -> "list[str]":
         """Take away an instance's backups that no rule keeps; ids of those that went.
@@ -137,6 +222,12 @@ class Backups:
             settings.backup_bucket, settings.backup_region, settings.backup_endpoint, settings.backup_iam_endpoint, ca
         )
         return ObjectStore(bucket, settings.backup_key_file)
+
+
+def _whose(operation: "Operation") -> "InstanceId":
+    if operation.instance_id is None:
+        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
+    return operation.instance_id
 
 
 def _spared(rows: "Mapping[str, Backup]") -> "list[str]":

@@ -13,13 +13,14 @@ from hermesops.model.plan import Plan
 if TYPE_CHECKING:
     from hermesops.access.visits import Visits
     from hermesops.app.app import App
+    from hermesops.app.backups import Backups
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
     from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
-    from hermesops.lifecycle.reach import Reach
     from hermesops.lifecycle.requests import Requests
+    from hermesops.lifecycle.resting import RestingReach
     from hermesops.model.instance import Instance
     from hermesops.operation.runner import Operations
     from hermesops.verify.verification import Verification
@@ -51,15 +52,15 @@ class Session:
         return Admission(self.app.registry, self.reach, choose_cell, self.app.guards, policy)
 
     @cached_property
-    def reach(self) -> "Reach":
+    def reach(self) -> "RestingReach":
         """Machines, nodes and gateways."""
         from hermesops.access.instance_keys import InstanceKeys, read_router_key
-        from hermesops.lifecycle.reach import Reach
+        from hermesops.lifecycle.resting import RestingReach
 
         endpoint = self.app.endpoint
         if endpoint.router_key_file is None:
             raise UsageError(f"environment {self.app.env.name} has no router_key_file", hint="hermesops settings show")
-        return Reach(
+        return RestingReach(
             rows=self.app.registry,
             vendor=self.client,
             keys=InstanceKeys(self.app.registry, read_router_key(endpoint.router_key_file)),
@@ -68,6 +69,13 @@ class Session:
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
             tell=self.app.tell,
         )
+
+    @cached_property
+    def backups(self) -> "Backups":
+        """Encrypted copies of instances' states."""
+        from hermesops.app.backups import Backups
+
+        return Backups(self)
 
     @cached_property
     def operations(self) -> "Operations":

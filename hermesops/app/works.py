@@ -34,6 +34,7 @@ class Works:
             OperationKind.TERMINATE: self._terminate,
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
+            **self._session.backups.by_kind(),
             OperationKind.STACK_UP: StackUps(self._app).work_of,
         }
 

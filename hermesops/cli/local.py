@@ -131,20 +131,9 @@ def clear() -> None:
 
 
 def _world(driver: str = "") -> "World":
-    from hermesops.assets import folder
-    from hermesops.localcloud.nspawn.base import find_definition
-    from hermesops.localcloud.world import World
+    from hermesops.app.local_world import world_of
 
-    environment = context.environment()
-    if not environment.is_local:
-        raise RefusedError(f"environment {environment.name} is not this computer's", hint="--env local")
-    definition = find_definition(folder("images"), environment.settings.local_base)
-    return World(
-        environment.world,
-        base_definition=definition,
-        bases=environment.cache / "bases",
-        driver=driver or environment.settings.local_driver,
-    )
+    return world_of(context.environment(), driver)
 
 
 def _show(status: "WorldStatus") -> None:
@@ -161,11 +150,17 @@ def _show(status: "WorldStatus") -> None:
         f"base    {status.base}",
         f"room    for {status.room} more machines: {status.figures}",
         f"limits  {_limits(status)}",
+        f"backups {_object_store(status)}",
         f"images  {len(status.images)}",
         "",
     ]
     result("local-status", {}, lines)
     table("local-status", "machines", ("name", "status", "slug", "ip", "message"), status.machines, "no machines")
+
+
+def _object_store(status: "WorldStatus") -> str:
+    store = status.object_store
+    return f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
 
 
 def _limits(status: "WorldStatus") -> str:

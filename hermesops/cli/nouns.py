@@ -16,6 +16,7 @@ SUMMARIES = {
     "image": "Images that machines boot from.",
     "stack": "Pulumi stacks of cells.",
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
+    "backup": "Backups: encrypted copies of agents' states, outside the vendor.",
     "fleet": "The whole fleet.",
     "operation": "Long work: rows with intent, lease and outcome.",
     "local": "The local world: JustAVPS's API and machines on this computer, real or simulated.",

@@ -1,0 +1,47 @@
+"""Shapes of what ``hermesops backup`` prints; the rules of ``render`` hold here too."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hermesops.cli.render import moment
+
+if TYPE_CHECKING:
+    from hermesops.model.backup import Backup
+    from hermesops.model.instance import Instance
+
+
+def backup(row: "Backup", user: str) -> dict[str, object]:
+    """A backup; its state is counts and digests, no word of what is in it."""
+    return {
+        "user": user,
+        "instance_id": row.instance_id,
+        "backup": row.id,
+        "at": moment(row.at),
+        "why": row.why,
+        "bytes": row.bytes,
+        "added": row.added,
+        "state": row.state.to_json(),
+        "proved": row.is_proved,
+        "checked_at": moment(row.checked_at),
+        "problem": row.checked,
+    }
+
+
+def line(row: "Backup", user: str) -> dict[str, object]:
+    """The same for people."""
+    shown = backup(row, user)
+    held = "proved" if row.is_proved else row.checked or "not restored yet"
+    return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": held}
+
+
+def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
+    """How much of an instance would be lost with its machine now."""
+    seconds = int((now - (newest or instance.created_at)).total_seconds())
+    return {
+        "user": instance.title,
+        "instance_id": instance.id,
+        "status": instance.status.value,
+        "newest": moment(newest),
+        "age_s": seconds,
+        "age": f"{seconds // 3600} h {seconds // 60 % 60} min",
+    }
