@@ -20,7 +20,7 @@ from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
 
 PREFIX = "HERMESOPS_"
-_PLAN_TABLES = {"server_types", "plan_regions"}
+_PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb"}
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
 
@@ -66,6 +66,24 @@ class Settings(BaseModel):
         default={Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, description="Server type of each plan"
     )
     cell_size: int = Field(40, ge=1, le=500, description="Machines in a cell at most")
+    pool_size: Mapping[Plan, int] = Field(
+        default={}, description="Machines of each plan that every cell keeps ready for newcomers; 0 keeps none"
+    )
+    data_gb: Mapping[Plan, int] = Field(
+        default={Plan.LIGHT: 40, Plan.HEAVY: 80}, description="Gigabytes that the data of each plan may take"
+    )
+    grace_days: float = Field(
+        7, ge=0, description="Days for which an agent that was ended can be had back; 0 ends it at once"
+    )
+    last_backup: Literal["required", "none"] = Field(
+        "required", description="Whether an agent only ends once its last backup was made, restored and compared"
+    )
+    suspended_machines: Literal["stopped", "removed"] = Field(
+        "stopped", description="What becomes of a suspended agent's machine: its disk is kept, or only its backup"
+    )
+    former_days: float = Field(
+        1, ge=0, description="Days for which a machine that an instance left is kept, its gateway fenced"
+    )
     plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")
     parallel_cells: int = Field(4, ge=1, le=64, description="Cells whose stacks one command runs at the same time")
     changed_share: float = Field(

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from hermesops.access.visits import Visits
     from hermesops.app.app import App
     from hermesops.app.backups import Backups
+    from hermesops.backup.proof import ProvedCopies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
     from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
+    from hermesops.lifecycle.life_requests import LifeRequests
     from hermesops.lifecycle.requests import Requests
     from hermesops.lifecycle.resting import RestingReach
     from hermesops.model.instance import Instance
@@ -69,13 +71,6 @@ class Session:
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
             tell=self.app.tell,
         )
-
-    @cached_property
-    def backups(self) -> "Backups":
-        """Encrypted copies of instances' states."""
-        from hermesops.app.backups import Backups
-
-        return Backups(self)
 
     @cached_property
     def operations(self) -> "Operations":
@@ -154,6 +149,17 @@ class Session:
         from hermesops.lifecycle.requests import Requests
 
         return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone)
+
+    @cached_property
+    def life_requests(self) -> "LifeRequests":
+        """Turns what operators ask of an agent's life into rows."""
+        from hermesops.app.lives import Lives
+
+        return Lives(self).requests()
+
+    def copies(self, reach: "RestingReach") -> "ProvedCopies":
+        """Backups, made and put back by hermes-node as that reach may."""
+        return self.backups.copies(reach)
 
     @cached_property
     def visits(self) -> "Visits":

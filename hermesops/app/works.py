@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.app.lives import Lives, instance_of
 from hermesops.app.stack_ups import StackUps
-from hermesops.errors import BrokenInvariantError
-from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
 
 if TYPE_CHECKING:
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.configure import Configure
     from hermesops.lifecycle.provision import Provision
     from hermesops.lifecycle.restart import Restart
-    from hermesops.lifecycle.terminate import Terminate
     from hermesops.operation.runner import Make
 
 
@@ -31,7 +29,7 @@ class Works:
         """Every kind of operation that can be run, with what makes its work."""
         return {
             OperationKind.PROVISION: self._provision,
-            OperationKind.TERMINATE: self._terminate,
+            **Lives(self._session).by_kind(),
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
             **self._session.backups.by_kind(),
@@ -42,27 +40,15 @@ class Works:
         from hermesops.lifecycle.provision import Provision
 
         reach = self._session.reach.under(lease)
-        return Provision(_instance_of(operation), self._app.registry, reach, self._app.cell_stacks)
-
-    def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
-        from hermesops.lifecycle.terminate import Terminate
-
-        reach = self._session.reach.under(lease)
-        return Terminate(_instance_of(operation), self._app.registry, reach, reach.gateways, self._app.cell_stacks)
+        return Provision(instance_of(operation), self._app.registry, reach, self._app.cell_stacks)
 
     def _restart(self, operation: Operation, lease: Lease) -> "Restart":
         from hermesops.lifecycle.restart import Restart
 
         reach = self._session.reach.under(lease)
-        return Restart(_instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
+        return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
 
     def _configure(self, operation: Operation, lease: Lease) -> "Configure":
         from hermesops.lifecycle.configure import Configure
 
-        return Configure(_instance_of(operation), self._session.reach.under(lease))
-
-
-def _instance_of(operation: Operation) -> InstanceId:
-    if operation.instance_id is None:
-        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
-    return operation.instance_id
+        return Configure(instance_of(operation), self._session.reach.under(lease))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, instance_settings, render
-from hermesops.cli.console import Reason, Yes, agree, is_json, result, say, table, write, write_bytes
+from hermesops.cli import context, instance_life, instance_settings, render
+from hermesops.cli.console import Reason, is_json, result, say, table, write, write_bytes
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 app = Noun(no_args_is_help=True)
 app.command("settings")(instance_settings.settings)
+app.command()(instance_life.suspend)
+app.command()(instance_life.resume)
+app.command()(instance_life.resize)
+app.command()(instance_life.move)
+app.command()(instance_life.terminate)
 
 User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 
@@ -229,33 +234,6 @@ def verify(user: User) -> int:
     fine = sum(check.verdict is Verdict.OK for check in checks)
     say(f"{fine} of {len(checks)} checks ok, round trips: {verification.round_trips}")
     return 0 if verification.is_ok else RefusedError.exit_code
-
-
-@app.command()
-def terminate(
-    user: User,
-    yes: Yes = False,
-    reason: Reason = "",
-    no_wait: NoWait = False,
-) -> None:
-    """End a user's agent: its machine and everything on it are destroyed."""
-    composed = context.compose()
-    composed.registry.find_instance(user)
-    name = composed.env.name
-    agree(
-        f"This destroys the machine of {user} in environment {name} with all its memories.",
-        expect=user,
-        spared=f"{user} in {name} is untouched",
-        yes=yes,
-    )
-
-    async def work() -> str:
-        async with composed.session() as session:
-            operation = await session.requests.terminate(user, reason=reason)
-            return await run_or_leave(session.operations, operation, no_wait=no_wait)
-
-    outcome = context.run(work())
-    result("terminate", {"user": user, "outcome": outcome}, [outcome])
 
 
 def _plan(text: str) -> "Plan":

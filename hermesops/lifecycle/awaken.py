@@ -65,7 +65,7 @@ def changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantErro
     return BrokenInvariantError(
         f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
         hint=f"its gateway stays stopped; hermesops backup list {instance.title}, then "
-        f"hermesops instance restore {instance.title}",
+        f"hermesops backup restore {instance.title} --onto-new-machine",
     )
 
 

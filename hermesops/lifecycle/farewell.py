@@ -7,24 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, assert_never
 
-from hermesops.errors import BrokenInvariantError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import quiesce
+from hermesops.lifecycle import proof, quiesce
 from hermesops.lifecycle.handover import terminated
-from hermesops.lifecycle.ports import Copies, Rests
+from hermesops.lifecycle.ports import Rests
+from hermesops.lifecycle.proof import Backups, ProveBackup
 from hermesops.lifecycle.sight import Sight
 from hermesops.lifecycle.suspend import StopMachine
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
-
-
-@dataclass(frozen=True)
-class ProveBackup:
-    """Restore the last backup somewhere, once, and hold it against what was copied."""
-
-    snapshot: str
 
 
 @dataclass(frozen=True)
@@ -61,10 +54,8 @@ def decide(seen: Parting, *, until: datetime) -> Step | Finished | Impossible:
         return step
     if seen.backup is None:
         raise ValueError("at rest without a backup")
-    if seen.backup.checked:
-        return Impossible(_not_proved(instance, seen.backup))
-    if not seen.backup.is_proved:
-        return ProveBackup(seen.backup.id)
+    if (proving := proof.next_step(instance, seen.backup)) is not None:
+        return proving
     if machine is not None and machine.status is not MachineStatus.STOPPED:
         return StopMachine(machine.id)
     if (instance.status, instance.grace_until) != (InstanceStatus.SUSPENDED, until):
@@ -74,19 +65,11 @@ def decide(seen: Parting, *, until: datetime) -> Step | Finished | Impossible:
     )
 
 
-def _not_proved(instance: Instance, backup: Backup) -> BrokenInvariantError:
-    return BrokenInvariantError(
-        f"the last backup of {instance.title} is not what was copied: {backup.checked}",
-        hint=f"nothing was deleted; hermesops backup check {instance.title}, then hermesops instance show "
-        f"{instance.title}",
-    )
-
-
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
         case ProveBackup():
-            return f"restoring the last backup of {instance.title} once, to compare"
+            return proof.describe(instance)
         case StopMachine():
             return f"switching machine {instance.machine_name} off"
         case BeginGrace():
@@ -100,13 +83,6 @@ class Rows(Protocol):
 
     def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str) -> object:
         """Record that an agent sleeps and ends then."""
-
-
-class Backups(Copies, Protocol):
-    """Backups, made and proved."""
-
-    async def prove(self, instance: Instance, backup: Backup) -> Backup:
-        """Restore a backup somewhere and compare; what came of it is in its row."""
 
 
 class Farewell:
@@ -150,7 +126,7 @@ class Farewell:
         match step:
             case ProveBackup():
                 if seen.backup is not None:
-                    await self._backups.prove(instance, seen.backup)
+                    await self._backups.prove(seen.backup)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case BeginGrace():

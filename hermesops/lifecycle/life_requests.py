@@ -3,7 +3,9 @@
 Everything that can be asked first is asked first; then one row is written that says what shall be, and others do it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -94,16 +96,26 @@ class LifeRequests:
         backups: Backups.
         grounds: Where new machines can be.
         policy: Settings.
+        alone: Holds the lease of a subject, or refuses.
     """
 
-    def __init__(self, rows: Rows, world: World, backups: Backups, grounds: Grounds, policy: Policy) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        world: World,
+        backups: Backups,
+        grounds: Grounds,
+        policy: Policy,
+        alone: Callable[[str], AbstractAsyncContextManager[object]],
+    ) -> None:
         self._rows = rows
         self._world = world
         self._backups = backups
         self._grounds = grounds
         self._policy = policy
+        self._alone = alone
 
-    def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
+    async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
         """Record that an agent shall sleep.
 
         Args:
@@ -115,10 +127,10 @@ class LifeRequests:
             UsageError: No reason was given.
             RefusedError: It has ended, or something else is under way for it.
         """
-        instance = self._living(user_text, OperationKind.SUSPEND, reason)
-        return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
+        async with self._taken(user_text, {OperationKind.SUSPEND}, reason) as instance:
+            return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
 
-    def resume(self, user_text: str, *, reason: str) -> Operation:
+    async def resume(self, user_text: str, *, reason: str) -> Operation:
         """Record that a sleeping agent shall wake, on the machine that was kept or with its newest backup on another.
 
         Raises:
@@ -126,14 +138,15 @@ class LifeRequests:
             RefusedError: It does not sleep, or something else is under way for it.
         """
         kinds = {OperationKind.RESUME, OperationKind.RELOCATE}
-        instance = self._living(user_text, OperationKind.RESUME, reason, also=kinds)
-        if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
-            raise RefusedError(f"the agent of {instance.title} is awake", hint=f"hermesops instance show {user_text}")
-        if self._rows.is_machine_wanted(instance.id):
-            return self._open(OperationKind.RESUME, instance, user_text, reason, {})
-        return self._relocation(
-            instance, user_text, reason, self._grounds.here(instance), snapshot=self._chosen(instance, "")
-        )
+        async with self._taken(user_text, kinds, reason) as instance:
+            if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
+                raise RefusedError(
+                    f"the agent of {instance.title} is awake", hint=f"hermesops instance show {user_text}"
+                )
+            if self._rows.is_machine_wanted(instance.id):
+                return self._open(OperationKind.RESUME, instance, user_text, reason, {})
+            snapshot = self._chosen(instance, "")
+            return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=snapshot)
 
     async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
         """Record that an agent shall have another plan.
@@ -145,18 +158,18 @@ class LifeRequests:
             UnavailableError: Its machine does not say how much data it holds.
         """
         kinds = {OperationKind.RESIZE, OperationKind.RELOCATE}
-        instance = self._living(user_text, OperationKind.RESIZE, reason, also=kinds)
-        self._refuse_asleep(instance)
-        if instance.plan is plan and not self._is_under_way(instance, kinds):
-            raise RefusedError(f"{instance.title} has plan {plan} already")
-        await self._refuse_too_small(instance, plan)
-        place, size = self._grounds.here(instance, plan), self._policy.server_types[plan]
-        await self._grounds.refuse_unsold(size, place.region)
-        if onto_new_machine:
-            return self._relocation(instance, user_text, reason, place, plan=plan)
-        before = {"plan": instance.plan, "server_type": self._policy.server_types[instance.plan]}
-        intent = {"before": before, "plan": plan, "server_type": size}
-        return self._open(OperationKind.RESIZE, instance, user_text, reason, intent)
+        async with self._taken(user_text, kinds, reason) as instance:
+            self._refuse_asleep(instance)
+            if instance.plan is plan and not self._is_under_way(instance, kinds):
+                raise RefusedError(f"{instance.title} has plan {plan} already")
+            await self._refuse_too_small(instance, plan)
+            place, size = self._grounds.here(instance, plan), self._policy.server_types[plan]
+            await self._grounds.refuse_unsold(size, place.region)
+            if onto_new_machine:
+                return self._relocation(instance, user_text, reason, place, plan=plan)
+            before = {"plan": instance.plan, "server_type": self._policy.server_types[instance.plan]}
+            intent = {"before": before, "plan": plan, "server_type": size}
+            return self._open(OperationKind.RESIZE, instance, user_text, reason, intent)
 
     async def move(self, user_text: str, *, cell: str, region: str, reason: str) -> Operation:
         """Record that an instance shall be on a machine of another cell or region.
@@ -166,17 +179,17 @@ class LifeRequests:
             RefusedError: It sleeps or has ended, is there already, JustAVPS sells no machine of its plan there, or
                 something else is under way for it.
         """
-        instance = self._living(user_text, OperationKind.RELOCATE, reason)
-        self._refuse_asleep(instance)
         if bool(cell) == bool(region):
             raise UsageError("say where to: either --cell or --region")
-        place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
-        if place.cell == instance.cell:
-            raise RefusedError(f"{instance.title} is in {place.cell} already")
-        await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
-        return self._relocation(instance, user_text, reason, place)
+        async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
+            self._refuse_asleep(instance)
+            place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
+            if place.cell == instance.cell:
+                raise RefusedError(f"{instance.title} is in {place.cell} already")
+            await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place)
 
-    def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
+    async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
         """Record that a backup of an instance shall live on a new machine, in place of what it has now.
 
         Args:
@@ -188,44 +201,38 @@ class LifeRequests:
             UsageError: No reason was given, or there is no such backup.
             RefusedError: It has ended, has no backup, or something else is under way for it.
         """
-        instance = self._living(user_text, OperationKind.RELOCATE, reason)
-        chosen = self._chosen(instance, snapshot)
-        return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=chosen)
+        async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
+            chosen, place = self._chosen(instance, snapshot), self._grounds.here(instance)
+            return self._relocation(instance, user_text, reason, place, snapshot=chosen)
 
-    def farewell(self, user_text: str, *, reason: str) -> Operation:
+    async def farewell(self, user_text: str, *, reason: str) -> Operation:
         """Record that an agent shall end after its days of grace.
 
         Raises:
             UsageError: No reason was given.
             RefusedError: It has ended, or something else is under way for it.
         """
-        instance = self._living(user_text, OperationKind.FAREWELL, reason)
-        until = (self._rows.now() + self._policy.grace).isoformat()
-        return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until})
+        async with self._taken(user_text, {OperationKind.FAREWELL}, reason) as instance:
+            until = (self._rows.now() + self._policy.grace).isoformat()
+            return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until})
 
-    def _living(
-        self,
-        user_text: str,
-        kind: OperationKind,
-        reason: str,
-        *,
-        also: frozenset[OperationKind] | set[OperationKind] = frozenset(),
-    ) -> Instance:
+    @asynccontextmanager
+    async def _taken(
+        self, user_text: str, kinds: AbstractSet[OperationKind], reason: str
+    ) -> AsyncGenerator[Instance, None]:
+        """The instance, under its lease: exit 3 to whoever comes second has to mean that nothing was changed."""
         if not reason.strip():
             raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
-        instance = self._rows.find_instance(user_text)
-        if instance.status is InstanceStatus.TERMINATED:
-            raise terminated(instance)
-        others = [
-            operation
-            for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id)
-            if operation.kind not in {kind, *also}
-        ]
-        if others:
-            raise _under_way(instance, others[0])
-        return instance
+        async with self._alone(instance_subject(self._rows.find_instance(user_text).id)):
+            instance = self._rows.find_instance(user_text)
+            if instance.status is InstanceStatus.TERMINATED:
+                raise terminated(instance)
+            for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+                if operation.kind not in kinds:
+                    raise _under_way(instance, operation)
+            yield instance
 
-    def _is_under_way(self, instance: Instance, kinds: set[OperationKind]) -> bool:
+    def _is_under_way(self, instance: Instance, kinds: AbstractSet[OperationKind]) -> bool:
         return any(o.kind in kinds for o in self._rows.list_operations(unfinished=True, instance_id=instance.id))
 
     def _refuse_asleep(self, instance: Instance) -> None:

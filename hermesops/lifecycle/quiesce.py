@@ -95,7 +95,7 @@ def gone(instance: Instance) -> RefusedError:
     """What is said of an instance whose machine does not exist any more."""
     return RefusedError(
         f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS",
-        hint=f"hermesops instance restore {instance.title} puts its newest backup on a new one",
+        hint=f"hermesops backup restore {instance.title} --onto-new-machine puts its newest backup on another",
     )
 
 
@@ -109,7 +109,7 @@ def _never_lived(instance: Instance) -> RefusedError:
 def _broken(instance: Instance) -> UnavailableError:
     return UnavailableError(
         f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
-        hint=f"the same again in some minutes, or hermesops instance restore {instance.title}",
+        hint=f"the same again in some minutes, or hermesops backup restore {instance.title} --onto-new-machine",
     )
 
 

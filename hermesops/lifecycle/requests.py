@@ -78,8 +78,14 @@ class Requests:
         self._gateways = gateways
         self._alone = alone
 
-    async def terminate(self, user_text: str, *, reason: str) -> Operation:
-        """Record that an instance shall end; from here on every run of its cell may destroy its machine.
+    async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
+        """Record that an instance shall end now.
+
+        Args:
+            user_text: Whose, as typed.
+            keeps_backup: Whether its last backup has to be made and proved first; else from here on every run of its
+                cell may destroy its machine.
+            reason: Why; goes into the audit.
 
         Raises:
             RefusedError: Somebody is working on the instance; nothing was changed.
@@ -90,10 +96,17 @@ class Requests:
             operation = self._rows.open_operation(
                 OperationKind.TERMINATE,
                 subject,
-                intent={"user": user_text, "machine_name": instance.machine_name, "reason": reason},
+                intent={
+                    "user": user_text,
+                    "machine_name": instance.machine_name,
+                    "reason": reason,
+                    "keeps_backup": keeps_backup,
+                },
                 instance_id=instance.id,
             )
-            self._rows.give_up_machine(instance.id, why=reason or f"terminate {operation.id}")
+            # The one that is under way may say otherwise: then that is ended first.
+            if not operation.intent.get("keeps_backup", False):
+                self._rows.give_up_machine(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 
     async def restart(self, user_text: str) -> Operation:

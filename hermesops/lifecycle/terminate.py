@@ -1,25 +1,24 @@
-"""The end of an instance: its gateway fenced, its machine destroyed through its cell, its secrets forgotten.
+"""The end of an instance: its last backup proved, its machine destroyed through its cell, its secrets forgotten.
 
-The row says first that the machine shall go (so every run of the cell agrees), and last that it is gone.
+The row says that the machine shall go (so every run of the cell agrees) before anything is destroyed, and last that it
+is gone. Without a backup that was restored once and compared nothing goes, unless that was named.
 """
 
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, assert_never
 
+from hermesops.errors import RefusedError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.ports import Cells, Looks
+from hermesops.lifecycle import proof, quiesce
+from hermesops.lifecycle.ports import Cells, Rests
+from hermesops.lifecycle.proof import Backups, ProveBackup
+from hermesops.lifecycle.quiesce import Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
+from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
-
-
-@dataclass(frozen=True)
-class Fence:
-    """Stop the gateway for good, so that nothing answers for the user while the machine goes."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,12 @@ class MarkTerminated:
     """Write ``terminated`` and drop the instance's secrets."""
 
 
-Step = Fence | ShrinkCell | MarkTerminated
+@dataclass(frozen=True)
+class GiveUpMachine:
+    """Take the machine out of what its cell should have."""
+
+
+Step = quiesce.Step | ProveBackup | GiveUpMachine | Fence | ShrinkCell | MarkTerminated
 
 
 @dataclass(frozen=True)
@@ -43,21 +47,35 @@ class Ending:
         in_stack: Whether the cell's state still holds the machine.
         fenced: Whether the gateway is known to be stopped; ``False`` when nobody answered.
         reachable: Whether the machine answered at all.
+        wanted: Whether the cell should have the machine.
+        backup: The last one, made for this very operation.
+        newest: The newest one.
     """
 
     sight: Sight
     in_stack: bool
     fenced: bool
     reachable: bool
+    wanted: bool = False
+    backup: Backup | None = None
+    newest: Backup | None = None
 
 
-def decide(seen: Ending) -> Step | Finished | Impossible:
-    """The next step towards the end."""
+def decide(seen: Ending, *, keeps_backup: bool = False) -> Step | Finished | Impossible:
+    """The next step towards the end.
+
+    Args:
+        seen: The instance as it is now.
+        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+    """
     instance = seen.sight.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Finished(f"the instance of {instance.title} is terminated")
     machine = seen.sight.machine
     gone = machine is None or machine.status is MachineStatus.DELETED
+    if seen.wanted:
+        proving = _kept(seen, gone=gone) if keeps_backup else None
+        return proving or GiveUpMachine()
     if machine is not None and not gone and seen.reachable and not seen.fenced:
         return Fence(machine.id)
     if not gone or seen.in_stack:
@@ -65,21 +83,47 @@ def decide(seen: Ending) -> Step | Finished | Impossible:
     return MarkTerminated()
 
 
+def _kept(seen: Ending, *, gone: bool) -> quiesce.Step | ProveBackup | Impossible | None:
+    instance, last = seen.sight.instance, seen.newest
+    if instance.status is InstanceStatus.PROVISIONING:
+        return None  # nobody has said anything to it yet
+    if not gone and instance.status is InstanceStatus.RUNNING:
+        if (resting := quiesce.next_step(seen.sight, seen.backup)) is not None:
+            return resting
+        last = seen.backup
+    return Impossible(_no_backup(instance)) if last is None else proof.next_step(instance, last)
+
+
+def _no_backup(instance: Instance) -> RefusedError:
+    return RefusedError(
+        f"{instance.title} has no backup, and what the agent knows would be lost",
+        hint=f"hermesops instance terminate {instance.title} --now --without-backup, if that is wanted",
+    )
+
+
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
-        case Fence():
-            return f"stopping the gateway of {instance.title}"
+        case ProveBackup():
+            return proof.describe(instance)
+        case GiveUpMachine():
+            return f"giving machine {instance.machine_name} up"
         case ShrinkCell():
             return f"destroying machine {instance.machine_name}"
         case MarkTerminated():
             return "forgetting keys and tokens"
-        case _ as never:
-            assert_never(never)
+        case _:
+            return quiesce.describe(step, instance)
 
 
 class Rows(Protocol):
     """The registry, as far as termination writes it."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine as one that may be destroyed."""
 
     def mark_terminated(self, instance_id: InstanceId) -> None:
         """Record the end and erase the instance's secrets."""
@@ -99,22 +143,39 @@ class Terminate:
     """The work of ending one instance, for the operations' loop.
 
     Args:
-        instance_id: Whose; its row already says that the machine shall go.
+        instance_id: Whose.
+        why: What its last backup is made for, and why its machine goes.
+        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
         rows: The registry.
         world: Machines and nodes.
         gateways: Their units.
+        backups: Backups.
         cells: Stacks of cells.
     """
 
-    def __init__(self, instance_id: InstanceId, rows: Rows, world: Looks, gateways: Gateways, cells: Cells) -> None:
+    def __init__(
+        self,
+        instance_id: InstanceId,
+        *,
+        why: str,
+        keeps_backup: bool,
+        rows: Rows,
+        world: Rests,
+        gateways: Gateways,
+        backups: Backups,
+        cells: Cells,
+    ) -> None:
         self._instance_id = instance_id
+        self._why = why
+        self._keeps_backup = keeps_backup
         self._rows = rows
         self._world = world
         self._gateways = gateways
+        self._backups = backups
         self._cells = cells
 
     async def observe(self) -> Ending:
-        """Look at row, machine, gateway and the cell's state."""
+        """Look at row, machine, gateway, backups and the cell's state."""
         sight = await self._world.look(self._instance_id)
         stopped = await self._gateways.is_stopped(sight.machine)
         return Ending(
@@ -122,11 +183,14 @@ class Terminate:
             in_stack=await self._holds(sight.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
+            wanted=self._rows.is_machine_wanted(self._instance_id),
+            backup=self._backups.made(self._instance_id, self._why),
+            newest=self._backups.newest(self._instance_id),
         )
 
     def decide(self, seen: Ending) -> Step | Finished | Impossible:
         """The next step for what was seen."""
-        return decide(seen)
+        return decide(seen, keeps_backup=self._keeps_backup)
 
     def describe(self, step: Step, seen: Ending) -> str:
         """The step in a few words."""
@@ -134,14 +198,22 @@ class Terminate:
 
     async def do(self, step: Step, seen: Ending) -> None:
         """Do one step; harmless when it was done before."""
+        instance = seen.sight.instance
         match step:
-            case Fence(machine_id=machine_id):
+            case ProveBackup():
+                if (last := seen.backup or seen.newest) is not None:
+                    await self._backups.prove(last)
+            case GiveUpMachine():
+                self._rows.give_up_machine(instance.id, why=self._why)
+            case Fence(machine_id=machine_id) if not seen.wanted:
+                # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
                 await self._gateways.fence(machine_id)
             case ShrinkCell():
-                instance = seen.sight.instance
                 await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
                 self._rows.mark_terminated(self._instance_id)
+            case quiesce.StartMachine() | quiesce.AwaitMachine() | Fence() | quiesce.BackUp():
+                await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._why)
             case _ as never:
                 assert_never(never)
 

@@ -125,9 +125,18 @@ class SmallWorld:
         computer = self._by_id(machine_id)
         computer.status, computer.runs = MachineStatus.STOPPED, False
 
-    async def fence(self, _instance: Instance, machine_id: MachineId) -> None:
-        computer = self._by_id(machine_id)
+    async def fence(self, *which: object) -> None:
+        """As the world of lives has it, with instance and machine, and as gateways' units, with the machine alone."""
+        computer = self._by_id(MachineId(str(which[-1])))
         computer.fenced, computer.runs = True, False
+
+    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+        if machine is None or machine.status is not MachineStatus.READY or not self._by_id(machine.id).answers:
+            return None
+        return not self._by_id(machine.id).runs
+
+    def mark_terminated(self, _instance_id: InstanceId) -> None:
+        self.instance = replace(self.instance, status=InstanceStatus.TERMINATED)
 
     async def state(self, machine_id: MachineId) -> State | None:
         return self._by_id(machine_id).state
@@ -177,7 +186,7 @@ class SmallWorld:
         computer.state = backup.state
         return backup.state
 
-    async def prove(self, _instance: Instance, backup: Backup) -> Backup:
+    async def prove(self, backup: Backup) -> Backup:
         proved = replace(backup, checked_at=AT, checked="messages differ" if self.broken_backups else "")
         self.backups = [proved if each.id == backup.id else each for each in self.backups]
         return proved

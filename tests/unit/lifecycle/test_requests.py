@@ -71,7 +71,7 @@ Ask = Callable[[Requests], Awaitable[Operation]]
 
 
 async def terminate(requests: Requests) -> Operation:
-    return await requests.terminate("ada", reason="asked")
+    return await requests.terminate("ada", keeps_backup=False, reason="asked")
 
 
 async def restart(requests: Requests) -> Operation:

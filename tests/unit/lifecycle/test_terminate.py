@@ -5,11 +5,24 @@ from dataclasses import replace
 import pytest
 
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.lifecycle.terminate import Ending, Fence, MarkTerminated, ShrinkCell, decide, describe
+from hermesops.lifecycle.suspend import Keep, Suspend
+from hermesops.lifecycle.terminate import (
+    Ending,
+    GiveUpMachine,
+    MarkTerminated,
+    ProveBackup,
+    ShrinkCell,
+    Terminate,
+    decide,
+    describe,
+)
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Finished
 from tests.support.instances import ADA, MACHINE, READY
+from tests.support.small_world import MEMORY, NOTHING, SmallWorld
+from tests.support.walks import walk
 
 THERE = Sight(ADA, READY)
 GONE = Sight(ADA, None)
@@ -42,3 +55,68 @@ def test_the_next_step_follows_from_what_is_seen(seen: Ending, step: object) -> 
 def test_a_terminated_instance_needs_nothing() -> None:
     ended = Sight(replace(ADA, status=InstanceStatus.TERMINATED), None)
     assert isinstance(decide(Ending(ended, in_stack=False, fenced=False, reachable=False)), Finished)
+
+
+def terminate(world: SmallWorld) -> Terminate:
+    return Terminate(
+        world.instance.id,
+        why="last 1",
+        keeps_backup=True,
+        rows=world,
+        world=world,
+        gateways=world,
+        backups=world,
+        cells=world,
+    )
+
+
+WHOLE = ["Fence", "BackUp", "ProveBackup", "GiveUpMachine", "ShrinkCell", "MarkTerminated"]
+
+
+async def test_nothing_goes_before_the_last_backup_is_proved() -> None:
+    world = SmallWorld.lively()
+    assert (await walk(lambda: terminate(world)))[:-1] == WHOLE
+    assert world.backups[0].state == MEMORY
+    assert not world.computers
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    assert (await walk(lambda: terminate(world), killed_at=killed_at, after=after))[-1].endswith("is terminated")
+    assert len(world.backups) == 1
+
+
+async def test_a_machine_whose_backup_does_not_restore_stays() -> None:
+    world = SmallWorld.lively()
+    world.broken_backups = True
+    assert (await walk(lambda: terminate(world)))[-1].startswith("BrokenInvariantError")
+    assert world.here().state == MEMORY
+
+
+async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -> None:
+    world = SmallWorld.lively()
+    suspend = Suspend(ADA.id, why="s", keep=Keep.STOPPED, rows=world, world=world, copies=world, cells=world)
+    await walk(lambda: suspend)
+    steps = await walk(lambda: terminate(world))
+    assert steps[:-1] == ["ProveBackup", "GiveUpMachine", "ShrinkCell", "MarkTerminated"]
+
+
+async def test_a_machine_that_is_gone_without_a_backup_is_not_forgotten_in_passing() -> None:
+    world = SmallWorld.lively()
+    world.computers.clear()
+    (said,) = await walk(lambda: terminate(world))
+    assert said == "RefusedError: ada has no backup, and what the agent knows would be lost"
+
+
+async def test_who_never_lived_ends_without_a_backup() -> None:
+    world = SmallWorld.lively()
+    world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
+    world.here().owner, world.here().state, world.here().runs = None, NOTHING, False
+    assert (await walk(lambda: terminate(world)))[0] == "GiveUpMachine"
+
+
+def test_every_step_has_its_words() -> None:
+    for step in (Fence(MACHINE), BackUp(MACHINE), ProveBackup("s"), GiveUpMachine(), ShrinkCell(), MarkTerminated()):
+        assert describe(step, ADA)

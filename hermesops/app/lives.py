@@ -1,0 +1,157 @@
+"""What brings agents through their lives: the works of sleep, waking, another size or machine, and the end."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.model.ids import InstanceId
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.app.session import Session
+    from hermesops.lifecycle.farewell import Farewell
+    from hermesops.lifecycle.life_requests import LifeRequests
+    from hermesops.lifecycle.relocation import Relocate
+    from hermesops.lifecycle.resize import Resize
+    from hermesops.lifecycle.resume import Resume
+    from hermesops.lifecycle.suspend import Suspend
+    from hermesops.lifecycle.terminate import Terminate
+    from hermesops.operation.runner import Make
+
+
+class Lives:
+    """Makes works of lives in one session.
+
+    Args:
+        session: What they are made of.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+
+    def by_kind(self) -> "Mapping[OperationKind, Make]":
+        """The kinds of operations that change an agent's life, with what makes their work."""
+        return {
+            OperationKind.SUSPEND: self._suspend,
+            OperationKind.RESUME: self._resume,
+            OperationKind.RESIZE: self._resize,
+            OperationKind.RELOCATE: self._relocate,
+            OperationKind.FAREWELL: self._farewell,
+            OperationKind.TERMINATE: self._terminate,
+        }
+
+    def requests(self) -> "LifeRequests":
+        """Turns what operators ask of lives into rows."""
+        from hermesops.lifecycle.grounds import Grounds
+        from hermesops.lifecycle.life_requests import LifeRequests, Policy
+        from hermesops.lifecycle.suspend import Keep
+        from hermesops.placement.cells import choose_cell
+
+        settings, registry, reach = self._app.env.settings, self._app.registry, self._session.reach
+        grounds = Grounds(registry, reach, choose_cell, settings.image, settings.cell_size, settings.plans_apart)
+        policy = Policy(
+            settings.server_types,
+            settings.data_gb,
+            timedelta(days=settings.grace_days),
+            Keep(settings.suspended_machines),
+            keeps_former=settings.former_days > 0,
+        )
+        return LifeRequests(registry, reach, self._session.copies(reach), grounds, policy, self._app.alone)
+
+    def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
+        from hermesops.lifecycle.suspend import Keep, Suspend
+
+        reach = self._session.reach.under(lease)
+        return Suspend(
+            instance_of(operation),
+            why=_why(operation),
+            keep=Keep(str(operation.intent["keep"])),
+            rows=self._app.registry,
+            world=reach,
+            copies=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+        )
+
+    def _resume(self, operation: Operation, lease: Lease) -> "Resume":
+        from hermesops.lifecycle.resume import Resume
+
+        reach = self._session.reach.under(lease)
+        return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
+
+    def _resize(self, operation: Operation, lease: Lease) -> "Resize":
+        from hermesops.lifecycle.resize import Resize, Size
+
+        reach, before = self._session.reach.under(lease), operation.intent["before"]
+        if not isinstance(before, dict):
+            raise BrokenInvariantError(f"operation {operation.id} does not say what the plan was before")
+        return Resize(
+            instance_of(operation),
+            why=_why(operation),
+            before=Size(Plan(str(before["plan"])), str(before["server_type"])),
+            size=Size(Plan(str(operation.intent["plan"])), str(operation.intent["server_type"])),
+            rows=self._app.registry,
+            world=reach,
+            copies=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+        )
+
+    def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
+        from hermesops.lifecycle.relocation import Relocate, Wish
+
+        reach = self._session.reach.under(lease)
+        return Relocate(
+            instance_of(operation),
+            Wish.from_intent(operation.intent, why=_why(operation)),
+            rows=self._app.registry,
+            world=reach,
+            backups=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+        )
+
+    def _farewell(self, operation: Operation, lease: Lease) -> "Farewell":
+        from hermesops.lifecycle.farewell import Farewell
+
+        reach = self._session.reach.under(lease)
+        return Farewell(
+            instance_of(operation),
+            why=_why(operation),
+            until=datetime.fromisoformat(str(operation.intent["until"])),
+            rows=self._app.registry,
+            world=reach,
+            backups=self._session.copies(reach),
+        )
+
+    def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
+        from hermesops.lifecycle.terminate import Terminate
+
+        reach = self._session.reach.under(lease)
+        return Terminate(
+            instance_of(operation),
+            why=_why(operation),
+            keeps_backup=bool(operation.intent.get("keeps_backup")),
+            rows=self._app.registry,
+            world=reach,
+            gateways=reach.gateways,
+            backups=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+        )
+
+
+def instance_of(operation: Operation) -> InstanceId:
+    """Whose an operation is.
+
+    Raises:
+        BrokenInvariantError: Its row names no instance.
+    """
+    if operation.instance_id is None:
+        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
+    return operation.instance_id
+
+
+def _why(operation: Operation) -> str:
+    """What a backup is made for that this operation makes: made once for it, however often it is continued."""
+    return f"before {operation.kind} {operation.id}"

@@ -1,0 +1,48 @@
+"""A last backup restored once and held against what was copied, before what it is of may be destroyed. Pure."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.lifecycle.ports import Copies
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Impossible
+
+
+@dataclass(frozen=True)
+class ProveBackup:
+    """Restore the last backup somewhere, once, and hold it against what was copied."""
+
+    snapshot: str
+
+
+def next_step(instance: Instance, backup: Backup) -> ProveBackup | Impossible | None:
+    """The next step towards a backup that is known to restore; ``None`` when it is."""
+    if backup.checked:
+        return Impossible(_not_proved(instance, backup))
+    return None if backup.is_proved else ProveBackup(backup.id)
+
+
+def _not_proved(instance: Instance, backup: Backup) -> BrokenInvariantError:
+    return BrokenInvariantError(
+        f"the last backup of {instance.title} is not what was copied: {backup.checked}",
+        hint=f"nothing was deleted; hermesops backup check {instance.title}, then hermesops instance show "
+        f"{instance.title}",
+    )
+
+
+def describe(instance: Instance) -> str:
+    """The step in a few words."""
+    return f"restoring the last backup of {instance.title} once, to compare"
+
+
+class Backups(Copies, Protocol):
+    """Backups, made and proved."""
+
+    def newest(self, instance_id: InstanceId) -> Backup | None:
+        """The one made last."""
+
+    async def prove(self, backup: Backup) -> Backup:
+        """Restore a backup somewhere and compare; what came of it is in its row."""
