@@ -73,6 +73,13 @@ class Session:
         )
 
     @cached_property
+    def backups(self) -> "Backups":
+        """Encrypted copies of instances' states."""
+        from hermesops.app.backups import Backups
+
+        return Backups(self)
+
+    @cached_property
     def operations(self) -> "Operations":
         """Brings operations to their end."""
         from hermesops.app.works import Works
