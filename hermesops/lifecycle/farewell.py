@@ -126,7 +126,7 @@ class Farewell:
         match step:
             case ProveBackup():
                 if seen.backup is not None:
-                    await self._backups.prove(seen.backup)
+                    await self._backups.prove(instance, seen.backup)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case BeginGrace():

@@ -44,5 +44,5 @@ class Backups(Copies, Protocol):
     def newest(self, instance_id: InstanceId) -> Backup | None:
         """The one made last."""
 
-    async def prove(self, backup: Backup) -> Backup:
+    async def prove(self, instance: Instance, backup: Backup) -> Backup:
         """Restore a backup somewhere and compare; what came of it is in its row."""

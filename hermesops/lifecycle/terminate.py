@@ -202,7 +202,7 @@ class Terminate:
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
-                    await self._backups.prove(last)
+                    await self._backups.prove(instance, last)
             case GiveUpMachine():
                 self._rows.give_up_machine(instance.id, why=self._why)
             case Fence(machine_id=machine_id) if not seen.wanted:

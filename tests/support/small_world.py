@@ -186,7 +186,7 @@ class SmallWorld:
         computer.state = backup.state
         return backup.state
 
-    async def prove(self, backup: Backup) -> Backup:
+    async def prove(self, _instance: Instance, backup: Backup) -> Backup:
         proved = replace(backup, checked_at=AT, checked="messages differ" if self.broken_backups else "")
         self.backups = [proved if each.id == backup.id else each for each in self.backups]
         return proved
