@@ -19,7 +19,7 @@ import structlog
 from hermesops import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Lease, Operation, OperationKind
-from hermesops.operation import lease as lease_module
+from hermesops.operation import renewals
 from hermesops.operation.dbos_queue import DbosQueue
 from hermesops.operation.lease import this_process
 from hermesops.operation.runner import LEFT, Operations
@@ -170,7 +170,7 @@ def work(plan: Plan) -> None:
 def shorten_leases(lease_s: float) -> None:
     """Let leases in this process live as long as a test has patience for."""
     registry_leases.LEASE_LIFE = timedelta(seconds=lease_s)
-    vars(lease_module).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
+    vars(renewals).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
 
 
 async def _work(plan: Plan) -> None:
