@@ -27,11 +27,11 @@ def test_what_fails_with_the_vendor_is_finished_without_the_fault(times: int, tm
 def show(trials: Sequence[Trial], times: int) -> None:
     table = Table(title=f"each fault armed {times} times: how often it struck, and what the command ended with")
     for column in ("fault", *(act.name for act in ACTS)):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     ends = {(trial.kind, trial.act): _end(trial) for trial in trials}
-    for kind in dict.fromkeys(trial.kind for trial in trials):
+    for kind in [kind for kind in FaultKind if (kind, ACTS[0].name) in ends]:
         table.add_row(kind, *(ends[kind, act.name] for act in ACTS))
-    console = Console(width=140)
+    console = Console(width=160)
     console.print(table)
     for said, count in Counter(trial.said for trial in trials if trial.said).items():
         console.print(f"{count} x {said}", soft_wrap=True)
@@ -47,4 +47,4 @@ def _end(trial: Trial) -> str:
         return "WRONG"
     if not trial.struck and not trial.code:
         return "-"
-    return f"{trial.struck}: done" if trial.code == 0 else f"{trial.struck}: exit {trial.code}, then done"
+    return f"{trial.struck}: done" if trial.code == 0 else f"{trial.struck}: {trial.code}, then done"
