@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hermesops.access.visits import Visits
     from hermesops.app.app import App
     from hermesops.app.backups import Backups
+    from hermesops.app.pools import Pools
     from hermesops.backup.proof import ProvedCopies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
@@ -51,7 +52,7 @@ class Session:
             settings.plan_regions,
             settings.plans_apart,
         )
-        return Admission(self.app.registry, self.reach, choose_cell, self.app.guards, policy)
+        return Admission(self.app.registry, self.reach, choose_cell, self.app.guards, self.pools, policy)
 
     @cached_property
     def reach(self) -> "RestingReach":
@@ -71,6 +72,13 @@ class Session:
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
             tell=self.app.tell,
         )
+
+    @cached_property
+    def pools(self) -> "Pools":
+        """Warm pools."""
+        from hermesops.app.pools import Pools
+
+        return Pools(self)
 
     @cached_property
     def backups(self) -> "Backups":
@@ -101,7 +109,7 @@ class Session:
             vendor=self.client,
             channel_to=self.reach.channel,
             converge=self.converger.apply,
-            verify=self._verify_nobodys,
+            verify=self.verify_nobodys,
             downloads=Pip(env.inherited),
             cache=env.cache,
             manifests=env.folder / "manifests",
@@ -183,7 +191,8 @@ class Session:
         key = self.app.registry.api_server_key(instance.id)
         return await verify(await self.reach.channel_to(instance), Expected.of(instance, api_server_key=key))
 
-    async def _verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+    async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        """What a machine without a user should promise, and does not."""
         from hermesops.model.check import Verdict
         from hermesops.verify.promise import Expected
         from hermesops.verify.promises import WITHOUT_USER

@@ -34,6 +34,7 @@ class Works:
             OperationKind.CONFIGURE: self._configure,
             **self._session.backups.by_kind(),
             OperationKind.STACK_UP: StackUps(self._app).work_of,
+            OperationKind.POOL_FILL: self._session.pools.work_of,
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> "Provision":

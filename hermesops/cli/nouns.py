@@ -16,6 +16,7 @@ SUMMARIES = {
     "image": "Images that machines boot from.",
     "stack": "Pulumi stacks of cells.",
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
+    "pool": "Warm pools: machines that are ready before anybody wants one.",
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",
     "fleet": "The whole fleet.",
     "operation": "Long work: rows with intent, lease and outcome.",

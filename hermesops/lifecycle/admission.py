@@ -85,6 +85,15 @@ class Policy:
         return self.plan_regions.get(plan, self.region)
 
 
+class Pool(Protocol):
+    """Machines that wait for newcomers."""
+
+    async def claim(
+        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+    ) -> Instance | None:
+        """Make a ready one the user's, whose row is made then; ``None`` when there is none."""
+
+
 class Purse(Protocol):
     """What may be spent."""
 
@@ -112,14 +121,18 @@ class Admission:
         vendor: JustAVPS.
         choose_cell: Placement.
         purse: The budget.
+        pool: Machines that are ready.
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, vendor: Vendor, choose_cell: ChooseCell, purse: Purse, policy: Policy) -> None:
+    def __init__(
+        self, rows: Rows, vendor: Vendor, choose_cell: ChooseCell, purse: Purse, pool: Pool, policy: Policy
+    ) -> None:
         self._rows = rows
         self._vendor = vendor
         self._choose_cell = choose_cell
         self._purse = purse
+        self._pool = pool
         self._policy = policy
 
     async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
@@ -140,11 +153,11 @@ class Admission:
         known = self._known(user_text)
         if known is None:
             where = region or self._policy.region_of(plan)
-            await self._refuse_unsold(plan, where)
-            await self._purse.refuse_unaffordable(self._policy.server_types[plan], where)
-            image_id = await self._image()
-            user = self._rows.resolve_user(user_text, create=True)
-            known = self._create(user, plan, image_id, where)
+            new_user = partial(self._rows.resolve_user, user_text, create=True)
+            # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
+            known = await self._pool.claim(
+                new_user, plan, server_type=self._policy.server_types[plan], image_id=self._image().id, region=where
+            ) or await self._order(new_user, plan, where)
         if known.plan is not plan:
             raise RefusedError(
                 f"{user_text} already has an agent of plan {known.plan}",
@@ -157,6 +170,17 @@ class Admission:
             instance_id=known.id,
         )
         return known, operation
+
+    async def _order(self, new_user: Callable[[], User], plan: Plan, where: str) -> Instance:
+        await self._refuse_unsold(plan, where)
+        await self._purse.refuse_unaffordable(self._policy.server_types[plan], where)
+        image = self._image()
+        if not await self._vendor.is_bootable(image.id):
+            name = self._policy.image
+            raise RefusedError(
+                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
+            )
+        return self._create(new_user(), plan, image.id, where)
 
     def _known(self, user_text: str) -> Instance | None:
         try:
@@ -173,16 +197,12 @@ class Admission:
                 hint="hermesops settings show lists region, plan_regions and server_types; --region names another",
             )
 
-    async def _image(self) -> ImageId:
+    def _image(self) -> Image:
         name = self._policy.image
         image = self._rows.latest_image(name)
         if image is None:
             raise RefusedError(f"no image {name} has been built", hint=f"hermesops image build {name}")
-        if not await self._vendor.is_bootable(image.id):
-            raise RefusedError(
-                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
-            )
-        return image.id
+        return image
 
     def _create(self, user: User, plan: Plan, image_id: ImageId, region: str) -> Instance:
         policy = self._policy

@@ -22,7 +22,7 @@ from hermesops.lifecycle.handover import digest_of, payload_of
 from hermesops.lifecycle.node_commands import change
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import ImageId, InstanceId, MachineId
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
@@ -168,12 +168,15 @@ class Reach:
         A machine just made is not found by its id for up to a minute; the list has it. One of another name is somebody
         else's, whatever the row says.
         """
-        if instance.machine_id:
+        return await self._named(instance.machine_name, instance.machine_id)
+
+    async def _named(self, name: MachineName, machine_id: MachineId | None) -> Machine | None:
+        if machine_id:
             with suppress(NotFoundError):
-                machine = await self._vendor.get_machine(instance.machine_id)
-                if machine.name == instance.machine_name:
+                machine = await self._vendor.get_machine(machine_id)
+                if machine.name == name:
                     return machine
-        return await self._vendor.find_machine(instance.machine_name)
+        return await self._vendor.find_machine(name)
 
     async def look(self, instance_id: InstanceId) -> Sight:
         """See one instance whole; deeper only as far as the layer above answers."""
@@ -239,14 +242,18 @@ class Reach:
             WaitExpiredError: Not within ten minutes; the same command waits on.
             UnavailableError: The vendor says that it is in error.
         """
+        await self.await_named(instance.machine_name, machine_id)
+
+    async def await_named(self, name: MachineName, machine_id: MachineId) -> None:
+        """The same for a machine that need not be an instance's."""
 
         async def look() -> bool | waiting.Pending[bool]:
-            machine = await self.machine(instance)
+            machine = await self._named(name, machine_id)
             if machine is None:
                 return waiting.Pending("not listed yet")
             if machine.status is MachineStatus.ERROR:
                 raise UnavailableError(
-                    f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
+                    f"JustAVPS says that machine {name} is in error; it may recover by itself",
                     hint="repeat the command in some minutes",
                 )
             if machine.status is not MachineStatus.READY:
@@ -257,7 +264,7 @@ class Reach:
 
         await waiting.until(
             look,
-            what=f"machine {instance.machine_name}",
+            what=f"machine {name}",
             timeout_s=_MACHINE_S,
             every_s=0.3,
             tell=self._tell,

@@ -82,6 +82,11 @@ def remains_of(operation: Operation) -> Remains:
                 f"{cell} is partly what its rows say; an engine that was killed may have left its lock",
                 f"hermesops stack preview {cell} shows what is missing",
             )
+        case OperationKind.POOL_FILL:
+            return Remains(
+                f"the warm pool of {cell} holds what it held; machines may be half made, and are paid for then",
+                f"hermesops pool refill {cell} goes on with it",
+            )
         case _:  # kinds come with time, and a row may be of one that is newer than this list
             return Remains(
                 f"what its last step did: {operation.step or 'nothing was begun'}",

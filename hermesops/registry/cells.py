@@ -34,6 +34,11 @@ class CellRows(Rows):
             raise no_cell(name)
         return found[0]
 
+    def open_cell(self, place: Placement) -> None:
+        """Make the cell's row unless it is there; for whoever wants machines in it before its first user comes."""
+        with self._database.writing() as connection:
+            self._open_cell(connection, place)
+
     def record_brought(self, name: CellName) -> None:
         """Note that the cell's stack is now what its rows said when its run began; not audited, its operation is."""
         with self._database.writing() as connection:

@@ -1,5 +1,7 @@
 """A bad wish writes nothing; a good one writes its rows once."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,12 +9,16 @@ import pytest
 from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.lifecycle.admission import Admission, Policy, parse_plan
+from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId
+from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
+from hermesops.model.user import User
 from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry, open_registry
 
 POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, 40)
+POLICY_OF_TWO = replace(POLICY, cell_size=2)
 
 
 class Vendor:
@@ -42,6 +48,29 @@ class Purse:
             raise RefusedError("nothing left")
 
 
+class Pool:
+    """Has a machine of each of these plans."""
+
+    def __init__(self, registry: Registry | None = None, *plans: Plan) -> None:
+        self.registry = registry
+        self.plans = list(plans)
+
+    async def claim(
+        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+    ) -> Instance | None:
+        assert image_id == "image"
+        if self.registry is None or plan not in self.plans:
+            return None
+        self.plans.remove(plan)
+        return self.registry.place_instance(
+            user(),
+            plan=plan,
+            server_type=server_type,
+            image_id=image_id,
+            choose=lambda _cells: Placement(CellName("pooled"), region, only_plan=None),
+        )
+
+
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
     return open_registry(
@@ -53,7 +82,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def admission(registry: Registry, vendor: Vendor) -> Admission:
-    return Admission(registry, vendor, choose_cell, Purse(), POLICY)
+    return Admission(registry, vendor, choose_cell, Purse(), Pool(), POLICY)
 
 
 def record_image(registry: Registry) -> None:
@@ -85,7 +114,7 @@ async def test_a_bad_wish_writes_nothing(
 
 async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
     record_image(registry)
-    poor = Admission(registry, Vendor(), choose_cell, Purse(empty=True), POLICY)
+    poor = Admission(registry, Vendor(), choose_cell, Purse(empty=True), Pool(), POLICY)
     with pytest.raises(RefusedError, match="nothing left"):
         await poor.admit("ada", Plan.LIGHT)
     assert (registry.list_instances(), registry.list_users(), registry.list_operations()) == ((), (), ())
@@ -105,7 +134,7 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
 
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
     record_image(registry)
-    small = Admission(registry, Vendor(), choose_cell, Purse(), Policy("hermes-base", "hel1", POLICY.server_types, 2))
+    small = Admission(registry, Vendor(), choose_cell, Purse(), Pool(), POLICY_OF_TWO)
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
     assert {machine.server_type for machine in registry.cell_spec(CellName("cell1")).machines} == {"basic"}
@@ -115,7 +144,7 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     record_image(registry)
     regions = {Plan.HEAVY: "nbg1"}
     policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
-    placing = Admission(registry, Vendor(), choose_cell, Purse(), policy)
+    placing = Admission(registry, Vendor(), choose_cell, Purse(), Pool(), policy)
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")
@@ -129,3 +158,16 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
 def test_plans_are_named_when_one_is_unknown() -> None:
     with pytest.raises(UsageError, match="light, heavy"):
         parse_plan("huge")
+
+
+async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_only_by_a_newcomer(
+    registry: Registry,
+) -> None:
+    record_image(registry)
+    silent = Vendor(bootable=None, sold_in="")
+    pool = Pool(registry, Plan.LIGHT, Plan.LIGHT)
+    ready = Admission(registry, silent, choose_cell, Purse(empty=True), pool, POLICY)
+    instance, operation = await ready.admit("ada", Plan.LIGHT)
+    assert (instance.cell, operation.intent["machine_name"]) == ("pooled", instance.machine_name)
+    assert await ready.admit("ada", Plan.LIGHT) == (instance, operation)
+    assert pool.plans == [Plan.LIGHT]

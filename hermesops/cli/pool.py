@@ -1,0 +1,110 @@
+"""``hermesops pool``: machines that are ready before anybody wants one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context, render_cells
+from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.no_wait import NoWait, run_or_leave
+from hermesops.cli.noun import Noun
+from hermesops.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hermesops.app.session import Session
+    from hermesops.model.ids import CellName
+    from hermesops.model.operation import Operation
+
+app = Noun(no_args_is_help=True)
+
+Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none means all.", show_default=False)]
+
+
+@app.callback()
+def group() -> None:
+    """Warm pools: machines of a cell that are booted and well, and belong to nobody yet."""
+
+
+@app.command("list")
+def list_(cells: Cells = None) -> None:
+    """List the machines of warm pools from the registry, and how many settings want."""
+    from hermesops.model.spare import Purpose
+
+    composed = context.compose()
+    wanted = composed.env.settings.pool_size
+    rows = [
+        render_cells.spare(one)
+        for one in composed.registry.list_spares(purpose=Purpose.POOL)
+        if not cells or one.cell in cells
+    ]
+    sizes = {plan.value: size for plan, size in sorted(wanted.items())}
+    columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
+    empty = (
+        "no machines; the setting pool_size says how many each cell keeps ready"
+        if not any(wanted.values())
+        else ("no machines; hermesops pool refill makes them")
+    )
+    table("pool-list", "machines", columns, rows, empty, beside={"pool_size": sizes})
+
+
+@app.command()
+def refill(cells: Cells = None, no_wait: NoWait = False) -> None:
+    """Bring the warm pools of cells to the size and image that settings say, and remove what cells have too many of."""
+
+    async def opened(session: "Session", cell: "CellName") -> "Operation":
+        return session.pools.open(cell)
+
+    _fill("pool-refill", cells, opened, opening=True, no_wait=no_wait)
+
+
+@app.command()
+def drain(
+    cells: Cells = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every cell.")] = False,
+    yes: Yes = False,
+    reason: Why = "",
+    no_wait: NoWait = False,
+) -> None:
+    """Destroy the machines of warm pools; the next refill makes new ones."""
+    if bool(cells) == everything:
+        raise UsageError("name cells, or --all", hint="hermesops pool list")
+    named = ", ".join(cells) if cells else "all cells"
+    environment = context.compose().env.name
+    agree(
+        f"This destroys the machines of the warm pools of {named} in environment {environment}.",
+        expect=cells[0] if cells and len(cells) == 1 else environment,
+        spared=f"the pools of {named} in {environment} are untouched",
+        yes=yes,
+    )
+
+    async def drained(session: "Session", cell: "CellName") -> "Operation":
+        return await session.pools.drain(cell, reason=reason or "drained by hand")
+
+    _fill("pool-drain", cells, drained, opening=False, no_wait=no_wait)
+
+
+def _fill(
+    kind: str,
+    cells: list[str] | None,
+    begin: "Callable[[Session, CellName], Awaitable[Operation]]",
+    *,
+    opening: bool,
+    no_wait: bool,
+) -> None:
+    composed = context.compose()
+
+    async def work() -> list[dict[str, object]]:
+        done: list[dict[str, object]] = []
+        async with composed.session() as session:
+            for cell in session.pools.cells(cells or (), opening=opening):
+                operation = await begin(session, cell.name)
+                outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
+                done.append({"cell": cell.name, "operation_id": operation.id, "outcome": outcome})
+        return done
+
+    rows = context.run(work())
+    result(
+        kind, {"cells": rows}, [str(row["outcome"]) for row in rows] or ["no cells; the setting pool_size wants none"]
+    )
