@@ -57,10 +57,17 @@ class JustAvpsError(HermesError):
     """
 
     def __init__(self, call: str, said: str, *, request_id: str = "", hint: str = "") -> None:
-        super().__init__(f"JustAVPS, {call}: {said}", hint=hint)
+        super().__init__(f"JustAVPS, {call}: {said}", hint=hint or self._again)
         self.call = call
         self.said = said
         self.request_id = request_id
+
+    @property
+    def _again(self) -> str:
+        """What helps against an answer that did not come, or came wrong; empty for a refusal."""
+        if isinstance(self, UnknownOutcomeError):
+            return "run the same command again: it looks for what was done first"
+        return "run the same command again" if isinstance(self, UnavailableError) else ""
 
 
 class UnreachableError(JustAvpsError, UnavailableError):

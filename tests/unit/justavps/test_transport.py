@@ -73,6 +73,7 @@ async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
     with pytest.raises(errors.ReadServerError) as read:
         await client.get_machine("m1")
     assert isinstance(read.value, UnavailableError)
+    assert all("run the same command again" in raised.value.hint for raised in (change, read))
 
 
 @pytest.mark.parametrize(
