@@ -310,7 +310,7 @@ async def test_a_plugin_that_dies_leaves_the_outcome_open(stack: FakeStack) -> N
 
 async def test_a_half_made_machine_is_kept_and_finished(stack: FakeStack) -> None:
     stack.faults({"rpc": "Create-after", "name": "a", "action": "partial"})
-    with pytest.raises(HermesError, match="did not become ready"):
+    with pytest.raises(PartlyDoneError, match="did not become ready"):
         await stack.engine().up(STACK, machines(["a"]))
     (kept,) = [r for r in stack.state()["resources"] if r["type"].endswith("Machine")]
     assert kept["id"] == "machine-a-1"

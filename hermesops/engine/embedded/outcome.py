@@ -49,6 +49,8 @@ def error_of(run: Run, what: str) -> Exception | None:
     if changed:
         done = ", ".join(f"{change.name} ({change.kind})" for change in changed)
         return PartlyDoneError(f"{message}; done before: {done}", hint="mend that, then run the same command again")
+    if any(fault.half_made for fault in run.halt.faults) and not run.dry:
+        return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
     if any(fault.code == "UNAVAILABLE" for fault in run.halt.faults):
         return UnavailableError(message, hint="run the same command again")
     return RefusedError(message, hint="mend that, then run the same command again")
