@@ -48,7 +48,9 @@ def _home(folder: Path, count: int) -> dict[str, str]:
 
 
 def _inherited() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("HERMESOPS_")}  # noqa: TID251 - as a user has it
+    """As a user has it: where Python may keep no bytecode, every run would compile all our modules anew."""
+    ours = ("HERMESOPS_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}  # noqa: TID251 - as above
 
 
 @dataclass(frozen=True)
