@@ -78,7 +78,7 @@ class Told:
 
     Attributes:
         ups: Exit codes of the runs that nobody killed, until all cells were what their rows say.
-        decisions: What was found of what was broken, and the commands that repaired it, in order.
+        decisions: What was found of what was broken, and the commands that were said to repair it.
         final: Each user's row and machine.
         figures: For the table.
     """
@@ -134,7 +134,7 @@ async def order_faults(world: Command, app: App, chance: random.Random, times: i
 
 
 async def up_killed_at(world: Command, number: int) -> None:
-    """Kill a ``stack up --all`` at the so manieth create that it tells of; what the dead hold stays held for a while."""
+    """Kill a ``stack up --all`` at the so manieth create that it tells of; what it held stays held for a while."""
     process = await world.start("stack", "up", "--all")
     assert process.stderr is not None
     seen = 0
@@ -231,14 +231,14 @@ async def final(app: App) -> dict[str, tuple[str, ...]]:
 
 
 def _decisions(repairs: Repairs, names: Mapping[str, str]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """What the first look said: how often a command has to be repeated may hang on how busy the computer is."""
     return tuple(
         (
-            repaired.finding["kind"],
-            _called(names, repaired.finding["subject"]),
-            tuple(_called(names, f"{' '.join(ran.arguments)} -> {ran.exit_code}") for ran in repaired.ran),
+            one.finding["kind"],
+            _called(names, one.finding["subject"]),
+            tuple(_called(names, command) for command in (*one.finding["repair"], *one.finding["otherwise"])),
         )
-        for one_round in repairs.rounds
-        for repaired in one_round
+        for one in repairs.rounds[0]
     )
 
 
@@ -251,6 +251,7 @@ def _called(names: Mapping[str, str], text: str) -> str:
 
 def _figures(scale: Scale, ups: tuple[int, ...], made: Repairs, repaired: Repairs) -> dict[str, str]:
     kinds = Counter(one.finding["kind"] for one in repaired.rounds[0])
+    exits = Counter(ran.exit_code for ran in repaired.commands)
     return {
         "machines in cells": f"{scale.machines} in {scale.cells}",
         "runs killed": str(scale.kills),
@@ -259,4 +260,5 @@ def _figures(scale: Scale, ups: tuple[int, ...], made: Repairs, repaired: Repair
         "to finish what was begun": f"{len(made.commands)} commands in {len(made.rounds)} rounds",
         "differences planted": ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())),
         "to repair them": f"{len(repaired.commands)} commands in {len(repaired.rounds)} rounds",
+        "with exits": ", ".join(f"{count} of {code}" for code, count in sorted(exits.items())),
     }
