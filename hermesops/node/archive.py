@@ -102,8 +102,7 @@ def _look_at_database(home: Path, digest: Digest, *, is_alone: bool) -> None:
     except sqlite3.DatabaseError as error:
         if databases.is_locked(error):
             raise NotReadyError(f"{os.fsdecode(DATABASE)} is locked") from error
-        with os.fdopen(contents.opened(home, DATABASE), "rb") as file:
-            digest.no_database(hashlib.file_digest(file, "sha256").hexdigest())
+        digest.no_database()
 
 
 def _take_in(digest: Digest, item: Item, file: BinaryIO) -> None:
@@ -165,16 +164,14 @@ def _workplace(home: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        contents.remove(folder)
 
 
 def empty(folder: Path) -> None:
     """Make a name in our own folder free, whatever is there; links are removed, not followed."""
     for path in (folder.parent, folder):
-        if path.is_symlink() or (path.exists() and not path.is_dir()):
-            path.unlink()
-    if folder.exists():
-        shutil.rmtree(folder)
+        if path.is_symlink() or (path.exists() and (path == folder or not path.is_dir())):
+            contents.remove(path)
 
 
 @contextmanager
@@ -186,23 +183,28 @@ def _readable(home: Path, item: Item, workplace: Path, digest: Digest) -> Iterat
     with file:
         if not contents.is_database(file.fileno()):
             if item.name == DATABASE:
-                digest.no_database(hashlib.file_digest(file, "sha256").hexdigest())
-                file.seek(0)
+                digest.no_database()
             yield file
             return
         copied = workplace / "database"
         if not _copied(home, item, copied):  # damaged: its bytes are all there is to save
             if item.name == DATABASE:
-                digest.no_database(hashlib.file_digest(file, "sha256").hexdigest())
-                file.seek(0)
+                digest.no_database()
             yield file
             return
         if item.name == DATABASE:
-            with databases.opened(os.fsencode(copied), is_alone=True) as held:
-                digest.database(held)
+            _read(copied, digest)
         with copied.open("rb") as whole:
             copied.unlink()
             yield whole
+
+
+def _read(copied: Path, digest: Digest) -> None:
+    try:
+        with databases.opened(os.fsencode(copied), is_alone=True) as held:
+            digest.database(held)
+    except sqlite3.DatabaseError:
+        digest.no_database()
 
 
 def _copied(home: Path, item: Item, target: Path) -> bool:
@@ -260,7 +262,7 @@ def unpack(source: BinaryIO, folder: Path) -> Packed:
     try:
         return _unpacked(source, folder)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        contents.remove(folder)
         raise
 
 

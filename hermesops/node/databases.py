@@ -39,6 +39,12 @@ def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connectio
         connection.close()
 
 
+class LockedError(sqlite3.OperationalError):
+    """Somebody else held on to a database for longer than is waited."""
+
+    sqlite_errorcode = sqlite3.SQLITE_BUSY
+
+
 def copy(source: bytes, target: Path) -> None:
     """Write one moment of a database into a new file.
 
@@ -48,9 +54,15 @@ def copy(source: bytes, target: Path) -> None:
     with opened(source) as held:
         made = sqlite3.connect(target)
         try:
-            held.backup(made)
+            held.backup(made, progress=_give_up)
         finally:
             made.close()
+
+
+def _give_up(status: int, _remaining: int, _pages: int) -> None:
+    """End a copy that waits for a lock: by itself it would try again for ever, each time for as long as is waited."""
+    if status & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        raise LockedError("database is locked")
 
 
 def is_locked(error: sqlite3.Error) -> bool:

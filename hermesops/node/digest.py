@@ -105,18 +105,19 @@ class Digest:
                 self._parts[kind].add(name.rpartition(b"/")[2], item[0])
 
     def database(self, connection: sqlite3.Connection) -> None:
-        """Take in the rows of the agent's database."""
+        """Take in the rows of the agent's database.
+
+        Raises:
+            sqlite3.DatabaseError: It is damaged, or none.
+        """
         connection.text_factory = bytes
         for table, names in _ROWS.items():
-            try:
-                for row in rows(connection, table, names):
-                    self._parts[table].add(*row)
-            except sqlite3.DatabaseError as error:
-                self.no_database(f"{table}: {type(error).__name__}")
+            for row in rows(connection, table, names):
+                self._parts[table].add(*row)
 
-    def no_database(self, sha256: str) -> None:
-        """Take in a database that cannot be read, by whatever tells two such apart."""
-        self._broken["sessions"] = self._broken["messages"] = sha256
+    def no_database(self) -> None:
+        """Take in that the agent's database cannot be read; a copy of it has other bytes, so they say nothing."""
+        self._broken["sessions"] = self._broken["messages"] = "unreadable"
 
     def told(self) -> dict[str, dict[str, Any]]:
         """Count and digest of each kind."""

@@ -1,0 +1,318 @@
+"""What an agent may plant in its own home, in every path that hermes-node touches there."""
+
+import io
+import json
+import os
+import socket
+import sqlite3
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import archive, contents, databases, switch
+from hermesops.node.errors import NotReadyError, RefusedError
+from tests.support.node_home import furnish
+
+_SECRET = b"of-somebody-else"
+_NAMES = (b"new\nline", b"--checkpoint-action=exec=x", b"\xff\xfe\xf0", b" ", b"*", b"$(id)", b"a" * 255)
+_PLACES = ("", "memories", "skills/weather", "cron", "pairing", "logs", ".hermes-node")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_bytes(_SECRET)
+    home = tmp_path / "home"
+    home.mkdir()
+    furnish(home)
+    return home
+
+
+@pytest.fixture(params=_PLACES)
+def place(home: Path, request: pytest.FixtureRequest) -> Path:
+    path: Path = home / request.param
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _packed(home: Path) -> tuple[archive.Packed, bytes]:
+    out = io.BytesIO()
+    return archive.pack(home, out), out.getvalue()
+
+
+def _names(data: bytes) -> set[bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape") as held:
+        return {os.fsencode(member.name) for member in held if member.isreg()}
+
+
+def test_links_pipes_devices_and_sockets_are_neither_followed_nor_copied(home: Path, place: Path) -> None:
+    before, _ = _packed(home)
+    (place / "link").symlink_to(home.parent / "secret")
+    (place / "folder").symlink_to(home.parent)
+    (place / "loop").symlink_to(place)
+    os.mkfifo(place / "pipe")
+    os.mknod(place / "device", 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero, which never ends
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = Path.cwd()
+        os.chdir(place)
+        listening.bind("socket")
+        os.chdir(here)
+    after, data = _packed(home)
+    assert after.state == before.state == archive.look(home)[0]
+    assert _SECRET not in data
+    assert after.files == before.files
+
+
+def test_every_name_comes_back_as_it_was(home: Path, place: Path, tmp_path: Path) -> None:
+    if place.name == ".hermes-node":
+        return
+    for number, name in enumerate(_NAMES):
+        (place / os.fsdecode(name)).write_text(str(number))
+    packed, data = _packed(home)
+    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    where = tmp_path / "ours/new" / place.relative_to(home)
+    for number, name in enumerate(_NAMES):
+        assert (where / os.fsdecode(name)).read_text() == str(number)
+    assert packed.left_out == 0
+
+
+def test_our_own_folder_planted_as_a_link_leads_nowhere(home: Path) -> None:
+    (home.parent / "elsewhere/work").mkdir(parents=True)
+    (home.parent / "elsewhere/work/precious").write_text("mine")
+    (home / ".hermes-node").symlink_to(home.parent / "elsewhere")
+    _packed(home)
+    assert (home.parent / "elsewhere/work/precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["work", "incoming", "ready", "former"])
+def test_names_of_ours_planted_as_links_or_files_are_replaced(home: Path, name: str) -> None:
+    outside = home.parent / "elsewhere"
+    outside.mkdir()
+    (outside / "precious").write_text("mine")
+    for plant in (lambda path: path.symlink_to(outside), lambda path: path.write_text("in the way")):
+        (home / ".hermes-node").mkdir(exist_ok=True)
+        plant(home / ".hermes-node" / name)
+        packed, data = _packed(home)
+        archive.unpack(io.BytesIO(data), switch.incoming(home))
+        switch.make_ready(home)
+        switch.switch(home)
+        assert archive.look(home)[0] == packed.state
+        assert (outside / "precious").read_text() == "mine"
+        switch.forget(home)
+
+
+def test_a_file_that_is_nearly_all_hole_is_left_out_and_counted(home: Path) -> None:
+    with (home / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    packed, data = _packed(home)
+    assert packed.left_out == 1
+    assert b"huge" not in _names(data)
+
+
+def test_a_small_hole_is_copied(home: Path, tmp_path: Path) -> None:
+    with (home / "holes").open("wb") as file:
+        file.truncate(1 << 20)
+    packed, data = _packed(home)
+    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    assert packed.left_out == 0
+    assert (tmp_path / "ours/new/holes").stat().st_size == 1 << 20
+
+
+def test_folders_without_end_end_nothing(home: Path) -> None:
+    """Deeper than a path may be long, and than Python recurses; also where our own names are."""
+    for place in (home, home / ".hermes-node", home / ".hermes-node/incoming", home / ".hermes-node/former"):
+        place.mkdir(exist_ok=True)
+        _dig(place)
+    try:
+        packed, _ = _packed(home)
+        assert packed.left_out >= 1
+        assert packed.state == archive.look(home)[0]
+        contents.remove(home / "deeper")
+        archive.unpack(io.BytesIO(_packed(home)[1]), switch.incoming(home))
+        switch.make_ready(home)
+        switch.switch(home)
+        switch.forget(home)
+        assert not (home / ".hermes-node").exists()
+    finally:
+        contents.remove(home)  # else pytest could not
+
+
+def _dig(place: Path) -> None:
+    here = os.open(place, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deeper", dir_fd=here)
+        below = os.open("deeper", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"SQLite format 3\0 and no more", b"SQLite format 3\0" + b"\xff" * 8192, b"no database"],
+    ids=["short", "nonsense", "none"],
+)
+def test_a_database_that_is_none_keeps_its_bytes(home: Path, tmp_path: Path, content: bytes) -> None:
+    for name in ("state.db", "other.db"):
+        for end in ("", "-wal", "-shm"):
+            (home / f"{name}{end}").unlink(missing_ok=True)
+        (home / name).write_bytes(content)
+    packed, data = _packed(home)
+    assert packed.state["messages"]["count"] == -1
+    assert packed.state == archive.look(home)[0]
+    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    assert (tmp_path / "ours/new/state.db").read_bytes() == content
+    assert (tmp_path / "ours/new/other.db").read_bytes() == content
+
+
+def test_a_database_damaged_in_its_middle_is_copied_and_said_to_be_unreadable(home: Path, tmp_path: Path) -> None:
+    database = sqlite3.connect(home / "state.db")
+    database.execute("PRAGMA journal_mode=DELETE")
+    database.executemany("INSERT INTO messages (content, timestamp) VALUES (?, 1.5)", [("x" * 900,)] * 400)
+    database.commit()
+    database.close()
+    with (home / "state.db").open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * 65536)
+    packed, data = _packed(home)
+    assert packed.state["messages"]["count"] == -1
+    assert packed.state == archive.look(home)[0]
+    assert archive.unpack(io.BytesIO(data), tmp_path / "ours/new").state == packed.state
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databases, "_LOCKED_S", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_locked_database_of_the_agents_is_no_copy_and_a_strangers_is_left_out(home: Path) -> None:
+    with _held(home / "planted.db"):
+        packed, data = _packed(home)
+        assert packed.left_out == 1
+        assert b"planted.db" not in _names(data)
+    with _held(home / "kanban.db"), pytest.raises(NotReadyError, match=r"kanban\.db is locked"):
+        _packed(home)
+
+
+class _held:  # noqa: N801 - reads as a verb
+    """Holds a database so that nobody reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.execute("CREATE TABLE a (b)")
+
+    def __enter__(self) -> None:
+        self._database.execute("BEGIN EXCLUSIVE")
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+
+def test_a_database_in_use_is_copied_at_one_moment(home: Path, tmp_path: Path) -> None:
+    writer = sqlite3.connect(home / "state.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s1', 'user', 'half', 1.0)")
+    packed, data = _packed(home)
+    writer.execute("COMMIT")
+    writer.close()
+    assert packed.state["messages"]["count"] == 0
+    assert archive.look(home)[0]["messages"]["count"] == 1
+    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 100_000, b"null", b'{"jobs": 3}', b'{"jobs": [3]}', b"\xff", b'{"jobs": [{"id": {"a": [1]}}]}', b""],
+    ids=["deep", "null", "number", "numbers", "bytes", "nested", "empty"],
+)
+def test_jobs_and_pairings_that_are_nonsense_are_copied(home: Path, content: bytes, tmp_path: Path) -> None:
+    (home / "cron/jobs.json").write_bytes(content)
+    (home / "pairing/telegram-approved.json").write_bytes(content)
+    packed, data = _packed(home)
+    assert packed.state == archive.look(home)[0] == archive.unpack(io.BytesIO(data), tmp_path / "ours/new").state
+    assert (tmp_path / "ours/new/cron/jobs.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "a/../../out"])
+def test_an_archive_with_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+    _refused(tmp_path, tarfile.TarInfo(name))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_an_archive_with_anything_but_files_and_folders_is_refused(tmp_path: Path, kind: bytes) -> None:
+    entry = tarfile.TarInfo("a")
+    entry.type, entry.linkname = kind, "/etc/passwd"
+    _refused(tmp_path, entry)
+
+
+def _refused(tmp_path: Path, entry: tarfile.TarInfo) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as made:
+        made.addfile(entry)
+    data.seek(0)
+    with pytest.raises(RefusedError):
+        archive.unpack(data, tmp_path / "ours/new")
+    assert list((tmp_path / "ours").iterdir()) == []
+
+
+def test_an_archive_cut_anywhere_is_refused(home: Path, tmp_path: Path) -> None:
+    _, data = _packed(home)
+    for length in (0, 1, 512, 1024, len(data) // 2, len(data) - 11_000):
+        with pytest.raises(RefusedError):
+            archive.unpack(io.BytesIO(data[:length]), tmp_path / "ours/new")
+        assert not (tmp_path / "ours/new").exists()
+
+
+def test_an_archive_with_another_content_than_it_says_is_refused(home: Path, tmp_path: Path) -> None:
+    _, data = _packed(home)
+    assert b"Has a sister." in data
+    with pytest.raises(RefusedError, match="not what was copied"):
+        archive.unpack(io.BytesIO(data.replace(b"Has a sister.", b"Has a bruiser")), tmp_path / "ours/new")
+
+
+def test_what_the_agent_rewrites_without_meaning_is_no_change(home: Path) -> None:
+    before = archive.look(home)[0]
+    jobs = json.loads((home / "cron/jobs.json").read_text())
+    jobs["jobs"][0]["last_run_at"] = "2026-01-01T00:00:00"
+    (home / "cron/jobs.json").write_text(json.dumps(jobs, indent=4))
+    (home / "skills/.usage.json").write_text("{}")
+    (home / "cron/ticker_heartbeat").write_text("1")
+    (home / "pairing/telegram-pending.json").write_text("{}")
+    database = sqlite3.connect(home / "state.db")
+    database.execute("UPDATE sessions SET ended_at = 5.0, message_count = 7")
+    database.commit()
+    database.close()
+    assert archive.look(home)[0] == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("memory", "UPDATE"),
+        ("skills", "UPDATE"),
+        ("cron", "UPDATE"),
+        ("pairings", "UPDATE"),
+        ("messages", "INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s1', 'user', 'x', 1.0)"),
+        ("sessions", "UPDATE sessions SET title = 'Other'"),
+    ],
+)
+def test_each_kind_tells_a_change_of_its_own_and_of_no_other(home: Path, kind: str, change: str) -> None:
+    before = archive.look(home)[0]
+    match kind:
+        case "memory":
+            (home / "memories/MEMORY.md").write_text("new")
+        case "skills":
+            (home / "skills/weather/SKILL.md").write_text("new")
+        case "cron":
+            text = (home / "cron/jobs.json").read_text()
+            (home / "cron/jobs.json").write_text(text.replace("0 9 * * *", "0 8 * * *"))
+        case "pairings":
+            (home / "pairing/telegram-approved.json").write_text('{"78": {}}')
+        case _:
+            database = sqlite3.connect(home / "state.db")
+            database.execute(change)
+            database.commit()
+            database.close()
+    after = archive.look(home)[0]
+    assert [name for name in before if after[name] != before[name]] == [kind]
