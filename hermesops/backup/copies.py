@@ -52,6 +52,15 @@ class Copies:
         self._nodes = nodes
         self._now = now
 
+    async def reach(self) -> None:
+        """Make sure that the object store answers, and takes backups.
+
+        Raises:
+            UnavailableError: It does not answer.
+            RefusedError: It would lose what is overwritten.
+        """
+        await self._keys.reach()
+
     def made(self, instance_id: InstanceId, why: str) -> Backup | None:
         """The copy that was made for that."""
         return next((backup for backup in self._rows.list_backups(instance_id) if backup.why == why), None)

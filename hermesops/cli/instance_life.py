@@ -89,7 +89,7 @@ def terminate(
     if undo:
         if now or without_backup:
             raise UsageError("--undo goes alone")
-        _run("terminate", user, lambda s: s.life_requests.resume(user, reason=why), no_wait=no_wait)
+        _run("terminate", user, lambda s: s.life_requests.resume(user, undo=True, reason=why), no_wait=no_wait)
         return
     composed = context.compose()
     composed.registry.find_instance(user)

@@ -31,13 +31,13 @@ class MarkRunning:
 Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | MarkRunning
 
 
-def next_step(seen: Sight, *, payload_digest: str, was: State, state: State | None) -> Step | Impossible | None:
+def next_step(seen: Sight, *, payload_digest: str, was: State | None, state: State | None) -> Step | Impossible | None:
     """The next step towards a living agent; ``None`` when it lives.
 
     Args:
         seen: The instance as it is now.
         payload_digest: Digest of what the node should have been given.
-        was: What the state was when the gateway was brought to rest.
+        was: What the state was when the gateway was brought to rest; ``None`` where that was not finished.
         state: What it is now; looked at only while the gateway rests.
     """
     machine = seen.machine
@@ -51,6 +51,8 @@ def next_step(seen: Sight, *, payload_digest: str, was: State, state: State | No
     if node.instance_id != seen.instance.id:
         return Impossible(not_its_own(seen.instance, node.instance_id or "nobody"))
     if node.fenced:
+        if was is None:
+            return Release(machine.id)
         if state is None:
             return AwaitMachine(machine.id)
         changes = was.differences(state)

@@ -18,9 +18,9 @@ from hermesops.lifecycle.relocation import Wish
 from hermesops.lifecycle.suspend import Keep
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
-from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
+from hermesops.model.ids import InstanceId, MachineId, MachineName, OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare
 
@@ -37,6 +37,9 @@ class Rows(Intents, Protocol):
         self, *, unfinished: bool = False, instance_id: InstanceId | None = None
     ) -> Sequence[Operation]:
         """Operations, newest first."""
+
+    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
+        """Close an operation's row."""
 
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
         """Whether the instance's cell should have its machine."""
@@ -130,23 +133,41 @@ class LifeRequests:
         async with self._taken(user_text, {OperationKind.SUSPEND}, reason) as instance:
             return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
 
-    async def resume(self, user_text: str, *, reason: str) -> Operation:
+    async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
         """Record that a sleeping agent shall wake, on the machine that was kept or with its newest backup on another.
+
+        So shall one whose gateway rests because something was given up halfway.
+
+        Args:
+            user_text: Whose, as typed.
+            undo: Whether it was to end: a farewell that has not ended is given up.
+            reason: Why; goes into the audit.
 
         Raises:
             UsageError: No reason was given.
-            RefusedError: It does not sleep, or something else is under way for it.
+            RefusedError: It is awake, or something else is under way for it.
         """
         kinds = {OperationKind.RESUME, OperationKind.RELOCATE}
-        async with self._taken(user_text, kinds, reason) as instance:
+        async with self._taken(user_text, kinds | ({OperationKind.FAREWELL} if undo else set()), reason) as instance:
+            self._give_up_farewells(instance, reason)
             if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
-                raise RefusedError(
-                    f"the agent of {instance.title} is awake", hint=f"hermesops instance show {user_text}"
-                )
+                await self._refuse_awake(instance)
             if self._rows.is_machine_wanted(instance.id):
                 return self._open(OperationKind.RESUME, instance, user_text, reason, {})
             snapshot = self._chosen(instance, "")
             return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=snapshot)
+
+    def _give_up_farewells(self, instance: Instance, reason: str) -> None:
+        for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+            if operation.kind is OperationKind.FAREWELL:
+                self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"had back: {reason}")
+
+    async def _refuse_awake(self, instance: Instance) -> None:
+        node = (await self._world.look(instance.id)).node
+        if node is None or not node.fenced:
+            raise RefusedError(
+                f"the agent of {instance.title} is awake", hint=f"hermesops instance show {instance.title}"
+            )
 
     async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
         """Record that an agent shall have another plan.

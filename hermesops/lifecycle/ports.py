@@ -81,6 +81,9 @@ class Rests(Looks, Protocol):
 class Copies(Protocol):
     """Backups of instances, made and put back under a lease."""
 
+    async def reach(self) -> object:
+        """Make sure that where copies are kept answers."""
+
     def made(self, instance_id: InstanceId, why: str) -> Backup | None:
         """The copy that was made for that."""
 

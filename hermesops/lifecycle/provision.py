@@ -9,7 +9,7 @@ from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, terminated
+from hermesops.lifecycle.handover import AwaitGateway, Personalise, asleep, next_step, terminated
 from hermesops.lifecycle.ports import Cells, HandsOver
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.ids import InstanceId, MachineId
@@ -60,6 +60,8 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     """
     if seen.instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(seen.instance))
+    if seen.instance.status is InstanceStatus.SUSPENDED:
+        return Impossible(asleep(seen.instance))
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
         return _machine_is_gone(seen.instance) if seen.instance.machine_id else GrowCell()

@@ -144,6 +144,8 @@ async def do(step: Step, instance: Instance, *, world: Rests, copies: Copies, wh
         case AwaitMachine(machine_id=machine_id):
             await world.await_machine(instance, machine_id)
         case Fence(machine_id=machine_id):
+            # Before the gateway stops: where no copy could be made now, the user keeps the agent.
+            await copies.reach()
             await world.fence(instance, machine_id)
         case BackUp(machine_id=machine_id):
             await copies.make(instance, machine_id, why=why)

@@ -40,10 +40,14 @@ def decide(seen: Waking, *, payload_digest: str) -> Step | Finished | Impossible
     instance = seen.sight.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
+    if instance.status is not InstanceStatus.SUSPENDED:
+        # What brought its gateway to rest was given up halfway: the machine has the state, whatever backups say.
+        step = awaken.next_step(seen.sight, payload_digest=payload_digest, was=None, state=None)
+        return step or Finished(f"the agent of {instance.title} is awake")
     if seen.backup is None:
         return Impossible(_never_slept(instance))
     step = awaken.next_step(seen.sight, payload_digest=payload_digest, was=seen.backup.state, state=seen.state)
-    return step or Finished(f"the agent of {instance.title} is awake: {seen.backup.state}")
+    return step or Finished(f"the agent of {instance.title} is awake")
 
 
 def _never_slept(instance: Instance) -> RefusedError:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.backup import Backup
@@ -68,6 +68,7 @@ class SmallWorld:
     said: list[str] = field(default_factory=list)
     cannot_resize: bool = False
     broken_backups: bool = False
+    store_is_gone: bool = False
 
     @classmethod
     def lively(cls) -> "SmallWorld":
@@ -161,6 +162,10 @@ class SmallWorld:
         assert self._by_id(machine_id).runs
 
     # Backups
+
+    async def reach(self) -> None:
+        if self.store_is_gone:
+            raise UnavailableError("the object store does not answer")
 
     def made(self, _instance_id: InstanceId, why: str) -> Backup | None:
         return next((backup for backup in self.backups if backup.why == why), None)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.resume import Resume
 from hermesops.lifecycle.suspend import Keep, Suspend
@@ -38,7 +39,7 @@ async def test_an_agent_sleeps_on_a_stopped_machine_and_wakes_on_it() -> None:
         "StartMachine",
         "Release",
         "MarkRunning",
-        "the agent of ada is awake: 7 messages",
+        "the agent of ada is awake",
     ]
     assert world.here().runs
     assert world.here().state == MEMORY
@@ -89,3 +90,18 @@ async def test_a_silent_machine_is_not_switched_off_without_a_copy() -> None:
     (said,) = await walk(lambda: suspend(world))
     assert said.startswith("UnavailableError")
     assert world.here().status is MachineStatus.READY
+
+
+async def test_where_no_copy_can_be_made_the_user_keeps_the_agent() -> None:
+    world = SmallWorld.lively()
+    world.store_is_gone = True
+    with pytest.raises(UnavailableError):
+        await walk(lambda: suspend(world))
+    assert world.here().runs
+
+
+async def test_a_sleep_that_was_given_up_halfway_ends_with_a_living_agent() -> None:
+    world = SmallWorld.lively()
+    await world.fence(world.instance, world.here().id)
+    assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is awake"
+    assert world.here().runs

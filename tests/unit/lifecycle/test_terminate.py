@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.proof import ProveBackup
 from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.lifecycle.suspend import Keep, Suspend
@@ -12,7 +13,6 @@ from hermesops.lifecycle.terminate import (
     Ending,
     GiveUpMachine,
     MarkTerminated,
-    ProveBackup,
     ShrinkCell,
     Terminate,
     decide,
