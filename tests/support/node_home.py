@@ -67,9 +67,17 @@ class FakeSystem:
         self.now_s += seconds
 
     def ask(
-        self, _port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+        self,
+        _port: int,
+        path: str,
+        *,
+        key: str = "",
+        body: Mapping[str, Any] | None = None,
+        method: str = "",
+        timeout_s: float = 5.0,
     ) -> Answer:
         assert timeout_s > 0
+        assert not method
         assert body is None
         if path == "/health":
             return Answer(200 if self.running else 0, {})

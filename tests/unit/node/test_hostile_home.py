@@ -89,9 +89,13 @@ def test_names_of_ours_planted_as_links_or_files_are_replaced(home: Path, name: 
     outside = home.parent / "elsewhere"
     outside.mkdir()
     (outside / "precious").write_text("mine")
-    for plant in (lambda path: path.symlink_to(outside), lambda path: path.write_text("in the way")):
-        (home / ".hermes-node").mkdir(exist_ok=True)
-        plant(home / ".hermes-node" / name)
+    planted = home / ".hermes-node" / name
+    for is_link in (True, False):
+        planted.parent.mkdir(exist_ok=True)
+        if is_link:
+            planted.symlink_to(outside)
+        else:
+            planted.write_text("in the way")
         packed, data = _packed(home)
         archive.unpack(io.BytesIO(data), switch.incoming(home))
         switch.make_ready(home)

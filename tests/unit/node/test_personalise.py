@@ -59,9 +59,17 @@ class FakeSystem:
         self.seconds += seconds
 
     def ask(
-        self, _port: int, path: str, *, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = 5.0
+        self,
+        _port: int,
+        path: str,
+        *,
+        key: str = "",
+        body: Mapping[str, Any] | None = None,
+        method: str = "",
+        timeout_s: float = 5.0,
     ) -> Answer:
         assert timeout_s > 0
+        assert not method
         if path == "/health":
             return Answer(200 if self.running else 0, {})
         assert key == "k" * 64
