@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops.errors import BrokenInvariantError, UsageError
@@ -62,8 +62,14 @@ class Backups:
         from hermesops.backup.proof import Proof
         from hermesops.node.errand import WORD
 
+        registry, tell = self._app.registry, self._app.tell
+        if self._is_simulated:
+            from hermesops.backup.simulated import SimulatedProof
+            from hermesops.localcloud.sim.copies import digest_of_copy
+
+            return SimulatedProof(registry, self.keys, self._restic, partial(digest_of_copy, self._app.env.world), tell)
         unpack = [sys.executable, "-m", "hermesops.node", WORD, "unpack"]
-        return Proof(self._app.registry, self.keys, self._restic, unpack, self._app.tell)
+        return Proof(registry, self.keys, self._restic, unpack, tell)
 
     async def open_backup(self, instance: "Instance", *, why: str) -> "Operation":
         """Write down that an instance shall be backed up, once the object store answers."""
@@ -179,10 +185,7 @@ class Backups:
         return (await self._store()).credential()
 
     async def _begin(self, repository: "Repository", password: str) -> None:
-        from hermesops.localcloud.kind import is_simulated
-
-        env = self._app.env
-        if env.is_local and is_simulated(env.world):
+        if self._is_simulated:
             return  # simulated machines keep their copies in the world
         await self._restic.begin(repository, password)
 
@@ -191,6 +194,12 @@ class Backups:
             if self._found is None:
                 self._found = await self._local_store() if self._is_local else self._set_store()
             return self._found
+
+    @property
+    def _is_simulated(self) -> bool:
+        from hermesops.localcloud.kind import is_simulated
+
+        return self._app.env.is_local and is_simulated(self._app.env.world)
 
     @property
     def _is_local(self) -> bool:

@@ -9,14 +9,27 @@ from functools import partial
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.lifecycle.handover import asleep, under_way
 from hermesops.lifecycle.ports import Intents
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, UserId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, UserId, instance_subject
 from hermesops.model.image import Image
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.user import User, parse_user
+
+_AT_REST = frozenset(
+    {
+        OperationKind.SUSPEND,
+        OperationKind.RESUME,
+        OperationKind.RESIZE,
+        OperationKind.RELOCATE,
+        OperationKind.FAREWELL,
+        OperationKind.TERMINATE,
+    }
+)
+"""Kinds of operations during which a gateway rests on purpose."""
 
 
 class Rows(Intents, Protocol):
@@ -27,6 +40,11 @@ class Rows(Intents, Protocol):
 
     def instance_of_user(self, user_id: UserId) -> Instance | None:
         """The user's instance that is not terminated."""
+
+    def list_operations(
+        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
+    ) -> Sequence[Operation]:
+        """Operations, newest first."""
 
     def latest_image(self, name: str) -> Image | None:
         """The image of that name that was asked for last."""
@@ -151,7 +169,9 @@ class Admission:
         """
         parse_user(user_text)  # nonsense is refused before anything is asked
         known = self._known(user_text)
-        if known is None:
+        if known is not None:
+            self._refuse_resting(known)
+        else:
             where = region or self._policy.region_of(plan)
             new_user = partial(self._rows.resolve_user, user_text, create=True)
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
@@ -170,6 +190,14 @@ class Admission:
             instance_id=known.id,
         )
         return known, operation
+
+    def _refuse_resting(self, known: Instance) -> None:
+        """An agent that sleeps, or is being put to sleep, moved or ended, is not brought up by the way."""
+        if known.status is InstanceStatus.SUSPENDED:
+            raise asleep(known)
+        for operation in self._rows.list_operations(unfinished=True, instance_id=known.id):
+            if operation.kind in _AT_REST:
+                raise under_way(known, operation)
 
     async def _order(self, new_user: Callable[[], User], plan: Plan, where: str) -> Instance:
         await self._refuse_unsold(plan, where)

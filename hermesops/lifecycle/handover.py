@@ -8,7 +8,7 @@ from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Impossible, Operation
 from hermesops.node import protocol
 
 
@@ -100,6 +100,14 @@ def payload_of(
 def digest_of(payload: bytes) -> str:
     """What hermes-node reports of the payload it was last handed; tells whether a machine has the current one."""
     return hashlib.sha256(payload).hexdigest()
+
+
+def under_way(instance: Instance, operation: Operation) -> RefusedError:
+    """What an operator is told who wants something of an agent that is being changed otherwise."""
+    return RefusedError(
+        f"operation {operation.id} ({operation.kind}) of {instance.title} has not ended",
+        hint=f"hermesops operation continue {operation.id} ends it",
+    )
 
 
 def asleep(instance: Instance) -> RefusedError:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.lifecycle.grounds import Grounds
-from hermesops.lifecycle.handover import asleep, silence, terminated
+from hermesops.lifecycle.handover import asleep, silence, terminated, under_way
 from hermesops.lifecycle.ports import Intents, Looks
 from hermesops.lifecycle.relocation import Wish
 from hermesops.lifecycle.suspend import Keep
@@ -148,8 +148,9 @@ class LifeRequests:
             RefusedError: It is awake, or something else is under way for it.
         """
         kinds = {OperationKind.RESUME, OperationKind.RELOCATE}
-        async with self._taken(user_text, kinds | ({OperationKind.FAREWELL} if undo else set()), reason) as instance:
-            self._give_up_farewells(instance, reason)
+        ends = {OperationKind.FAREWELL, OperationKind.TERMINATE} if undo else set()
+        async with self._taken(user_text, kinds | ends, reason) as instance:
+            self._give_up(ends, instance, reason)
             if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
                 await self._refuse_awake(instance)
             if self._rows.is_machine_wanted(instance.id):
@@ -157,10 +158,14 @@ class LifeRequests:
             snapshot = self._chosen(instance, "")
             return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=snapshot)
 
-    def _give_up_farewells(self, instance: Instance, reason: str) -> None:
+    def _give_up(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
+        """Close ends that have not gone so far that the machine was given up."""
         for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
-            if operation.kind is OperationKind.FAREWELL:
-                self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"had back: {reason}")
+            if operation.kind not in ends:
+                continue
+            if operation.kind is OperationKind.TERMINATE and not self._rows.is_machine_wanted(instance.id):
+                raise under_way(instance, operation)
+            self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"had back: {reason}")
 
     async def _refuse_awake(self, instance: Instance) -> None:
         node = (await self._world.look(instance.id)).node
@@ -250,7 +255,7 @@ class LifeRequests:
                 raise terminated(instance)
             for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
                 if operation.kind not in kinds:
-                    raise _under_way(instance, operation)
+                    raise under_way(instance, operation)
             yield instance
 
     def _is_under_way(self, instance: Instance, kinds: AbstractSet[OperationKind]) -> bool:
@@ -323,10 +328,3 @@ class LifeRequests:
     ) -> Operation:
         told = {"user": user_text, "reason": reason.strip(), **intent}
         return self._rows.open_operation(kind, instance_subject(instance.id), intent=told, instance_id=instance.id)
-
-
-def _under_way(instance: Instance, operation: Operation) -> HermesError:
-    return RefusedError(
-        f"operation {operation.id} ({operation.kind}) of {instance.title} has not ended",
-        hint=f"hermesops operation continue {operation.id} ends it",
-    )

@@ -18,7 +18,7 @@ from hermesops.localcloud.server_process import hold
 from hermesops.localcloud.sim.daemon import LOOPBACK, Daemon
 from hermesops.localcloud.sim.disk import Disk, normal
 from hermesops.localcloud.sim.guest import Guest
-from hermesops.localcloud.sim.store import Entry, Record, Store
+from hermesops.localcloud.sim.store import FILE, Entry, Record, Store
 from hermesops.model.ids import ImageId, MachineId
 
 PLACES = 100_000
@@ -29,7 +29,6 @@ _BOOT_S = 0.05
 
 _PRIVATE_FILE = 0o100600
 _LOCK = "machines.lock"
-_FILE = "machines.db"
 
 T = TypeVar("T")
 
@@ -73,7 +72,7 @@ class SimDriver:
         with ExitStack() as stack:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(hold(self._folder / _LOCK))
-            store = Store(self._folder / _FILE)
+            store = Store(self._folder / FILE)
             stack.callback(store.close)
             daemon = Daemon(self)
             await daemon.open()
@@ -92,7 +91,7 @@ class SimDriver:
         self._closing.close()
         if purge:
             for end in ("", "-wal", "-shm"):
-                (self._folder / f"{_FILE}{end}").unlink(missing_ok=True)
+                (self._folder / f"{FILE}{end}").unlink(missing_ok=True)
             (self._folder / _LOCK).unlink(missing_ok=True)
 
     @property

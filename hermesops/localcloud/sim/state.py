@@ -7,7 +7,7 @@ agent has no database: its sessions and messages are always none, and its jobs a
 import hashlib
 import json
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 from uuid import uuid4
 
@@ -47,14 +47,14 @@ class SimState:
         """See ``node.state.look``."""
         found = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
-        return _digest(found), used
+        return digest_of(found), used
 
     def save(self, home: Home, repository: Repository, access: Access) -> Copied:
         """See ``node.state.save``."""
         del access
         copies = self._opened(repository)
         found = dict(self._content(home))
-        state, size = _digest(found), sum(len(entry.data) for entry in found.values())
+        state, size = digest_of(found), sum(len(entry.data) for entry in found.values())
         summary = json.dumps({"bytes": size, "state": state}, sort_keys=True)
         added = 0 if copies and copies[-1][1] == summary else size
         snapshot = uuid4().hex + uuid4().hex
@@ -137,7 +137,8 @@ def _lock(repository: Repository) -> str:
     return hashlib.sha256(f"{repository.place}\n{repository.password}".encode()).hexdigest()
 
 
-def _digest(found: dict[str, Entry]) -> dict[str, Any]:
+def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
+    """What files amount to, by their names below the home."""
     digest = Digest()
     for name, entry in found.items():
         if is_document(name.encode()):

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
 
+FILE = "machines.db"
+"""Its file in the world's folder."""
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS machines (
     id TEXT PRIMARY KEY, number INTEGER UNIQUE, hostname TEXT, token TEXT, image_id TEXT, vcpu INTEGER,

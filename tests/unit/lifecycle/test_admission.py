@@ -10,8 +10,9 @@ from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.lifecycle.admission import Admission, Policy, parse_plan
 from hermesops.model.cell import Placement
-from hermesops.model.ids import CellName, ImageId
-from hermesops.model.instance import Instance
+from hermesops.model.ids import CellName, ImageId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
 from hermesops.placement.cells import choose_cell
@@ -171,3 +172,19 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
     assert (instance.cell, operation.intent["machine_name"]) == ("pooled", instance.machine_name)
     assert await ready.admit("ada", Plan.LIGHT) == (instance, operation)
     assert pool.plans == [Plan.LIGHT]
+
+
+async def test_a_wish_does_not_wake_who_sleeps_nor_who_is_being_changed(registry: Registry) -> None:
+    record_image(registry)
+    instance, operation = await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
+    registry.finish_operation(operation.id, OperationStatus.DONE, "lives")
+    moving = registry.open_operation(
+        OperationKind.RELOCATE, instance_subject(instance.id), intent={}, instance_id=instance.id
+    )
+    with pytest.raises(RefusedError, match="relocate"):
+        await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
+    registry.finish_operation(moving.id, OperationStatus.DONE, "moved")
+    registry.set_status(instance.id, InstanceStatus.SUSPENDED)
+    with pytest.raises(RefusedError, match="suspended"):
+        await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
+    assert registry.list_operations(unfinished=True) == ()

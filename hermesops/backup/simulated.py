@@ -1,0 +1,39 @@
+"""Proofs of backups in a simulated world, whose machines keep their copies in that world: nothing is restored here."""
+
+import asyncio
+from collections.abc import Callable
+
+from hermesops.backup.keys import Keys
+from hermesops.backup.proof import Proof, Rows
+from hermesops.backup.restic import Restic
+from hermesops.errors import RefusedError
+from hermesops.model.backup import Backup
+from hermesops.model.state import State
+
+
+class SimulatedProof(Proof):
+    """Proves backups of simulated machines.
+
+    Args:
+        rows: The registry.
+        keys: Opens repositories.
+        restic: The platform's.
+        count: Counts what is in a copy anew; ``None`` for one that is not there.
+        tell: Narration.
+    """
+
+    def __init__(
+        self, rows: Rows, keys: Keys, restic: Restic, count: Callable[[str], object | None], tell: Callable[[str], None]
+    ) -> None:
+        super().__init__(rows, keys, restic, (), tell)
+        self._count = count
+
+    async def check(self, backup: Backup) -> Backup:
+        """Prove it: there is no repository that could be damaged."""
+        return await self.prove(backup)
+
+    async def _restored(self, backup: Backup) -> State:
+        counted = await asyncio.to_thread(self._count, backup.id)
+        if counted is None:
+            raise RefusedError(f"the repository has no snapshot {backup.id}")
+        return State.from_json(counted)

@@ -1,0 +1,17 @@
+"""Copies of simulated agents' states, read by the platform itself, as it reads real ones from their repositories."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from hermesops.localcloud.sim.state import digest_of
+from hermesops.localcloud.sim.store import FILE, Entry
+
+
+def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
+    """What a copy in a world amounts to, counted anew from what is in it; ``None`` when there is no such copy."""
+    with sqlite3.connect(f"file:{world / FILE}?mode=ro", uri=True) as db:
+        if db.execute("SELECT 1 FROM copies WHERE id = ?", (snapshot,)).fetchone() is None:
+            return None
+        rows = db.execute("SELECT path, mode, uid, gid, data FROM files WHERE owner = ?", (snapshot,)).fetchall()
+    return digest_of({path.removeprefix("/"): Entry(*rest) for path, *rest in rows})
