@@ -10,7 +10,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageE
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-_CONNECT_S, _READ_S, _TRIES = 5, 60, 3
+_CONNECT_S, _READ_S, _TRIES = 5, 15, 2
 _SETTINGS = "hermesops settings show: look at backup_bucket, backup_endpoint and backup_key_file"
 
 
