@@ -51,7 +51,7 @@ class Pools:
         from hermesops.placement.pool import Target
 
         size = self._settings.pool_size.get(plan, 0)
-        claims = Claims(self._app.registry, self._is_well, self._app.alone)
+        claims = Claims(self._app.registry, self._is_up, self._app.alone)
         instance = await claims.claim(user, Target(plan, size, server_type, image_id), region=region)
         if instance is None:
             if size:
@@ -64,9 +64,16 @@ class Pools:
             self._session.operations.leave(self.open(instance.cell))
         return instance
 
-    async def _is_well(self, spare: Spare) -> bool:
-        node = await self._session.reach.node(spare.machine_id) if spare.machine_id else None
-        return node is not None and node.instance_id is None
+    async def _is_up(self, spare: Spare) -> bool:
+        """Whether the vendor has it and calls it ready; what it says itself is asked by whoever hands it over."""
+        from hermesops.justavps.errors import NotFoundError
+        from hermesops.justavps.wire import MachineStatus
+
+        try:
+            machine = await self._session.client.get_machine(spare.machine_id or "")
+        except NotFoundError:
+            return False
+        return machine.name == spare.name and machine.status is MachineStatus.READY
 
     # Who fills
 

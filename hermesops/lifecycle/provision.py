@@ -3,7 +3,7 @@
 Steps follow from what is seen, never from what was done before, so the same command finishes what a killed one began.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, assert_never
 
@@ -139,6 +139,9 @@ def describe(step: Step, instance: Instance) -> str:
 class Rows(Protocol):
     """The registry, as far as provisioning writes it."""
 
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        """One instance."""
+
     def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> object:
         """Record the vendor's id of an instance's machine."""
 
@@ -171,9 +174,16 @@ class Provision:
         self._rows = rows
         self._world = world
         self._cells = cells
+        self._marked: Sight | None = None
 
     async def observe(self) -> Sight:
-        """Look at row, machine, node and gateway."""
+        """Look at row, machine, node and gateway.
+
+        After the row alone was written, a moment after everything was found well, only the row is looked at.
+        """
+        marked, self._marked = self._marked, None
+        if marked is not None:
+            return replace(marked, instance=self._rows.get_instance(self._instance_id))
         return await self._world.look(self._instance_id)
 
     def decide(self, seen: Sight) -> Step | Finished | Impossible:
@@ -204,6 +214,7 @@ class Provision:
                 await self._world.await_gateway(instance, machine_id)
             case MarkRunning():
                 self._rows.set_status(instance.id, InstanceStatus.RUNNING)
+                self._marked = seen
             case _ as never:
                 assert_never(never)
 

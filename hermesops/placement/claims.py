@@ -29,24 +29,24 @@ class Claims:
 
     Args:
         rows: The registry.
-        is_well: Whether a machine is up and nobody's at this moment, by the vendor's and its own account.
+        is_up: Whether a machine is there and up at this moment.
         alone: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
     """
 
     def __init__(
         self,
         rows: Rows,
-        is_well: Callable[[Spare], Awaitable[bool]],
+        is_up: Callable[[Spare], Awaitable[bool]],
         alone: Callable[[str], AbstractAsyncContextManager[Turn]],
     ) -> None:
         self._rows = rows
-        self._is_well = is_well
+        self._is_up = is_up
         self._alone = alone
 
     async def claim(self, user: Callable[[], User], target: Target, *, region: str) -> Instance | None:
         """Make a ready machine the user's, or ``None`` when there is none.
 
-        The machine's lease is the one that shrinking takes. A machine that is held by somebody, that is not well or
+        The machine's lease is the one that shrinking takes. A machine that is held by somebody, that is not up or
         that another was faster to take is passed over.
 
         Args:
@@ -57,7 +57,7 @@ class Claims:
         for spare in ready_for(self._rows.list_spares(purpose=Purpose.POOL), target, region=region):
             try:
                 async with self._alone(spare_subject(spare.name)) as turn:
-                    if not await self._is_well(spare):
+                    if not await self._is_up(spare):
                         continue
                     instance = self._rows.claim_spare(
                         user(), spare.name, plan=target.plan, lease=turn.lease, why="provision"

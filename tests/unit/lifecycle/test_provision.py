@@ -143,6 +143,10 @@ class World:
         assert instance.machine_id == machine_id
         self.gateway = GatewayHealth.OK
 
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        assert instance_id == ID
+        return self.row
+
     def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
         assert instance_id == ID
         self.change("recorded", lambda: setattr(self, "row", replace(self.row, machine_id=machine_id)))

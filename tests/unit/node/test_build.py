@@ -2,6 +2,7 @@ import ast
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import hermesops.node
@@ -38,3 +39,19 @@ def test_node_imports_the_standard_library_and_itself_only() -> None:
     foreign = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
     assert foreign
     assert all(name.startswith("hermesops.node") for name in foreign), foreign
+
+
+def test_a_python_of_another_bytecode_goes_by_the_sources(tmp_path: Path) -> None:
+    program = tmp_path / "hermes-node"
+    build.write(program)
+    unpacked = {}
+    with zipfile.ZipFile(program) as archive:
+        for name in archive.namelist():
+            data = archive.read(name)
+            unpacked[name] = b"\0\0\0\0" + data[4:] if name.endswith(".pyc") else data
+    assert sum(name.endswith(".pyc") for name in unpacked) > 1
+    with zipfile.ZipFile(program, "w") as archive:
+        for name, data in unpacked.items():
+            archive.writestr(name, data)
+    done = subprocess.run([sys.executable, "-I", program, "--help"], capture_output=True, check=False, timeout=30)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,228 @@
+"""A cell, its pool and the vendor in memory, worked on by computers that may die at any write or change."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from hermesops import waiting
+from hermesops.errors import HermesError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.cell import Placement
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Spare, SpareStatus, pool_subject
+from hermesops.operation.lease import LeaseKeeper
+from hermesops.operation.loop import Work, drive
+from hermesops.placement.claims import Claims
+from hermesops.placement.pool import Target
+from hermesops.placement.pool_fill import PoolFill
+from hermesops.registry import Registry
+
+CELL = CellName("cell1")
+IMAGES = (ImageId("i-1"), ImageId("i-2"))
+CELL_SIZE = 6
+
+
+class DiedError(BaseException):
+    """The computer is off: nothing of it happens any more, no cleaning up either."""
+
+
+@dataclass(eq=False)
+class Computer:
+    """One process's way to the registry and the world.
+
+    Attributes:
+        dies_at: At its so many-th change, 0 never: before it for odd numbers, after it for even ones.
+    """
+
+    registry: Registry
+    dies_at: int = 0
+    changes: int = 0
+    is_dead: bool = False
+
+    @property
+    def rows(self) -> Any:  # noqa: ANN401 - the registry, as far as this computer still reaches it
+        """The registry through this computer."""
+        return self
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.registry, name)
+        return partial(self.change, method)
+
+    def change(self, do: Callable[..., Any], *given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it does
+        """Do something, unless this computer dies of it."""
+        self._step()
+        done = do(*given, **named)
+        self._step()
+        return done
+
+    def _step(self) -> None:
+        self.changes += 1
+        self.is_dead = self.is_dead or self.changes == self.dies_at
+        if self.is_dead:
+            raise DiedError
+
+
+@dataclass
+class Listed:
+    """A machine at the vendor."""
+
+    id: str
+    status: MachineStatus = MachineStatus.READY
+
+
+@dataclass
+class Node:
+    """What a machine says of itself."""
+
+    instance_id: InstanceId | None
+
+
+@dataclass
+class Cloud:
+    """The vendor, the cell's stack, and what is on the machines.
+
+    Attributes:
+        owners: Whom a machine was given to; it stays so for good.
+        gone: Machines that were destroyed.
+        wrong: What must never have happened.
+    """
+
+    registry: Registry
+    dice: random.Random
+    machines: dict[MachineName, Listed] = field(default_factory=dict)
+    stack: set[MachineName] = field(default_factory=set)
+    owners: dict[str, InstanceId] = field(default_factory=dict)
+    gone: set[MachineName] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+
+    async def pause(self) -> None:
+        """Let others go on for a while."""
+        for _ in range(self.dice.randrange(4)):
+            await waiting.pause(0)
+
+    def destroy(self, name: MachineName) -> None:
+        """Take a machine away."""
+        if any(instance.machine_name == name for instance in self.registry.list_instances()):
+            self.wrong.append(f"{name} was destroyed, and a user is on it")
+        self.machines.pop(name, None)
+        self.gone.add(name)
+
+
+@dataclass
+class Site:
+    """The world as one computer reaches it; what ``PoolFill`` and ``Claims`` need."""
+
+    cloud: Cloud
+    computer: Computer
+
+    async def listed(self) -> Mapping[MachineName, Listed]:
+        await self.cloud.pause()
+        return dict(self.cloud.machines)
+
+    async def node(self, machine_id: MachineId) -> Node:
+        await self.cloud.pause()
+        return Node(self.cloud.owners.get(machine_id))
+
+    async def await_machine(self, _spare: Spare) -> None:
+        await self.cloud.pause()
+
+    async def faults(self, _machine_id: MachineId) -> Sequence[str]:
+        await self.cloud.pause()
+        return ()
+
+    async def warm(self, machine_id: MachineId, _lease: Lease) -> str:
+        await self.cloud.pause()
+        self.computer.change(lambda: None)
+        if machine_id in self.cloud.owners:
+            self.cloud.wrong.append(f"{machine_id} was warmed up, and a user is on it")
+        return f"key of {machine_id}"
+
+    async def held(self, _cell: CellName) -> frozenset[MachineName]:
+        await self.cloud.pause()
+        return frozenset(self.cloud.stack)
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+        async with LeaseKeeper(self.computer.rows, f"stack/{cell}"):
+            if not await still_wanted():
+                return
+            spec, doomed = self.cloud.registry.cell_spec(cell), self.cloud.registry.doomed_machines(cell)
+            await self.cloud.pause()
+            wanted = {machine.name for machine in spec.machines}
+            for name in sorted(self.cloud.stack - wanted):
+                if name not in doomed:
+                    raise AssertionError(f"{name} would be destroyed, and nobody gave it up")
+                self.computer.change(self.cloud.destroy, name)
+                self.cloud.stack.discard(name)
+            for name in sorted(wanted - self.cloud.stack):
+                self.computer.change(self.cloud.machines.setdefault, name, Listed(f"m-{name}"))
+                self.cloud.stack.add(name)
+
+    async def is_up(self, spare: Spare) -> bool:
+        await self.cloud.pause()
+        return spare.name in self.cloud.machines
+
+
+def target(size: int, image: int = 0) -> Target:
+    """A pool of that many machines."""
+    return Target(Plan.LIGHT, size, "starter", IMAGES[image])
+
+
+async def fill(site: Site, wanted: Target) -> str:
+    """Bring the pool to its size, as an operation does; what speaks against it is the answer."""
+    computer = site.computer.rows
+    alone = partial(LeaseKeeper, computer)
+    try:
+        operation = computer.open_operation(OperationKind.POOL_FILL, pool_subject(CELL), intent={"cell": str(CELL)})
+        targets = [wanted] if wanted.size else []
+
+        def make(_operation: Operation, _lease: Lease) -> Work[Any, Any]:
+            return PoolFill(CELL, targets, CELL_SIZE, computer, site, site, alone)
+
+        return await drive(operation, make, computer, computer, lambda _: None)
+    except HermesError as error:
+        return error.message
+
+
+async def come(site: Site, alias: str, wanted: Target) -> None:
+    """A newcomer takes a machine of the pool, if one is ready, and is given it."""
+    computer, cloud = site.computer.rows, site.cloud
+    claims = Claims(computer, site.is_up, partial(LeaseKeeper, computer))
+    user = partial(computer.resolve_user, alias, create=True)
+    instance = await claims.claim(user, wanted, region="hel1")
+    if instance and instance.machine_id:
+        before = cloud.owners.setdefault(instance.machine_id, instance.id)
+        if before != instance.id:
+            cloud.wrong.append(f"{instance.machine_name} was given to two users")
+
+
+def problems(cloud: Cloud, size: int, image: int) -> list[str]:
+    """What is not as it must be once everything has come to rest."""
+    registry = cloud.registry
+    instances, spares = registry.list_instances(), registry.list_spares(cell=CELL)
+    found = list(cloud.wrong)
+    names = sorted([*(one.machine_name for one in instances), *(one.name for one in spares)])
+    if names != sorted(cloud.machines) or set(names) != cloud.stack:
+        found.append(f"rows {names}, machines {sorted(cloud.machines)}, stack {sorted(cloud.stack)}")
+    room = CELL_SIZE - len(instances)
+    ready = [one for one in spares if one.status is SpareStatus.READY and one.wanted]
+    if len(ready) != len(spares) or len(ready) != min(size, room):
+        found.append(f"the pool is {[(one.name, one.status) for one in spares]}, and should be {size}")
+    if any(one.image_id != IMAGES[image] for one in ready):
+        found.append("a stale image is in the pool")
+    if touched := [one.name for one in ready if one.machine_id in cloud.owners]:
+        found.append(f"a user's machine is in the pool again: {touched}")
+    if cloud.gone & {one.machine_name for one in instances}:
+        found.append("an instance is on a machine that was destroyed")
+    keys = {registry.api_server_key(one.id) for one in instances}
+    if len(keys) != len(instances):
+        found.append("two instances have one key")
+    return found + [one.what for one in registry.contradictions()]
+
+
+def opened(registry: Registry) -> None:
+    """Open the cell."""
+    registry.open_cell(Placement(CELL, "hel1", only_plan=None))
