@@ -149,6 +149,15 @@ def _disk(host: Host, _: Expected) -> str:
     return f"{used} used"
 
 
+def _backup(host: Host, _: Expected) -> str:
+    known = host.run("getent passwd hermes-backup").stdout.strip()
+    program = host.run("stat --format='%U %a' /usr/bin/restic").stdout.strip()
+    broken_unless(known, "there is no user hermes-backup")
+    broken_unless(known.endswith(":/usr/sbin/nologin"), "the user hermes-backup can log in")
+    broken_unless(program == "root 755", f"restic is {program or 'absent'}")
+    return "restic, as a user of its own"
+
+
 MACHINE_PROMISES = (
     Promise("vendor-daemon", "the vendor's daemon runs", _daemon, "the vendor's watchdog brings it back in 2 minutes"),
     Promise("sandbox-socket", "the sandbox can be entered", _sandbox_socket, CONVERGE),
@@ -166,5 +175,6 @@ MACHINE_PROMISES = (
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),
     Promise("disk", "the disk has room", _disk, "hermesops instance exec USER 'du -xd1 /var/lib/hermes'"),
+    Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
 )
 """In the order in which a person wants to read them."""

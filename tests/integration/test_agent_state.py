@@ -66,7 +66,8 @@ async def test_an_agent_remembers_what_was_backed_up_whatever_came_between(agent
     assert made["left_out"] == 0
 
     await _node(agent, "fence")
-    await agent.run("rm -rf /var/lib/hermes/memories /var/lib/hermes/state.db* && echo x > /var/lib/hermes/skills/x")
+    wreck = "cd /var/lib/hermes && rm -rf memories state.db* && echo x > skills/x"
+    await agent.run(f"su -s /bin/sh hermes -c '{wreck}'")
     restored = await _with_repository(agent, "restore", snapshot=made["snapshot"])
     assert restored["state"] == before
     assert (await _node(agent, "state"))["state"] == before
@@ -103,10 +104,21 @@ async def test_the_agents_user_reads_no_repository_and_no_secret_of_it(agent: Ag
     assert said.count("Permission denied") == 3
 
 
-async def test_an_answer_under_way_arrives_whole_across_a_drain(agent: Agent) -> None:
-    asked = asyncio.create_task(_ask(agent, "SLEEP 20"))
-    while not (await _node(agent, "drain --deadline 0", code=7))["busy"]["connections"]:
+async def _asked_while_draining(agent: Agent, text: str) -> asyncio.Task[str]:
+    """Ask, and begin a drain once the agent is at it; a question that comes too late is refused and asked again."""
+    while True:
+        asked = asyncio.create_task(_ask(agent, text))
+        connected = "until ss -Htn state established sport = :8642 | grep -q .; do sleep 0.1; done"
+        await agent.run(f"timeout 60 sh -c '{connected}'", timeout_s=70)
+        done = await agent.channel.run(f"{PROGRAM} drain --deadline 0", timeout_s=60)
+        if done.exit_code == 7 and json.loads(done.text)["busy"]["runs"]:
+            return asked
         await _node(agent, "undrain")
+        await asked
+
+
+async def test_an_answer_under_way_arrives_whole_across_a_drain(agent: Agent) -> None:
+    asked = await _asked_while_draining(agent, "SLEEP 20")
     assert (await _node(agent, "status"))["draining"]
     assert "gateway_draining" in await _ask(agent, "hello")
     drained = await _node(agent, "drain --deadline 60")

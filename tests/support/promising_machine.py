@@ -122,6 +122,8 @@ HEALTHY: dict[str, tuple[int, str]] = {
         "/var/lib/hermes hermes:hermes 700\n/var/lib/hermes/memories hermes:hermes 700\n",
     ),
     "cat /etc/systemd/journald": (0, "[Journal]\nSystemMaxUse=500M\n"),
+    "getent passwd hermes-backup": (0, "hermes-backup:x:998:998::/nonexistent:/usr/sbin/nologin\n"),
+    "stat --format='%U %a' /usr/bin/restic": (0, "root 755\n"),
     "df ": (0, "Use% IUse%\n 12%    3%\n"),
 }
 """What a command that begins so answers: exit code and output. The first fitting one counts."""
