@@ -20,6 +20,7 @@ from tests.bench import (
     bench_demo,
     bench_engine,
     bench_fleet,
+    bench_pool,
     bench_provision,
     bench_registry,
     bench_start,
@@ -32,6 +33,9 @@ from tests.support.command import Command
 from tests.support.traces import traces
 
 MACHINES = 10
+POOLED = 3
+"""Of these, out of a warm pool."""
+
 KINDS = ("start", "engine", "registry", "workers", "fleet", "machines")
 
 
@@ -41,7 +45,8 @@ async def in_a_world(board: Board, folder: Path) -> None:
     command = Command(home, {"HERMESOPS_CACHE": str(folder / "cache"), "PIP_NO_CACHE_DIR": "1"})
     try:
         await bench_demo.measure(board, command)
-        await bench_provision.measure(board, command, MACHINES - len(bench_demo.USERS))
+        await bench_provision.measure(board, command, MACHINES - len(bench_demo.USERS) - POOLED)
+        await bench_pool.measure(board, command, POOLED)
         app = App(Environment.load("local", command.environ), lambda _: None)
         await bench_verify.measure(board, app)
         await bench_ansible.measure(board, app, folder)
