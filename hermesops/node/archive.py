@@ -1,32 +1,31 @@
 """An agent's state as a stream: a tar archive that ends with what it should amount to.
 
-It runs as the agent's own user, writing and reading pipes. An archive without its last member was cut short, and one
-whose content amounts to something else was changed: neither is put in place.
+It runs as the agent's own user and writes a pipe; ``node.unpack`` reads it. An archive without its last member was cut
+short.
 """
 
 import hashlib
 import io
 import json
 import os
-import shutil
 import sqlite3
 import stat
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from hermesops.node import contents, databases
 from hermesops.node.contents import Item, Walk
 from hermesops.node.digest import DATABASE, Digest, is_document, is_hashed
-from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.errors import NotReadyError
 
-_MANIFEST = ".hermes-node/manifest.json"
-_VERSION = 1
-_BUFFER = 1 << 20
-_DOCUMENT_BYTES = 16 << 20
+MANIFEST = ".hermes-node/manifest.json"
+VERSION = 1
+BUFFER = 1 << 20
+DOCUMENT_BYTES = 16 << 20
 
 _AGENTS_OWN = frozenset(
     {
@@ -107,8 +106,8 @@ def _look_at_database(home: Path, digest: Digest, *, is_alone: bool) -> None:
 
 def _take_in(digest: Digest, item: Item, file: BinaryIO) -> None:
     if is_document(item.name):
-        data = file.read(_DOCUMENT_BYTES + 1)
-        digest.document(item.name, data if len(data) <= _DOCUMENT_BYTES else b"")
+        data = file.read(DOCUMENT_BYTES + 1)
+        digest.document(item.name, data if len(data) <= DOCUMENT_BYTES else b"")
     elif not contents.is_database(file.fileno()):  # a copy of one has the same rows, and other bytes
         digest.file(item.name, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]  # as typeshed has it
 
@@ -129,7 +128,7 @@ def pack(home: Path, out: BinaryIO) -> Packed:
             format=tarfile.GNU_FORMAT,
             encoding="utf-8",
             errors="surrogateescape",
-            bufsize=_BUFFER,
+            bufsize=BUFFER,
         ) as archive,
     ):
         for item in walk.items():
@@ -145,8 +144,8 @@ def pack(home: Path, out: BinaryIO) -> Packed:
                 continue
             files, size = files + 1, size + length
         packed = Packed(digest.told(), size, files, walk.left_out)
-        manifest = json.dumps({"version": _VERSION, "state": packed.state, "files": files}, sort_keys=True).encode()
-        last = tarfile.TarInfo(_MANIFEST)
+        manifest = json.dumps({"version": VERSION, "state": packed.state, "files": files}, sort_keys=True).encode()
+        last = tarfile.TarInfo(MANIFEST)
         last.size = len(manifest)
         archive.addfile(last, io.BytesIO(manifest))
     return packed
@@ -225,7 +224,7 @@ def _copied(home: Path, item: Item, target: Path) -> bool:
 
 def _add(archive: tarfile.TarFile, item: Item, file: BinaryIO, length: int, digest: Digest) -> None:
     entry = _entry(item, tarfile.REGTYPE, length)
-    if is_document(item.name) and length <= _DOCUMENT_BYTES:
+    if is_document(item.name) and length <= DOCUMENT_BYTES:
         data = file.read(length)
         entry.size = len(data)
         digest.document(item.name, data)
@@ -244,84 +243,3 @@ def _entry(item: Item, kind: bytes, size: int) -> tarfile.TarInfo:
     entry.type, entry.size, entry.mtime = kind, size, item.mtime
     entry.mode = stat.S_IMODE(item.mode) & 0o700
     return entry
-
-
-def unpack(source: BinaryIO, folder: Path) -> Packed:
-    """Make a folder of a stream, and prove that it amounts to what was packed.
-
-    Args:
-        source: The stream.
-        folder: Absent; what was begun is removed when this fails.
-
-    Raises:
-        RefusedError: The stream is no state, was cut short, or is not what was packed.
-        OSError: There is no room.
-    """
-    empty(folder)
-    folder.mkdir(mode=0o700, parents=True)
-    try:
-        return _unpacked(source, folder)
-    except BaseException:
-        contents.remove(folder)
-        raise
-
-
-def _unpacked(source: BinaryIO, folder: Path) -> Packed:
-    manifest: dict[str, Any] | None = None
-    files = size = 0
-    try:
-        with tarfile.open(
-            fileobj=source, mode="r|", encoding="utf-8", errors="surrogateescape", bufsize=_BUFFER
-        ) as archive:
-            for member in archive:
-                if manifest is not None:
-                    raise RefusedError("the copy goes on after its end")
-                if member.name == _MANIFEST:
-                    manifest = _manifest(archive, member)
-                elif member.isdir():
-                    (folder / _inside(member.name)).mkdir(mode=0o700, parents=True, exist_ok=True)
-                elif member.isreg():
-                    _write(archive, member, folder / _inside(member.name))
-                    files, size = files + 1, size + member.size
-                else:
-                    raise RefusedError("the copy holds something else than files and folders")
-    except (tarfile.TarError, EOFError) as error:
-        raise RefusedError(f"what came is no copy of a state, or was cut short: {error}") from error
-    while source.read(_BUFFER):
-        pass  # padding: whoever writes it shall be able to end
-    if manifest is None:
-        raise RefusedError("what came was cut short: its end is missing")
-    state, _ = look(folder, is_alone=True)
-    if state != manifest["state"] or files != manifest["files"]:
-        raise RefusedError("what came is not what was copied")
-    os.sync()
-    return Packed(state, size, files, 0)
-
-
-def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict[str, Any]:
-    file = archive.extractfile(member)
-    try:
-        manifest = json.loads(file.read(_DOCUMENT_BYTES)) if file else None
-    except ValueError:
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get("version") != _VERSION:
-        raise RefusedError("the copy was made by a hermes-node that this one does not understand")
-    return manifest
-
-
-def _inside(name: str) -> PurePosixPath:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        raise RefusedError("the copy holds a name that leads out of it")
-    return path
-
-
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        content = archive.extractfile(member)
-        if content is not None:
-            shutil.copyfileobj(content, file, _BUFFER)
-        os.fchmod(file.fileno(), member.mode & 0o700)
-        os.utime(file.fileno(), (member.mtime, member.mtime))

@@ -17,6 +17,7 @@ from typing import IO, Any
 from hermesops.node import archive, export, switch
 from hermesops.node.errors import BadRequestError, NodeError, NotReadyError, RefusedError
 from hermesops.node.files import Access
+from hermesops.node.unpack import unpack
 
 WORD = "errand"
 """First argument of the program that makes it an errand; not for people."""
@@ -159,7 +160,7 @@ def _pack(home: Path) -> dict[str, Any]:
 def _unpack(home: Path) -> dict[str, Any]:
     if switch.is_begun(home):
         raise RefusedError("another state is being put in place")
-    packed = archive.unpack(sys.stdin.buffer, switch.incoming(home))
+    packed = unpack(sys.stdin.buffer, switch.incoming(home))
     return asdict(packed)
 
 

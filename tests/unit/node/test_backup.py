@@ -16,6 +16,7 @@ from hermesops.node.agent import agent_of
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
+from hermesops.node.unpack import unpack
 from tests.support.node_home import PASSWORD, NodeHome, make
 from tests.support.prerequisites import require
 
@@ -69,7 +70,7 @@ def test_the_former_state_goes_when_the_agent_is_well_again(machine: NodeHome) -
     with (machine.layout.root / "copy").open("wb") as out:
         archive.pack(machine.home, out)
     with (machine.layout.root / "copy").open("rb") as source:
-        archive.unpack(source, switch.incoming(machine.home))
+        unpack(source, switch.incoming(machine.home))
     ways.switch(agent_of(machine.node).home)
     configure(machine.node, wait_s=0)
     assert (machine.home / ".hermes-node/former").exists()
@@ -181,7 +182,7 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
         wanted = archive.pack(machine.home, out).state
     _wreck(machine)
     with (machine.layout.root / "copy").open("rb") as source:
-        archive.unpack(source, switch.incoming(machine.home))
+        unpack(source, switch.incoming(machine.home))
     switch.make_ready(machine.home)
     machine.layout.restoring.touch(0o600)
     renames = 0

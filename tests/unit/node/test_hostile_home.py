@@ -12,6 +12,7 @@ import pytest
 
 from hermesops.node import archive, contents, databases, switch
 from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.unpack import unpack
 from tests.support.node_home import furnish
 
 _SECRET = b"of-somebody-else"
@@ -69,7 +70,7 @@ def test_every_name_comes_back_as_it_was(home: Path, place: Path, tmp_path: Path
     for number, name in enumerate(_NAMES):
         (place / os.fsdecode(name)).write_text(str(number))
     packed, data = _packed(home)
-    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    unpack(io.BytesIO(data), tmp_path / "ours/new")
     where = tmp_path / "ours/new" / place.relative_to(home)
     for number, name in enumerate(_NAMES):
         assert (where / os.fsdecode(name)).read_text() == str(number)
@@ -97,7 +98,7 @@ def test_names_of_ours_planted_as_links_or_files_are_replaced(home: Path, name: 
         else:
             planted.write_text("in the way")
         packed, data = _packed(home)
-        archive.unpack(io.BytesIO(data), switch.incoming(home))
+        unpack(io.BytesIO(data), switch.incoming(home))
         switch.make_ready(home)
         switch.switch(home)
         assert archive.look(home)[0] == packed.state
@@ -117,7 +118,7 @@ def test_a_small_hole_is_copied(home: Path, tmp_path: Path) -> None:
     with (home / "holes").open("wb") as file:
         file.truncate(1 << 20)
     packed, data = _packed(home)
-    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    unpack(io.BytesIO(data), tmp_path / "ours/new")
     assert packed.left_out == 0
     assert (tmp_path / "ours/new/holes").stat().st_size == 1 << 20
 
@@ -132,7 +133,7 @@ def test_folders_without_end_end_nothing(home: Path) -> None:
         assert packed.left_out >= 1
         assert packed.state == archive.look(home)[0]
         contents.remove(home / "deeper")
-        archive.unpack(io.BytesIO(_packed(home)[1]), switch.incoming(home))
+        unpack(io.BytesIO(_packed(home)[1]), switch.incoming(home))
         switch.make_ready(home)
         switch.switch(home)
         switch.forget(home)
@@ -164,7 +165,7 @@ def test_a_database_that_is_none_keeps_its_bytes(home: Path, tmp_path: Path, con
     packed, data = _packed(home)
     assert packed.state["messages"]["count"] == -1
     assert packed.state == archive.look(home)[0]
-    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    unpack(io.BytesIO(data), tmp_path / "ours/new")
     assert (tmp_path / "ours/new/state.db").read_bytes() == content
     assert (tmp_path / "ours/new/other.db").read_bytes() == content
 
@@ -181,7 +182,7 @@ def test_a_database_damaged_in_its_middle_is_copied_and_said_to_be_unreadable(ho
     packed, data = _packed(home)
     assert packed.state["messages"]["count"] == -1
     assert packed.state == archive.look(home)[0]
-    assert archive.unpack(io.BytesIO(data), tmp_path / "ours/new").state == packed.state
+    assert unpack(io.BytesIO(data), tmp_path / "ours/new").state == packed.state
 
 
 @pytest.fixture
@@ -222,7 +223,7 @@ def test_a_database_in_use_is_copied_at_one_moment(home: Path, tmp_path: Path) -
     writer.close()
     assert packed.state["messages"]["count"] == 0
     assert archive.look(home)[0]["messages"]["count"] == 1
-    archive.unpack(io.BytesIO(data), tmp_path / "ours/new")
+    unpack(io.BytesIO(data), tmp_path / "ours/new")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_jobs_and_pairings_that_are_nonsense_are_copied(home: Path, content: byt
     (home / "cron/jobs.json").write_bytes(content)
     (home / "pairing/telegram-approved.json").write_bytes(content)
     packed, data = _packed(home)
-    assert packed.state == archive.look(home)[0] == archive.unpack(io.BytesIO(data), tmp_path / "ours/new").state
+    assert packed.state == archive.look(home)[0] == unpack(io.BytesIO(data), tmp_path / "ours/new").state
     assert (tmp_path / "ours/new/cron/jobs.json").read_bytes() == content
 
 
@@ -256,7 +257,7 @@ def _refused(tmp_path: Path, entry: tarfile.TarInfo) -> None:
         made.addfile(entry)
     data.seek(0)
     with pytest.raises(RefusedError):
-        archive.unpack(data, tmp_path / "ours/new")
+        unpack(data, tmp_path / "ours/new")
     assert list((tmp_path / "ours").iterdir()) == []
 
 
@@ -264,7 +265,7 @@ def test_an_archive_cut_anywhere_is_refused(home: Path, tmp_path: Path) -> None:
     _, data = _packed(home)
     for length in (0, 1, 512, 1024, len(data) // 2, len(data) - 11_000):
         with pytest.raises(RefusedError):
-            archive.unpack(io.BytesIO(data[:length]), tmp_path / "ours/new")
+            unpack(io.BytesIO(data[:length]), tmp_path / "ours/new")
         assert not (tmp_path / "ours/new").exists()
 
 
@@ -272,7 +273,7 @@ def test_an_archive_with_another_content_than_it_says_is_refused(home: Path, tmp
     _, data = _packed(home)
     assert b"Has a sister." in data
     with pytest.raises(RefusedError, match="not what was copied"):
-        archive.unpack(io.BytesIO(data.replace(b"Has a sister.", b"Has a bruiser")), tmp_path / "ours/new")
+        unpack(io.BytesIO(data.replace(b"Has a sister.", b"Has a bruiser")), tmp_path / "ours/new")
 
 
 def test_what_the_agent_rewrites_without_meaning_is_no_change(home: Path) -> None:
