@@ -7,11 +7,33 @@ from hermesops.app.stack_ups import StackUps
 from hermesops.model.operation import Lease, Operation, OperationKind
 
 if TYPE_CHECKING:
+    from hermesops.app.app import App
     from hermesops.app.session import Session
     from hermesops.lifecycle.configure import Configure
     from hermesops.lifecycle.provision import Provision
     from hermesops.lifecycle.restart import Restart
+    from hermesops.model.ids import CellName, MachineName
     from hermesops.operation.runner import Make
+    from hermesops.placement.gathering import StillWanted
+
+
+class CellsWhenNeeded:
+    """Stacks of cells, with the engine loaded by the first use: a machine out of a pool needs none.
+
+    Args:
+        app: The environment.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    async def holds(self, cell: "CellName", machine: "MachineName") -> bool:
+        """Whether the cell's state has that machine."""
+        return await self._app.cell_stacks.holds(cell, machine)
+
+    async def bring(self, cell: "CellName", *, still_wanted: "StillWanted") -> object:
+        """Run the cell's stack."""
+        return await self._app.cell_stacks.bring(cell, still_wanted=still_wanted)
 
 
 class Works:
@@ -41,7 +63,7 @@ class Works:
         from hermesops.lifecycle.provision import Provision
 
         reach = self._session.reach.under(lease)
-        return Provision(instance_of(operation), self._app.registry, reach, self._app.cell_stacks)
+        return Provision(instance_of(operation), self._app.registry, reach, CellsWhenNeeded(self._app))
 
     def _restart(self, operation: Operation, lease: Lease) -> "Restart":
         from hermesops.lifecycle.restart import Restart
