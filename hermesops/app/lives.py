@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.resume import Resume
     from hermesops.lifecycle.suspend import Suspend
     from hermesops.lifecycle.terminate import Terminate
+    from hermesops.lifecycle.upkeep import Upkeep
+    from hermesops.model.instance import Instance
     from hermesops.operation.runner import Make
 
 
@@ -61,6 +63,19 @@ class Lives:
             keeps_former=settings.former_days > 0,
         )
         return LifeRequests(registry, reach, self._session.copies(reach), grounds, policy, self._app.alone)
+
+    def upkeep(self) -> "Upkeep":
+        """Does what has fallen due."""
+        from hermesops.lifecycle.upkeep import Upkeep
+
+        settings = self._app.env.settings
+        kept = timedelta(days=settings.former_days)
+        return Upkeep(self._app.registry, self._app.cell_stacks, self._end, kept)
+
+    async def _end(self, instance: "Instance") -> str:
+        keeps = self._app.env.settings.last_backup == "required"
+        request = self._session.requests.terminate(instance.id, keeps_backup=keeps, reason="its days of grace are over")
+        return await self._session.operations.run(await request)
 
     def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
         from hermesops.lifecycle.suspend import Keep, Suspend

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.life_requests import LifeRequests
     from hermesops.lifecycle.requests import Requests
     from hermesops.lifecycle.resting import RestingReach
+    from hermesops.lifecycle.upkeep import Upkeep
     from hermesops.model.instance import Instance
     from hermesops.operation.runner import Operations
     from hermesops.verify.verification import Verification
@@ -171,6 +172,13 @@ class Session:
         from hermesops.app.lives import Lives
 
         return Lives(self).requests()
+
+    @cached_property
+    def upkeep(self) -> "Upkeep":
+        """Does what has fallen due."""
+        from hermesops.app.lives import Lives
+
+        return Lives(self).upkeep()
 
     def copies(self, reach: "RestingReach") -> "ProvedCopies":
         """Backups, made and put back by hermes-node as that reach may."""

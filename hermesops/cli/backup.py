@@ -8,7 +8,7 @@ from hermesops.cli import context, render_backup
 from hermesops.cli.console import Why, Yes, agree, is_json, result, table
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
-from hermesops.errors import PartlyDoneError, RefusedError
+from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import App
@@ -109,11 +109,16 @@ def restore(
     damaged: Annotated[
         bool, typer.Option("--damaged", help="What is there cannot be read any more: do not back it up first.")
     ] = False,
+    onto_new_machine: Annotated[
+        bool, typer.Option("--onto-new-machine", help="Put it on another machine, as when its own is gone.")
+    ] = False,
     yes: Yes = False,
     reason: Why = "",
     no_wait: NoWait = False,
 ) -> None:
-    """Put a backup in the place of an agent's state, on its own machine; what is there is backed up first."""
+    """Put a backup in the place of an agent's state; what is there is backed up first, where its machine answers."""
+    if onto_new_machine and damaged:
+        raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
     composed = context.compose()
     instance = composed.registry.find_instance(user)
     chosen = composed.registry.get_backup(instance.id, snapshot)
@@ -126,7 +131,11 @@ def restore(
 
     async def work() -> str:
         async with composed.session() as session:
-            operation = await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
+            operation = (
+                await session.life_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
+                if onto_new_machine
+                else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
+            )
             return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())

@@ -77,6 +77,23 @@ def remains_of(operation: Operation) -> Remains:
                 f"the registry has the new settings of {user}, its machine may have the old ones",
                 f'hermesops instance settings {user} --back --reason "…" goes back to those before',
             )
+        case (
+            OperationKind.SUSPEND
+            | OperationKind.RESUME
+            | OperationKind.RESIZE
+            | OperationKind.FAREWELL
+            | OperationKind.RESTORE
+        ):
+            return Remains(
+                f"the gateway of {user} may be stopped and fenced, its state untouched",
+                f'hermesops instance resume {user} --reason "…" wakes it',
+            )
+        case OperationKind.RELOCATE:
+            return Remains(
+                f"the gateway of {user} may be stopped and fenced, and the machine that was ordered is paid for",
+                f'hermesops instance resume {user} --reason "…" wakes it, hermesops lifecycle apply gives that '
+                "machine back",
+            )
         case OperationKind.STACK_UP:
             return Remains(
                 f"{cell} is partly what its rows say; an engine that was killed may have left its lock",

@@ -31,9 +31,7 @@ from hermesops.registry.sealing import place
 
 _AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
 _RESTORE = "hermesops registry copies; a copy from before may have the row whole"
-_OF_INSTANCES = frozenset(
-    {OperationKind.PROVISION, OperationKind.TERMINATE, OperationKind.RESTART, OperationKind.CONFIGURE}
-)
+_OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL}
 """Kinds of operations that mean nothing without an instance."""
 
 

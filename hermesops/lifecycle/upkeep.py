@@ -1,0 +1,125 @@
+"""What falls due without anybody asking: agents whose days of grace are over, machines that were kept for a while."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from hermesops.errors import HermesError
+from hermesops.lifecycle.ports import Cells
+from hermesops.model.ids import CellName, InstanceId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation
+from hermesops.model.spare import Purpose, Spare
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to be done.
+
+    Attributes:
+        ends: Instances that end.
+        leaves: Machines that were left, or ordered for a change that was given up; given back.
+    """
+
+    ends: tuple[Instance, ...]
+    leaves: tuple[Spare, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of one of them.
+
+    Attributes:
+        what: The instance's user, or the machine.
+        problem: Why it was not done; empty when it was.
+    """
+
+    what: str
+    problem: str = ""
+
+
+def due_of(
+    ends: Sequence[Instance], spares: Sequence[Spare], busy: frozenset[InstanceId], *, now: datetime, kept: timedelta
+) -> Due:
+    """What has fallen due. Pure.
+
+    Args:
+        ends: Instances past their grace.
+        spares: Machines that instances were on before, or were to be on next.
+        busy: Instances for which something is under way; theirs are left alone.
+        now: The time.
+        kept: How long a machine that was left is kept.
+    """
+    idle = [spare for spare in spares if spare.instance_id is not None and spare.instance_id not in busy]
+    leaves = tuple(
+        spare for spare in idle if spare.purpose is Purpose.NEXT or not spare.wanted or spare.created_at <= now - kept
+    )
+    return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
+
+
+class Rows(Protocol):
+    """The registry, as far as upkeep reads and writes it."""
+
+    def instances_past_grace(self) -> Sequence[Instance]:
+        """Those that nobody had back in time."""
+
+    def list_spares(self) -> Sequence[Spare]:
+        """Spare machines."""
+
+    def list_operations(self, *, unfinished: bool = False) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def retire_spare(self, name: MachineName, *, why: str) -> object:
+        """Give a spare machine up."""
+
+    def forget_spare(self, name: MachineName, *, why: str) -> object:
+        """Remove the row of a spare machine that is gone."""
+
+    def now(self) -> datetime:
+        """The registry's clock."""
+
+
+class Upkeep:
+    """Does what has fallen due; safe to repeat, and to be killed.
+
+    Args:
+        rows: The registry.
+        cells: Stacks of cells.
+        end: Ends one instance, as its command does.
+        kept: How long a machine that was left is kept.
+    """
+
+    def __init__(self, rows: Rows, cells: Cells, end: Callable[[Instance], Awaitable[object]], kept: timedelta) -> None:
+        self._rows = rows
+        self._cells = cells
+        self._end = end
+        self._kept = kept
+
+    def due(self) -> Due:
+        """What has fallen due by now."""
+        unfinished = self._rows.list_operations(unfinished=True)
+        busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
+        spares = self._rows.list_spares()
+        return due_of(self._rows.instances_past_grace(), spares, busy, now=self._rows.now(), kept=self._kept)
+
+    async def apply(self, due: Due) -> list[Done]:
+        """Do it, one after the other; what cannot be done is told and stops nothing else."""
+        done = [await self._tried(instance.title, self._end(instance)) for instance in due.ends]
+        return done + [await self._tried(spare.name, self._leave(spare)) for spare in due.leaves]
+
+    async def _tried(self, what: str, work: Awaitable[object]) -> Done:
+        try:
+            await work
+        except HermesError as error:
+            return Done(what, error.message)
+        return Done(what)
+
+    async def _leave(self, spare: Spare) -> None:
+        why = "kept long enough"
+        self._rows.retire_spare(spare.name, why=why)
+        await self._cells.bring(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        self._rows.forget_spare(spare.name, why=why)
+
+    async def _holds(self, cell: CellName, name: MachineName) -> bool:
+        return await self._cells.holds(cell, name)
