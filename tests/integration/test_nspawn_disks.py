@@ -1,7 +1,12 @@
 """A machine's disk put back to an earlier instant, and made larger with what is on it."""
 
 import os
-from collections.abc import AsyncIterator
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -9,6 +14,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.driver import MachinePower, MachineSize
+from hermesops.localcloud.nspawn.disk import Disk
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId
 from hermesops.waiting import Pending, until
@@ -27,6 +33,26 @@ def _as_root() -> None:
 async def driver() -> AsyncIterator[NspawnDriver]:
     async with opened_driver() as driver:
         yield driver
+
+
+@contextmanager
+def copied_mounts() -> Iterator[None]:
+    """Somebody holds a copy of all mounts of this computer and hears of no unmounts, for the length of a ``with``."""
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo copied; exec cat"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"copied\n"
+        yield  # it ends with its standard input
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Not pytest's own folder: another run tidies that up, and this one holds mounts.
+    made = Path(tempfile.mkdtemp(prefix="hermesops-disk-"))
+    (made / "layer").mkdir()
+    yield made
+    Disk(made).unmount()
+    shutil.rmtree(made)
 
 
 async def up_again(machine: TestMachine) -> None:
@@ -119,3 +145,20 @@ async def test_a_bigger_size_grows_the_disk_with_what_is_on_it_and_never_shrinks
         await driver.start(machine.id)
         await up_again(machine)
         assert 2.7 < await gibs(machine) < 3.1
+
+
+def test_a_disk_grows_though_somebody_elses_copy_of_the_mounts_holds_it(folder: Path) -> None:
+    disk = Disk(folder)
+    disk.make(1)
+    disk.mount([folder / "layer"], cwd=folder)
+    (disk.root / "mark").write_text("kept")
+    with copied_mounts():
+        disk.unmount()
+        disk.grow(3)
+        disk.mount([folder / "layer"], cwd=folder)
+        assert shutil.disk_usage(disk.root).total > 2.7 * 2**30
+        (disk.root / "later").write_text("kept too")
+    disk.unmount()
+    subprocess.run(["e2fsck", "-fn", folder / "disk.img"], check=True, capture_output=True)
+    disk.mount([folder / "layer"], cwd=folder)
+    assert [(disk.root / name).read_text() for name in ("mark", "later")] == ["kept", "kept too"]

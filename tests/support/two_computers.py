@@ -92,8 +92,10 @@ def _computer(folder: Path, name: str, shared: Mapping[str, str]) -> Command:
     identity = folder / f"{name}.machine-id"
     identity.write_text(f"{uuid.uuid4().hex}\n")
     command = Command(folder / name, {"HERMESOPS_ENV": ENVIRONMENT, **shared})
-    apart = ("unshare", "--mount", "--uts", "sh", "-c", _AS_ANOTHER_HOST, "sh", str(identity), name)
-    return replace(command, program=(*apart, *command.program))
+    # As slaves: private copies of other tests' mounts would hold their machines' disks for as long as a command takes.
+    apart = ("unshare", "--mount", "--propagation=slave", "--uts")
+    as_host = ("sh", "-c", _AS_ANOTHER_HOST, "sh", str(identity), name)
+    return replace(command, program=(*apart, *as_host, *command.program))
 
 
 def _vendor_of(world: Mapping[str, str]) -> dict[str, str]:

@@ -71,13 +71,28 @@ class Disk:
         Raises:
             UnavailableError: The file system is damaged, or there is no room.
         """
-        size = size_gib * _GIB
-        if self._image.stat().st_size < size:
-            with self._image.open("r+b") as image:
-                image.truncate(size)
+        size = max(self._image.stat().st_size, size_gib * _GIB)
+        if self._is_attached():
+            self._copy_over(size)
+            return
+        with self._image.open("r+b") as image:
+            image.truncate(size)
         # Also when the file has the size already: a killed call may have come no further.
         run(["e2fsck", "-fp", str(self._image)], accept=_CLEAN_OR_CORRECTED)
         run(["resize2fs", str(self._image)])
+
+    def _copy_over(self, size_bytes: int) -> None:
+        """Take a new image for one that is mounted somewhere still, and that the next mount would find as it was.
+
+        Whoever copied this computer's mounts and hears of no unmounts (``unshare --mount``) holds it. The kernel then
+        goes on with the size it knows and would write over what was changed in the file behind its back; growing it
+        where it is mounted takes ``CAP_SYS_RESOURCE``, which root does not have everywhere.
+        """
+        self._mount_own()
+        try:
+            self._replace(self.upper, size_bytes, lambda _: None)
+        finally:
+            self.unmount()
 
     def refill(self, upper: Path, finish: Callable[[Path], None]) -> None:
         """Replace what is on it by a copy of ``upper``; whole or not at all. It must not be mounted.
@@ -89,10 +104,13 @@ class Disk:
         Raises:
             UnavailableError: No room for a copy; the disk is as it was.
         """
+        self._replace(upper, self._image.stat().st_size, finish)
+
+    def _replace(self, upper: Path, size_bytes: int, finish: Callable[[Path], None]) -> None:
         fresh = Disk(self._refill)
         fresh.discard()
         try:
-            fresh.fill(upper, self._image.stat().st_size)
+            fresh.fill(upper, size_bytes)
             finish(fresh.upper)
             fresh.unmount()
             fresh.hand_over(self._image)
@@ -101,11 +119,11 @@ class Disk:
 
     def fill(self, upper: Path, size_bytes: int) -> None:
         """Make it new and mounted, holding a copy of ``upper``; what a failure leaves is for ``discard``."""
-        self._own.mkdir(parents=True)
+        self._home.mkdir(parents=True)
         with self._image.open("wb") as image:
             image.truncate(size_bytes)
         run([*_MKFS, str(self._image)])
-        run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self._image), str(self._own)])
+        self._mount_own()
         run(["cp", "-a", "--sparse=auto", str(upper), str(self.upper)])
 
     def hand_over(self, image: Path) -> None:
@@ -119,10 +137,8 @@ class Disk:
 
     def mount(self, layers: Sequence[Path], *, cwd: Path) -> None:
         """Mount it over ``layers``, the lowest first; safe to repeat."""
-        self._own.mkdir(exist_ok=True)
+        self._mount_own()
         self.root.mkdir(exist_ok=True)
-        if not is_mounted(self._own):
-            run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self._image), str(self._own)])
         if is_mounted(self.root):
             return
         self.upper.mkdir(exist_ok=True)
@@ -132,6 +148,11 @@ class Disk:
         own = os.path.relpath(self._own, cwd)
         options = f"lowerdir={lower},upperdir={own}/up,workdir={own}/work"
         run(["mount", "-t", "overlay", "-o", options, "hermesops", str(self.root)], cwd=cwd)
+
+    def _mount_own(self) -> None:
+        self._own.mkdir(exist_ok=True)
+        if not is_mounted(self._own):
+            run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self._image), str(self._own)])
 
     def unmount(self) -> None:
         """Unmount it; its processes must be gone. Never lazily: busy means that something is alive.
