@@ -252,8 +252,14 @@ class Fleet:
         if row.wanted == Wanted.RUNNING and await self._driver.power(MachineId(row.id)) is MachinePower.STOPPED:
             # Cut short between off and on: it did not power itself off, and is started again.
             done["status"] = MachineStatus.STOPPED
-        self._write(row, resize="", restore="", **done)
+        self._write(row, **self._carried_out(row), **done)
         await self._broker.cut(row.id)
+
+    def _carried_out(self, row: MachineRow) -> dict[str, str]:
+        """The order that ``row`` held, cleared; one that was given while it was carried out stays."""
+        order = "restore" if row.restore else "resize"
+        now_wanted = self._store.get(MachineRow, row.id) or row
+        return {order: ""} if getattr(now_wanted, order) == getattr(row, order) else {}
 
     async def _forget_backups(self, row: MachineRow) -> None:
         """The vendor's backups do not outlive their machine."""

@@ -1,5 +1,6 @@
 """The vendor's backups and its resize, as far as public evidence goes: asked for at once, brought about later."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ async def backed_up(cloud: LocalCloud, machine: Json, driver: PretendDriver) -> 
 
     await until(copied, what="the copy", timeout_s=10, every_s=0.01)
     return backup_id
+
+
+async def copied(cloud: LocalCloud, machine: Json) -> None:
+    async def check() -> bool | Pending[bool]:
+        (row,) = (await cloud.http.get(f"/api/v1/machines/{machine['id']}/backups")).json()["backups"]
+        return row["status"] == "available" or Pending(row["status"])
+
+    await until(check, what="the backup to be called available", timeout_s=10, every_s=0.01)
 
 
 class TestBackups:
@@ -155,10 +164,24 @@ class TestResize:
     ) -> None:
         async with serving(tmp_path / "world", driver) as before:
             machine = await before.ready()
-            driver.resize_gate = True
+            driver.resize_gate = asyncio.Event()
             await before.http.post(f"/api/v1/machines/{machine['id']}/resize", json={"server_type": "basic"})
             await driver.until_called("resize 4 8192 160")
-        driver.resize_gate = False
+        driver.resize_gate = None
         async with serving(tmp_path / "world", driver) as after:
             assert (await sized(after, machine, "basic"))["id"] == machine["id"]
             await after.becomes(machine["id"], "ready")
+
+    async def test_a_restore_ordered_meanwhile_comes_after_it(self, cloud: LocalCloud, driver: PretendDriver) -> None:
+        machine = await cloud.ready(enable_backups=True)
+        path = f"/api/v1/machines/{machine['id']}"
+        backup_id = await backed_up(cloud, machine, driver)
+        await copied(cloud, machine)
+        driver.resize_gate = asyncio.Event()
+        await cloud.http.post(f"{path}/resize", json={"server_type": "basic"})
+        await driver.until_called("resize 4 8192 160")
+        assert (await cloud.http.post(f"{path}/backups/{backup_id}/restore")).status_code == 202
+        driver.resize_gate.set()
+        await driver.until_called("restore")
+        await sized(cloud, machine, "basic")
+        await cloud.becomes(machine["id"], "ready")

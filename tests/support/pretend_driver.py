@@ -77,7 +77,7 @@ class PretendDriver:
     unlimited: tuple[str, ...] = ("memory", "cpu", "disk")
     image_gate: asyncio.Event | None = None
     create_gate: asyncio.Event | None = None
-    resize_gate: bool = False
+    resize_gate: asyncio.Event | None = None
 
     async def open(self) -> None:
         self.calls.append("open")
@@ -113,11 +113,11 @@ class PretendDriver:
             await self._halt(machine)
 
     async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
-        if self.resize_gate:  # off, and then the server dies
+        if self.resize_gate:  # off, and held there; the server may die meanwhile
             await self._halt(self.machines[machine_id])
         self.calls.append(f"resize {size.vcpu} {size.memory_mib} {size.disk_gib}")
         if self.resize_gate:
-            await asyncio.Event().wait()
+            await self.resize_gate.wait()
         await self._reboot_if_on(machine_id)
 
     async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
