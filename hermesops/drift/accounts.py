@@ -93,6 +93,7 @@ class Accounts:
         images: The vendor's images.
         told: What machines say of themselves; those not asked are missing.
         rebooted: Machines that were seen with another boot before.
+        backed_up: Instances that have a backup.
         passing: Machines that come and go by themselves (of image builds), by name.
     """
 
@@ -108,6 +109,7 @@ class Accounts:
     rebooted: Mapping[MachineId, Rebooted] = field(default_factory=dict)
     passing: frozenset[str] = frozenset()
     spares: Sequence[Spare] = ()
+    backed_up: frozenset[InstanceId] = frozenset()
 
     @cached_property
     def rented(self) -> "Rented":

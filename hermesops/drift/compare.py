@@ -51,10 +51,16 @@ class _Comparison:
 
     def _of_row(self, row: Ordered) -> Iterator[Finding]:
         instance, machine = row.instance, self.accounts.machine_of(row)
+        if not row.wanted and machine is None and instance.status is InstanceStatus.SUSPENDED:
+            return  # it sleeps in its backup
         if not row.wanted:
             yield self._write(Kind.LEAVING, row, "it was given up, and its instance is not terminated yet")
         elif machine is None and instance.machine_id:
-            yield self._write(Kind.MACHINE_MISSING, row, f"JustAVPS lists no machine {instance.machine_id}")
+            seen = f"JustAVPS lists no machine {instance.machine_id}"
+            if instance.id in self.accounts.backed_up:
+                yield self._write(Kind.MACHINE_RESTORABLE, row, f"{seen}; its state is in a backup")
+            else:
+                yield self._write(Kind.MACHINE_MISSING, row, f"{seen}, and there is no backup")
         elif machine is None or instance.status is InstanceStatus.PROVISIONING:
             where = f"on machine {machine.id}" if machine else "without a machine"
             yield self._write(Kind.UNFINISHED, row, f"its provisioning stopped halfway, {where}")
@@ -112,7 +118,8 @@ class _Comparison:
             if spare.instance_id:
                 holders.add(instance_subject(spare.instance_id))
             if not holders & self.accounts.in_hand and (seen := self._of_spare(spare)):
-                yield self.clerk.write(Kind.SPARE_UNFINISHED, seen, cell=spare.cell, machine=spare.name)
+                kind = Kind.SPARE_UNFINISHED if spare.purpose is Purpose.POOL else Kind.SPARE_LEFT
+                yield self.clerk.write(kind, seen, cell=spare.cell, machine=spare.name)
 
     def _of_spare(self, spare: Spare) -> str:
         if not spare.wanted:

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     """What differs. Names are stable: alerts and runbooks refer to them."""
 
     MACHINE_MISSING = "machine-missing"
+    MACHINE_RESTORABLE = "machine-restorable"
     MACHINE_REPLACED = "machine-replaced"
     UNFINISHED = "unfinished"
     LEAVING = "leaving"
@@ -29,6 +30,7 @@ class Kind(StrEnum):
     ORPHAN_ENDED = "orphan-ended"
     DUPLICATE = "duplicate"
     SPARE_UNFINISHED = "spare-unfinished"
+    SPARE_LEFT = "spare-left"
     NOT_IN_STACK = "not-in-stack"
     STACK_DIFFERS = "stack-differs"
     STACK_BEHIND = "stack-behind"

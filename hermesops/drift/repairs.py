@@ -22,8 +22,11 @@ class Remedy:
 
 
 _PROVISION = "provision {user} --plan {plan}"
-_ANEW = ("instance terminate {user}", _PROVISION)
+_END = "instance terminate {user} --now"
+_ANEW = (f"{_END} --without-backup", _PROVISION)
 """The agent begins anew: what its machine held is lost, or is not the user's."""
+
+_RESTORE = "backup restore {user} --onto-new-machine"
 
 _REFRESH = "stack refresh {cell}"
 _UP = "stack up {cell}"
@@ -31,12 +34,13 @@ _VERIFY = "instance verify {user}"
 
 REMEDIES: Mapping[Kind, Remedy] = {
     Kind.MACHINE_MISSING: Remedy(Severity.CRITICAL, _ANEW),
+    Kind.MACHINE_RESTORABLE: Remedy(Severity.CRITICAL, (_RESTORE,), _ANEW),
     Kind.MACHINE_REPLACED: Remedy(Severity.CRITICAL, (_PROVISION, _REFRESH, _UP)),
-    Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), ("instance terminate {user}",)),
-    Kind.LEAVING: Remedy(Severity.WARNING, ("instance terminate {user}",)),
+    Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), (_END,)),
+    Kind.LEAVING: Remedy(Severity.WARNING, (_END,)),
     # Only ever larger: a disk that has grown cannot shrink, so what was ordered is not to be had again.
     Kind.RESIZED: Remedy(Severity.WARNING, ("fleet accept-size {user}", _REFRESH)),
-    Kind.WRONG_IMAGE: Remedy(Severity.WARNING, _ANEW),
+    Kind.WRONG_IMAGE: Remedy(Severity.WARNING, ("backup create {user}", _RESTORE)),
     Kind.STOPPED: Remedy(Severity.CRITICAL, (_PROVISION,)),
     Kind.IN_ERROR: Remedy(Severity.CRITICAL, (_PROVISION,), _ANEW),
     Kind.NOT_READY: Remedy(Severity.UNKNOWN, (_PROVISION,)),
@@ -44,6 +48,7 @@ REMEDIES: Mapping[Kind, Remedy] = {
     Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, ("fleet remove-orphan {machine}",)),
     Kind.DUPLICATE: Remedy(Severity.WARNING, ("fleet remove-orphan {machine} --id {machine_id}",)),
     Kind.SPARE_UNFINISHED: Remedy(Severity.WARNING, ("pool refill {cell}",)),
+    Kind.SPARE_LEFT: Remedy(Severity.WARNING, ("lifecycle apply",)),
     # By its name, or where two bear that name by its id.
     Kind.NOT_IN_STACK: Remedy(Severity.WARNING, (_UP,), ("stack import {cell} --machine {machine}={machine_id}",)),
     Kind.STACK_DIFFERS: Remedy(Severity.WARNING, (_REFRESH, _UP)),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from hermesops.drift.accounts import Accounts, MachineAccount, Rebooted, StackAccount, StackMachine
@@ -27,6 +28,9 @@ class Rows(Protocol):
 
     def list_spares(self) -> tuple[Spare, ...]:
         """Machines that cells have beside those of instances."""
+
+    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
+        """When each living instance was backed up last."""
 
     def ended_machines(self) -> Mapping[MachineName, InstanceId]:
         """Machines of terminated instances."""
@@ -120,6 +124,7 @@ class Survey:
             environment=self._environment,
             rows=rows,
             spares=spares,
+            backed_up=frozenset(who for who, at in self._rows.newest_backups().items() if at),
             ended=ended,
             in_hand=frozenset(lease.subject for lease in (*leases, *self._rows.list_leases())),
             wanted_images=self._wanted_images(),

@@ -128,7 +128,7 @@ def decide(seen: PoolSight) -> Step | Finished | Impossible:
         return Impossible(
             UnavailableError(
                 f"{len(seen.lost)} machines for the pool of {seen.cell} did not become well, the last: {seen.lost[-1]}",
-                hint="hermesops image verify; hermesops pool refill goes on",
+                hint="hermesops image build makes one that is sound; hermesops pool refill goes on",
             )
         )
     if (order := _missing(seen)) is not None:

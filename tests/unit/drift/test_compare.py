@@ -41,7 +41,26 @@ def test_a_machine_that_is_gone_is_the_loss_of_an_agent() -> None:
     fleet.machines.pop(1)
     finding = only(fleet)
     assert (finding.kind, finding.severity, finding.subject) == (Kind.MACHINE_MISSING, Severity.CRITICAL, "user1")
-    assert finding.repair == ("hermesops instance terminate user1", "hermesops provision user1 --plan light")
+    assert finding.repair == (
+        "hermesops instance terminate user1 --now --without-backup",
+        "hermesops provision user1 --plan light",
+    )
+
+
+def test_a_machine_that_is_gone_is_no_loss_where_there_is_a_backup() -> None:
+    fleet = Fleet.of(3)
+    fleet.machines.pop(1)
+    finding = only(fleet, backed_up=frozenset({fleet.rows[1].instance.id}))
+    assert finding.kind is Kind.MACHINE_RESTORABLE
+    assert finding.repair == ("hermesops backup restore user1 --onto-new-machine",)
+
+
+def test_who_sleeps_in_a_backup_has_no_machine_that_could_be_missing() -> None:
+    fleet = Fleet.of(3)
+    fleet.machines.pop(1)
+    asleep = replace(fleet.rows[1].instance, status=InstanceStatus.SUSPENDED)
+    fleet.rows[1] = replace(fleet.rows[1], instance=asleep, wanted=False)
+    assert all(finding.kind is not Kind.LEAVING for finding in found(fleet))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +123,7 @@ def test_a_provisioning_that_stopped_halfway_is_continued_unless_somebody_is_at_
 def test_a_machine_that_was_given_up_is_terminated_to_the_end() -> None:
     fleet = Fleet.of(1)
     fleet.rows[0] = replace(fleet.rows[0], wanted=False)
-    assert only(fleet).repair == ("hermesops instance terminate user0",)
+    assert only(fleet).repair == ("hermesops instance terminate user0 --now",)
 
 
 def test_machines_named_by_us_that_no_instance_has_are_orphans_and_others_are_none_of_ours() -> None:
@@ -183,7 +202,7 @@ def test_the_worst_is_told_first() -> None:
 def test_commands_name_the_environment_where_it_is_not_the_default() -> None:
     fleet = Fleet.of(1)
     [finding] = compare(fleet.accounts(machines=()), Clerk("hermesops --env staging"))
-    assert finding.repair[0] == "hermesops --env staging instance terminate user0"
+    assert finding.repair[0] == "hermesops --env staging instance terminate user0 --now --without-backup"
 
 
 def test_every_kind_has_a_remedy() -> None:
