@@ -249,15 +249,19 @@ async def test_a_backup_brings_the_disk_back_and_a_resize_makes_it_larger(api: h
             said = answer.json().get("stdout", answer.text)
             return said == wanted or Pending(str(said))
 
-        await until(look, what=f"{command} to say {wanted!r}", timeout_s=40, every_s=0.1)
+        await until(look, what=f"{command} to say {wanted!r}", timeout_s=60, every_s=0.1)
 
-    await until(copied, what="the backup", timeout_s=30, every_s=0.1)
+    async def resized() -> int | Pending[int]:  # refused until the restore has ended, which may answer before that
+        answer = await api.post(f"{path}/resize", json={"server_type": "basic"})
+        return Pending(answer.text) if answer.status_code == 409 else answer.status_code
+
+    await until(copied, what="the backup", timeout_s=60, every_s=0.1)
     await execute(api, machine, "echo late > /root/mark; sync")
     assert (await api.post(f"{path}/backups/{backup}/restore")).status_code == 202
     await shows("cat /root/mark", "early\n")
     gibs = "df -BG --output=size / | tail -1 | tr -d ' G'"
     await shows(f"test $({gibs}) -lt 81 && echo small", "small\n")
-    assert (await api.post(f"{path}/resize", json={"server_type": "basic"})).status_code == 202
+    assert await until(resized, what="the resize to be accepted", timeout_s=60, every_s=0.1) == 202
     await shows(f"test $({gibs}) -gt 150 && echo large", "large\n")
     await becomes(api, path, "ready")
     assert await execute(api, machine, "cat /root/mark") == "early\n"
