@@ -92,3 +92,21 @@ def test_a_pool_that_dies_at_every_change_is_filled_by_the_next(registry_url: st
     rounds = [[Deed(2, 1, at)] for at in range(2, 40, 6)]
     assert asyncio.run(play(registry, clock, rounds, 1)) == []
     registry.close()
+
+
+def test_a_machine_that_a_run_is_about_to_destroy_is_nobodys_to_take(registry_url: str) -> None:
+    registry = registry_at(registry_url, clock=TurnedClock())
+    opened(registry)
+    cloud = Cloud(registry, random.Random(1))  # noqa: S311 - a test's, and repeatable
+
+    async def late() -> None:
+        await come(Site(cloud, Computer(registry)), "ada", target(1))
+
+    async def shrink_while_somebody_comes() -> None:
+        await fill(Site(cloud, Computer(registry)), target(1))
+        cloud.meanwhile = late
+        await fill(Site(cloud, Computer(registry)), target(0))
+
+    asyncio.run(shrink_while_somebody_comes())
+    assert (registry.list_instances(), problems(cloud, 0, 0)) == ((), [])
+    registry.close()

@@ -89,6 +89,7 @@ class Cloud:
         owners: Whom a machine was given to; it stays so for good.
         gone: Machines that were destroyed.
         wrong: What must never have happened.
+        meanwhile: Done by somebody else between the look of a cell's run and its changes.
     """
 
     registry: Registry
@@ -98,6 +99,7 @@ class Cloud:
     owners: dict[str, InstanceId] = field(default_factory=dict)
     gone: set[MachineName] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def pause(self) -> None:
         """Let others go on for a while."""
@@ -151,6 +153,8 @@ class Site:
                 return
             spec, doomed = self.cloud.registry.cell_spec(cell), self.cloud.registry.doomed_machines(cell)
             await self.cloud.pause()
+            if self.cloud.meanwhile:
+                await self.cloud.meanwhile()
             wanted = {machine.name for machine in spec.machines}
             for name in sorted(self.cloud.stack - wanted):
                 if name not in doomed:
