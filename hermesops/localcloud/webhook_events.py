@@ -15,6 +15,10 @@ TEST = "machine.test"
 WANTED = ("*", STAGE_CHANGED, STATUS_CHANGED, HEARTBEAT)
 """What a receiver can ask for. Source: published SDK 2026.3.6; its README names others, which do not exist."""
 
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+RECEIVER = rf"^https?://(127\.0\.0\.1|localhost|\[::1\])(:{_PORT})?(/[!-~]*)?$"
+"""Where a local world sends events to: this computer's loopback alone, whatever path."""
+
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 
 

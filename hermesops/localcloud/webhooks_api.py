@@ -1,10 +1,9 @@
 """Handlers of ``/webhooks``."""
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from starlette.requests import Request
@@ -16,7 +15,7 @@ from hermesops.localcloud.orders import object_of, text
 from hermesops.localcloud.problem import Problem, not_found
 from hermesops.localcloud.rows import WebhookRow
 from hermesops.localcloud.store import Store
-from hermesops.localcloud.webhook_events import WANTED
+from hermesops.localcloud.webhook_events import RECEIVER, WANTED
 
 
 class WebhooksApi:
@@ -58,21 +57,9 @@ class WebhooksApi:
 def _url(body: Mapping[str, object]) -> str:
     """A receiver's address. The vendor takes HTTPS; here receivers are on this computer, where HTTP is safe too."""
     url = text(body, "url")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise Problem(400, "url: a URL is expected") from error
-    if parts.scheme not in {"http", "https"} or not _is_loopback(host):
+    if re.fullmatch(RECEIVER, url) is None:
         raise Problem(400, "url: the local world sends events to receivers on this computer's loopback only")
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _events(body: Mapping[str, object]) -> list[str]:

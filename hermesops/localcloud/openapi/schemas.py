@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hermesops.localcloud.catalog import PROVIDER, REGIONS, SERVER_TYPES
 from hermesops.localcloud.rows import ImageStatus, MachineStatus
-from hermesops.localcloud.webhook_events import WANTED
+from hermesops.localcloud.webhook_events import RECEIVER, WANTED
 
 Schema = dict[str, object]
 
@@ -125,7 +125,7 @@ SCHEMAS: dict[str, Schema] = {
     "WebhookOrder": shape(
         {
             # The vendor takes HTTPS; a local world sends to this computer's loopback only.
-            "url": {"type": "string", "pattern": r"^https?://(127\.0\.0\.1|localhost)(:[1-9][0-9]{0,3})?/[a-z]*$"},
+            "url": {"type": "string", "pattern": RECEIVER},
             "events": {"type": "array", "items": choice(WANTED), "minItems": 1},
         },
         secret=MAYBE_TEXT,
