@@ -86,6 +86,7 @@ class Settings(BaseModel):
     )
     plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")
     parallel_cells: int = Field(4, ge=1, le=64, description="Cells whose stacks one command runs at the same time")
+    parallel_provisions: int = Field(16, ge=1, le=256, description="Agents that one command provisions at a time")
     changed_share: float = Field(
         0.25, ge=0, le=1, description="Part of a cell's machines that one run may change unasked; one always may be"
     )

@@ -1,6 +1,7 @@
 """What stands before every run of a cell: the environment's limits, or a preview that somebody signed."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -49,21 +50,26 @@ class Guards:
         cost = await self.cost(outlook) if self._limits.budget is not None else None
         judge(outlook, limits=self._limits, named=named, cost=cost, began=began)
 
-    async def refuse_unaffordable(self, server_type: str, region: str) -> None:
-        """Let another machine be wished for only while the budget allows it.
+    async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
+        """Let more machines be wished for only while the budget allows all of them.
+
+        Args:
+            rented: Server type and region of each.
 
         Raises:
-            RefusedError: It does not, or the machine's price is not known.
+            RefusedError: It does not, or the price of one is not known.
         """
         budget = self._limits.budget
         if budget is None:
             return
-        new = CellMachine(MachineName(""), server_type, region, None, None)
-        machines: list[Rentable] = [*self._ordered(), new]
+        new = [CellMachine(MachineName(""), server_type, region, None, None) for server_type, region in rented]
+        machines: list[Rentable] = [*self._ordered(), *new]
         bill = bill_of(machines, await self._prices(machines))
         if bill.unpriced or bill.monthly > budget:
+            kinds = Counter(f"{server_type} in {region}" for server_type, region in rented)
+            wished = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
             raise RefusedError(
-                f"another {server_type} in {region} passes the budget of ${budget:.2f} a month: {bill}",
+                f"{wished}: that passes the budget of ${budget:.2f} a month: {bill}",
                 hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
             )
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
     from hermesops.lifecycle.life_requests import LifeRequests
+    from hermesops.lifecycle.newcomers import Newcomers
+    from hermesops.lifecycle.questions import Policy, Questions
     from hermesops.lifecycle.requests import Requests
     from hermesops.lifecycle.resting import RestingReach
     from hermesops.lifecycle.upkeep import Upkeep
@@ -41,11 +43,31 @@ class Session:
     @cached_property
     def admission(self) -> "Admission":
         """Turns wishes for agents into rows."""
-        from hermesops.lifecycle.admission import Admission, Policy
+        from hermesops.lifecycle.admission import Admission
         from hermesops.placement.cells import choose_cell
 
+        return Admission(self.app.registry, self._questions, choose_cell, self.pools, self._policy)
+
+    @cached_property
+    def newcomers(self) -> "Newcomers":
+        """Takes many wishes at once."""
+        from hermesops.lifecycle.newcomers import Newcomers
+
+        at_once = self.app.env.settings.parallel_provisions
+        return Newcomers(self.admission, self._questions, self._policy, at_once=at_once)
+
+    @cached_property
+    def _questions(self) -> "Questions":
+        from hermesops.lifecycle.questions import Questions
+
+        return Questions(self.app.registry, self.reach, self.app.guards, self._policy)
+
+    @property
+    def _policy(self) -> "Policy":
+        from hermesops.lifecycle.questions import Policy
+
         settings = self.app.env.settings
-        policy = Policy(
+        return Policy(
             settings.image,
             settings.region,
             settings.server_types,
@@ -53,7 +75,6 @@ class Session:
             settings.plan_regions,
             settings.plans_apart,
         )
-        return Admission(self.app.registry, self.reach, choose_cell, self.app.guards, self.pools, policy)
 
     @cached_property
     def reach(self) -> "RestingReach":

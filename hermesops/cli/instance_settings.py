@@ -1,13 +1,12 @@
 """``hermesops instance settings``: what a user's agent is set to, and another choice."""
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context, render
 from hermesops.cli.console import Reason, result
+from hermesops.cli.given_file import read
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,13 +58,4 @@ def _wish(source: str, assignments: list[str]) -> "Wish | None":
 
     if not source:
         return setting(assignments)
-    return replacing(_read(source), where="standard input" if source == "-" else source)
-
-
-def _read(source: str) -> str:
-    try:
-        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{source}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{source}: not UTF-8") from None
+    return replacing(read(source), where="standard input" if source == "-" else source)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hermesops.lifecycle.newcomers import Arrival
     from hermesops.lifecycle.sight import Sight
     from hermesops.model.check import Check
     from hermesops.model.instance import Instance, InstanceSettings
@@ -35,6 +36,23 @@ def instance(row: "Instance") -> dict[str, object]:
         "epoch": row.epoch,
         "created_at": moment(row.created_at),
         "last_heartbeat": moment(row.last_heartbeat),
+    }
+
+
+def arrival(one: "Arrival", row: "Instance | None") -> dict[str, object]:
+    """What became of one of many wishes; without a row where none was written."""
+    failure = one.failure
+    return {
+        "line": one.wish.line,
+        "user": one.wish.user,
+        "plan": one.wish.plan.value,
+        "instance_id": row.id if row else None,
+        "status": row.status.value if row else None,
+        "cell": row.cell if row else None,
+        "machine_name": row.machine_name if row else None,
+        "operation_id": one.operation.id if one.operation else None,
+        "outcome": failure.message if failure else one.outcome,
+        "exit_code": failure.exit_code if failure else 0,
     }
 
 

@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 import yaml
 
 from hermesops.cli import console, render
+from hermesops.errors import RefusedError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.newcomers import Arrival, Wish
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import GatewayHealth
@@ -60,6 +62,29 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
     )
     assert render.sight(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
     assert render.sight(Sight(INSTANCE, None))["machine_status"] is None
+
+
+def test_what_became_of_one_of_many_wishes() -> None:
+    begun = Operation(
+        OperationId("o"), OperationKind.PROVISION, "instance/i", None, {}, OperationStatus.DONE, "", "", AT, AT
+    )
+    shape = {
+        "line": 2,
+        "user": "ada",
+        "plan": "light",
+        "instance_id": "i",
+        "status": "running",
+        "cell": "cell1",
+        "machine_name": "hermes-local-cell1-0123456789ab",
+        "operation_id": "o",
+        "outcome": "lives",
+        "exit_code": 0,
+    }
+    wish = Wish(2, "ada", Plan.LIGHT)
+    assert render.arrival(Arrival(wish, INSTANCE, begun, "lives"), INSTANCE) == shape
+    nothing = dict.fromkeys(("instance_id", "status", "cell", "machine_name", "operation_id"))
+    refused = Arrival(wish, None, None, "", RefusedError("no room"))
+    assert render.arrival(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}
 
 
 def test_settings() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.lifecycle.admission import Admission, Policy, parse_plan
+from hermesops.lifecycle.admission import Admission, parse_plan
+from hermesops.lifecycle.questions import Policy, Questions
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
@@ -42,9 +43,9 @@ class Purse:
     def __init__(self, *, empty: bool = False) -> None:
         self.empty = empty
 
-    async def refuse_unaffordable(self, server_type: str, region: str) -> None:
-        assert server_type in {"starter", "basic"}
-        assert region
+    async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
+        assert {server_type for server_type, _ in rented} <= {"starter", "basic"}
+        assert all(region for _, region in rented)
         if self.empty:
             raise RefusedError("nothing left")
 
@@ -83,7 +84,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def admission(registry: Registry, vendor: Vendor) -> Admission:
-    return Admission(registry, vendor, choose_cell, Purse(), Pool(), POLICY)
+    return Admission(registry, Questions(registry, vendor, Purse(), POLICY), choose_cell, Pool(), POLICY)
 
 
 def record_image(registry: Registry) -> None:
@@ -115,7 +116,7 @@ async def test_a_bad_wish_writes_nothing(
 
 async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
     record_image(registry)
-    poor = Admission(registry, Vendor(), choose_cell, Purse(empty=True), Pool(), POLICY)
+    poor = Admission(registry, Questions(registry, Vendor(), Purse(empty=True), POLICY), choose_cell, Pool(), POLICY)
     with pytest.raises(RefusedError, match="nothing left"):
         await poor.admit("ada", Plan.LIGHT)
     assert (registry.list_instances(), registry.list_users(), registry.list_operations()) == ((), (), ())
@@ -135,7 +136,9 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
 
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
     record_image(registry)
-    small = Admission(registry, Vendor(), choose_cell, Purse(), Pool(), POLICY_OF_TWO)
+    small = Admission(
+        registry, Questions(registry, Vendor(), Purse(), POLICY_OF_TWO), choose_cell, Pool(), POLICY_OF_TWO
+    )
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
     assert {machine.server_type for machine in registry.cell_spec(CellName("cell1")).machines} == {"basic"}
@@ -145,7 +148,7 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     record_image(registry)
     regions = {Plan.HEAVY: "nbg1"}
     policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
-    placing = Admission(registry, Vendor(), choose_cell, Purse(), Pool(), policy)
+    placing = Admission(registry, Questions(registry, Vendor(), Purse(), policy), choose_cell, Pool(), policy)
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")
@@ -167,7 +170,7 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
     record_image(registry)
     silent = Vendor(bootable=None, sold_in="")
     pool = Pool(registry, Plan.LIGHT, Plan.LIGHT)
-    ready = Admission(registry, silent, choose_cell, Purse(empty=True), pool, POLICY)
+    ready = Admission(registry, Questions(registry, silent, Purse(empty=True), POLICY), choose_cell, pool, POLICY)
     instance, operation = await ready.admit("ada", Plan.LIGHT)
     assert (instance.cell, operation.intent["machine_name"]) == ("pooled", instance.machine_name)
     assert await ready.admit("ada", Plan.LIGHT) == (instance, operation)
