@@ -125,6 +125,7 @@ class Lives:
             world=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
+            lease=lease,
         )
 
     def _farewell(self, operation: Operation, lease: Lease) -> "Farewell":

@@ -32,7 +32,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Finished, Impossible, Lease
 from hermesops.model.plan import Plan as UserPlan
 from hermesops.model.spare import Purpose, Spare
 from hermesops.model.state import State
@@ -115,7 +115,7 @@ class Rows(RestRows, Protocol):
     def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
         """Record the vendor's id of a spare machine."""
 
-    def cut_over(self, instance_id: InstanceId, name: MachineName, *, why: str) -> object:
+    def cut_over(self, instance_id: InstanceId, name: MachineName, *, lease: Lease | None, why: str) -> object:
         """Write that the instance is on that machine, and the one before its former."""
 
     def retire_spare(self, name: MachineName, *, why: str) -> object:
@@ -167,10 +167,19 @@ class Relocate:
         world: Machines, nodes and gateways.
         backups: Backups.
         cells: Stacks of cells.
+        lease: Under which the rows are cut over; whoever lost it puts the instance nowhere.
     """
 
     def __init__(
-        self, instance_id: InstanceId, wish: Wish, *, rows: Rows, world: World, backups: Backups, cells: Cells
+        self,
+        instance_id: InstanceId,
+        wish: Wish,
+        *,
+        rows: Rows,
+        world: World,
+        backups: Backups,
+        cells: Cells,
+        lease: Lease | None = None,
     ) -> None:
         self._instance_id = instance_id
         self._wish = wish
@@ -178,6 +187,7 @@ class Relocate:
         self._world = world
         self._backups = backups
         self._cells = cells
+        self._lease = lease
 
     async def observe(self) -> Relocating:
         """Look at the instance, its machine, the next and the former one, and its backups."""
@@ -266,7 +276,7 @@ class Relocate:
             case PutBack(machine_id=machine_id, snapshot=snapshot):
                 await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
-                self._rows.cut_over(there.id, spare.name, why=self._wish.why)
+                self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._wish.why)
 
     def _order_next(self, instance: Instance) -> None:
         wish = self._wish

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
-from hermesops.lifecycle.handover import silence, terminated
+from hermesops.lifecycle.handover import asleep, silence, terminated
 from hermesops.lifecycle.ports import Intents, Looks
 from hermesops.lifecycle.settings_wish import Wish
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
@@ -117,6 +117,8 @@ class Requests:
             RefusedError: Somebody is working on the instance. In both cases nothing was changed.
         """
         instance = self._rows.find_instance(user_text)
+        if instance.status is InstanceStatus.SUSPENDED:
+            raise asleep(instance)
         subject = instance_subject(instance.id)
         async with self._alone(subject):
             machine = await self._world.machine(instance)
@@ -156,6 +158,8 @@ class Requests:
             sight = await self._world.look(instance.id)
             if sight.instance.status is InstanceStatus.TERMINATED:
                 raise terminated(instance)
+            if sight.instance.status is InstanceStatus.SUSPENDED:
+                raise asleep(instance)
             if sight.machine is None or sight.node is None:
                 raise silence(instance)
             held = self._rows.instance_settings(instance.id)

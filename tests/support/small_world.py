@@ -16,6 +16,7 @@ from hermesops.model.cell import Cell, Placement
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
 from hermesops.model.state import Part, State
@@ -252,7 +253,7 @@ class SmallWorld:
     def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.spares = [replace(s, machine_id=machine_id) if s.name == name else s for s in self.spares]
 
-    def cut_over(self, instance_id: InstanceId, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+    def cut_over(self, instance_id: InstanceId, name: MachineName, *, lease: Lease | None, why: str) -> None:  # noqa: ARG002 - the port's
         (spare,) = (spare for spare in self.spares if spare.name == name)
         former = replace(
             spare,

@@ -2,15 +2,16 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from hermesops.errors import RefusedError
 from hermesops.lifecycle.requests import Requests
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from tests.support.instances import ADA, MACHINE
 
@@ -23,6 +24,7 @@ class Rows:
 
     is_held: bool = False
     is_ours: bool = False
+    is_asleep: bool = False
     written: list[str] = field(default_factory=list)
 
     @asynccontextmanager
@@ -34,7 +36,7 @@ class Rows:
         self.is_ours = False
 
     def find_instance(self, _text: str) -> Instance:
-        return ADA
+        return replace(ADA, status=InstanceStatus.SUSPENDED) if self.is_asleep else ADA
 
     def open_operation(
         self,
@@ -94,4 +96,12 @@ async def test_while_somebody_works_on_it_nothing_is_written(ask: Ask) -> None:
     world: Any = World()
     with pytest.raises(LeaseHeldError):
         await ask(Requests(rows, world, world, rows.alone))
+    assert rows.written == []
+
+
+async def test_a_gateway_that_sleeps_is_not_restarted() -> None:
+    rows: Any = Rows(is_asleep=True)
+    world: Any = World()
+    with pytest.raises(RefusedError, match="suspended"):
+        await restart(Requests(rows, world, world, rows.alone))
     assert rows.written == []
