@@ -1,12 +1,11 @@
 """An agent's state as a stream: a tar archive that ends with what it should amount to.
 
-It runs as the agent's own user and writes a pipe; ``node.unpack`` reads it. An archive without its last member was cut
-short.
+It runs as the agent's own user and writes a pipe; ``node.unpack`` reads it. The same content gives the same bytes up to
+the archive's ending, in whatever order and whenever its files were written: see ``node.ending``.
 """
 
 import hashlib
 import io
-import json
 import os
 import sqlite3
 import stat
@@ -17,13 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hermesops.node import contents, databases
+from hermesops.node import contents, databases, ending
 from hermesops.node.contents import Item, Walk
 from hermesops.node.digest import DATABASE, Digest, is_document, is_hashed
 from hermesops.node.errors import NotReadyError
 
-MANIFEST = ".hermes-node/manifest.json"
-VERSION = 1
 BUFFER = 1 << 20
 DOCUMENT_BYTES = 16 << 20
 
@@ -119,7 +116,7 @@ def pack(home: Path, out: BinaryIO) -> Packed:
         NotReadyError: A database of the agent's stayed locked, or there is no room for its copy.
         OSError: A file shrank while it was read, or nobody reads the stream.
     """
-    walk, digest, files, size = Walk(home), Digest(), 0, 0
+    walk, digest, times, files, size = Walk(home), Digest(), ending.Times(), 0, 0
     with (
         _workplace(home) as workplace,
         tarfile.open(
@@ -142,12 +139,10 @@ def pack(home: Path, out: BinaryIO) -> Packed:
             except _LeftOutError:
                 walk.left_out += 1
                 continue
+            times.add(item.mtime_ns)
             files, size = files + 1, size + length
         packed = Packed(digest.told(), size, files, walk.left_out)
-        manifest = json.dumps({"version": VERSION, "state": packed.state, "files": files}, sort_keys=True).encode()
-        last = tarfile.TarInfo(MANIFEST)
-        last.size = len(manifest)
-        archive.addfile(last, io.BytesIO(manifest))
+        ending.write(archive, packed.state, files, times)
     return packed
 
 
@@ -240,6 +235,6 @@ def _add(archive: tarfile.TarFile, item: Item, file: BinaryIO, length: int, dige
 
 def _entry(item: Item, kind: bytes, size: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(os.fsdecode(item.name))
-    entry.type, entry.size, entry.mtime = kind, size, item.mtime
-    entry.mode = stat.S_IMODE(item.mode) & 0o700
+    entry.type, entry.size = kind, size
+    entry.mode = 0o700 if item.is_folder else stat.S_IMODE(item.mode) & 0o700
     return entry

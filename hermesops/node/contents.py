@@ -53,12 +53,13 @@ class Item:
     Attributes:
         name: Below the home, as the file system has it.
         size: Bytes; 0 of a folder.
+        mtime_ns: When it was changed, in nanoseconds since 1970.
     """
 
     name: bytes
     mode: int
     size: int
-    mtime: int
+    mtime_ns: int
 
     @property
     def is_folder(self) -> bool:
@@ -108,7 +109,7 @@ class Walk:
                 continue
             self.used += found.st_blocks * 512
             if self._belongs(name, found):
-                yield Item(name, found.st_mode, found.st_size * stat.S_ISREG(found.st_mode), int(found.st_mtime))
+                yield Item(name, found.st_mode, found.st_size * stat.S_ISREG(found.st_mode), found.st_mtime_ns)
             elif name == OURS:
                 self.used += _bytes_below(self._path(name))
 

@@ -181,7 +181,7 @@ class Saved:
     """A snapshot that was made.
 
     Attributes:
-        added: Bytes that the repository grew by.
+        added: Bytes that the repository grew by; before restic 0.17 those that were new, before they were compressed.
     """
 
     snapshot: str
@@ -221,11 +221,12 @@ class Saving:
         except subprocess.TimeoutExpired as error:
             raise NotReadyError(f"restic: did not end within {_END_S:g} s") from error
         lines = [line for line in _text(self._out).splitlines() if line.startswith("{")]
-        told = [json.loads(line) for line in lines]
-        summaries = [line for line in told if line.get("message_type") == "summary"]
+        summaries = [line for line in map(json.loads, lines) if line.get("message_type") == "summary"]
         if code or not summaries:
             raise self._restic.failure(self._said)
-        return Saved(self._restic.full_id(str(summaries[-1]["snapshot_id"])), int(summaries[-1].get("data_added", 0)))
+        told = summaries[-1]
+        added = int(told.get("data_added_packed", told.get("data_added", 0)))
+        return Saved(self._restic.full_id(str(told["snapshot_id"])), added)
 
 
 def pump(source: IO[bytes], target: IO[bytes], *, taken_s: float = _TAKEN_S, given_s: float = _GIVEN_S) -> None:

@@ -4,15 +4,15 @@ It runs as the agent's own user and reads a pipe. An archive without its last me
 content amounts to something else was changed: neither is put in place.
 """
 
-import json
+import io
 import os
 import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
-from hermesops.node import contents
-from hermesops.node.archive import BUFFER, DOCUMENT_BYTES, MANIFEST, VERSION, Packed, empty, look
+from hermesops.node import contents, ending
+from hermesops.node.archive import BUFFER, Packed, empty, look
 from hermesops.node.errors import RefusedError
 
 
@@ -37,46 +37,66 @@ def unpack(source: BinaryIO, folder: Path) -> Packed:
 
 
 def _unpacked(source: BinaryIO, folder: Path) -> Packed:
-    manifest: dict[str, Any] | None = None
-    files = size = 0
+    taken = _Taken(folder)
     try:
         with tarfile.open(
             fileobj=source, mode="r|", encoding="utf-8", errors="surrogateescape", bufsize=BUFFER
         ) as archive:
             for member in archive:
-                if manifest is not None:
-                    raise RefusedError("the copy goes on after its end")
-                if member.name == MANIFEST:
-                    manifest = _manifest(archive, member)
-                elif member.isdir():
-                    (folder / _inside(member.name)).mkdir(mode=0o700, parents=True, exist_ok=True)
-                elif member.isreg():
-                    _write(archive, member, folder / _inside(member.name))
-                    files, size = files + 1, size + member.size
-                else:
-                    raise RefusedError("the copy holds something else than files and folders")
+                taken.take(archive, member)
     except (tarfile.TarError, EOFError) as error:
         raise RefusedError(f"what came is no copy of a state, or was cut short: {error}") from error
     while source.read(BUFFER):
         pass  # padding: whoever writes it shall be able to end
-    if manifest is None:
+    if taken.manifest is None:
         raise RefusedError("what came was cut short: its end is missing")
     state, _ = look(folder, is_alone=True)
-    if state != manifest["state"] or files != manifest["files"]:
+    if state != taken.manifest["state"] or len(taken.files) != taken.manifest["files"]:
         raise RefusedError("what came is not what was copied")
     os.sync()
-    return Packed(state, size, files, 0)
+    return Packed(state, taken.size, len(taken.files), 0)
 
 
-def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict[str, Any]:
-    file = archive.extractfile(member)
-    try:
-        manifest = json.loads(file.read(DOCUMENT_BYTES)) if file else None
-    except ValueError:
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get("version") != VERSION:
-        raise RefusedError("the copy was made by a hermes-node that this one does not understand")
-    return manifest
+class _Taken:
+    """What came out of an archive so far.
+
+    Attributes:
+        files: In their order.
+        size: Bytes of their content.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.files: list[Path] = []
+        self.size = 0
+        self.manifest: dict[str, Any] | None = None
+
+    def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        if self.manifest is not None:
+            raise RefusedError("the copy goes on after its end")
+        if member.isdir():
+            (self._folder / _inside(member.name)).mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif not member.isreg():
+            raise RefusedError("the copy holds something else than files and folders")
+        elif member.name == ending.MANIFEST:
+            self.manifest = ending.read_manifest(_content(archive, member))
+        elif member.name == ending.TIMES:
+            _set_times(self.files, _content(archive, member))
+        elif member.name != ending.GAP:
+            path = self._folder / _inside(member.name)
+            _write(archive, member, path)
+            self.files.append(path)
+            self.size += member.size
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
+    content = archive.extractfile(member)
+    return cast("BinaryIO", content) if content else io.BytesIO()
+
+
+def _set_times(written: list[Path], file: BinaryIO) -> None:
+    for path, mtime_ns in zip(written, ending.read_times(file, len(written)), strict=True):
+        os.utime(path, ns=(mtime_ns, mtime_ns), follow_symlinks=False)
 
 
 def _inside(name: str) -> PurePosixPath:
@@ -90,8 +110,5 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> Non
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        content = archive.extractfile(member)
-        if content is not None:
-            shutil.copyfileobj(content, file, BUFFER)
+        shutil.copyfileobj(_content(archive, member), file, BUFFER)
         os.fchmod(file.fileno(), member.mode & 0o700)
-        os.utime(file.fileno(), (member.mtime, member.mtime))

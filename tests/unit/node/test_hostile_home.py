@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import archive, contents, databases, switch
+from hermesops.node import archive, contents, databases, ending, switch
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.unpack import unpack
 from tests.support.node_home import furnish
@@ -267,6 +267,48 @@ def test_an_archive_cut_anywhere_is_refused(home: Path, tmp_path: Path) -> None:
         with pytest.raises(RefusedError):
             unpack(io.BytesIO(data[:length]), tmp_path / "ours/new")
         assert not (tmp_path / "ours/new").exists()
+
+
+@pytest.mark.parametrize("mtime_ns", [0, 1, 1_700_000_000_123_456_789, -5_000_000_000])
+def test_times_and_the_right_to_execute_come_back(home: Path, tmp_path: Path, mtime_ns: int) -> None:
+    (home / "tool").write_text("#!/bin/sh")
+    (home / "tool").chmod(0o755)
+    os.utime(home / "tool", ns=(0, mtime_ns))
+    unpack(io.BytesIO(_packed(home)[1]), tmp_path / "ours/new")
+    came = (tmp_path / "ours/new/tool").stat()
+    assert (came.st_mtime_ns, came.st_mode & 0o777) == (mtime_ns, 0o700)
+
+
+def test_the_same_content_is_the_same_bytes_up_to_the_ending(home: Path, tmp_path: Path) -> None:
+    (home / "tool").write_text("one")
+    _, data = _packed(home)
+    unpack(io.BytesIO(data), tmp_path / "ours/new")
+    for path in (tmp_path / "ours/new").rglob("*"):
+        os.utime(path, (7, 7))
+    _, again = _packed(tmp_path / "ours/new")
+    head, mark, _ = data.partition(ending.GAP.encode())
+    assert mark
+    assert again.startswith(head)
+
+
+@pytest.mark.parametrize("told", [b"", b"\0" * 7, b"\0" * 16], ids=["none", "cut", "more"])
+def test_an_archive_that_tells_other_times_than_its_files_is_refused(tmp_path: Path, told: bytes) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as made:
+        made.addfile(tarfile.TarInfo("a"))
+        times = tarfile.TarInfo(ending.TIMES)
+        times.size = len(told)
+        made.addfile(times, io.BytesIO(told))
+    data.seek(0)
+    with pytest.raises(RefusedError, match="when its files were changed"):
+        unpack(data, tmp_path / "ours/new")
+
+
+def test_a_time_beyond_all_files_is_told_as_the_nearest() -> None:
+    times = ending.Times()
+    for mtime_ns in (1 << 70, -1 << 70, 5):
+        times.add(mtime_ns)
+    assert list(ending.read_times(io.BytesIO(times.told()), 3)) == [(1 << 63) - 1, 1 - (1 << 63), 5]
 
 
 def test_an_archive_with_another_content_than_it_says_is_refused(home: Path, tmp_path: Path) -> None:
