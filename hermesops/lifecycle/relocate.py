@@ -249,7 +249,7 @@ def _after(seen: Relocating, plan: Plan, payload_digest: str) -> Step | Finished
         return RetireFormer(former.name)
     if former is not None and not former.wanted:
         return ShrinkCell(former.name) if seen.former_in_stack else ForgetFormer(former.name)
-    kept = f"; {plan.origin} is kept, stopped, for a while" if former is not None else ""
+    kept = f"; {plan.origin} is kept for a while, its gateway stopped" if former is not None else ""
     return Finished(f"the agent of {instance.title} lives on {instance.machine_name} with {was}{kept}")
 
 

@@ -59,7 +59,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
 async def test_the_former_machine_is_kept_fenced_where_that_was_asked() -> None:
     world = SmallWorld.lively()
     steps = await walk(lambda: relocate(world, replace(MOVE, keeps_former=True)))
-    assert steps[-1].endswith(f"; {ADA.machine_name} is kept, stopped, for a while")
+    assert steps[-1].endswith(f"; {ADA.machine_name} is kept for a while, its gateway stopped")
     former = world.computers[ADA.machine_name]
     assert former.fenced
     assert former.state == MEMORY
