@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, instance_life, instance_settings, render
+from hermesops.cli import context, instance_export, instance_life, instance_settings, instance_verify, render
 from hermesops.cli.console import Reason, is_json, result, say, table, write, write_bytes
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from hermesops.channel import Completed
     from hermesops.model.instance import InstanceStatus
     from hermesops.model.plan import Plan
-    from hermesops.verify.verification import Verification
 
 app = Noun(no_args_is_help=True)
 app.command("settings")(instance_settings.settings)
+app.command()(instance_verify.verify)
+app.command()(instance_export.export)
 app.command()(instance_life.suspend)
 app.command()(instance_life.resume)
 app.command()(instance_life.resize)
@@ -200,40 +201,6 @@ def restart(user: User, no_wait: NoWait = False) -> None:
 
     outcome = context.run(work())
     result("restart", {"user": user, "outcome": outcome}, [outcome])
-
-
-@app.command()
-def verify(user: User) -> int:
-    """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
-    from hermesops.model.check import Verdict
-
-    composed = context.compose()
-
-    async def work() -> "Verification":
-        instance = composed.registry.find_instance(user)
-        async with composed.session() as session:
-            return await session.verify(instance)
-
-    verification = context.run(work())
-    checks = verification.for_user(user)
-    table(
-        "verify",
-        "checks",
-        ("check", "verdict", "seen", "hint"),
-        [
-            {
-                "check": c.name,
-                "verdict": c.verdict.value,
-                "seen": c.seen,
-                "hint": "" if c.verdict is Verdict.OK else c.hint,
-            }
-            for c in checks
-        ],
-        "no checks",
-    )
-    fine = sum(check.verdict is Verdict.OK for check in checks)
-    say(f"{fine} of {len(checks)} checks ok, round trips: {verification.round_trips}")
-    return 0 if verification.is_ok else RefusedError.exit_code
 
 
 def _plan(text: str) -> "Plan":

@@ -8,6 +8,7 @@ from hermesops.cli.render import moment
 if TYPE_CHECKING:
     from hermesops.model.backup import Backup
     from hermesops.model.instance import Instance
+    from hermesops.model.state import State
 
 
 def backup(row: "Backup", user: str) -> dict[str, object]:
@@ -32,6 +33,21 @@ def line(row: "Backup", user: str) -> dict[str, object]:
     shown = backup(row, user)
     held = "proved" if row.is_proved else row.checked or "not restored yet"
     return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": held}
+
+
+def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
+    """A state held against a backup: what differs, and both as counts and digests."""
+    differences = list(row.state.differences(now))
+    return {
+        "user": user,
+        "instance_id": row.instance_id,
+        "backup": row.id,
+        "at": moment(row.at),
+        "same": not differences,
+        "differences": differences,
+        "copied": row.state.to_json(),
+        "now": now.to_json(),
+    }
 
 
 def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Many wishes: what a file says, nothing written before all are judged, and one that fails keeps no other."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ async def test_one_that_fails_keeps_no_other_and_the_next_time_does_the_rest(reg
     assert [one.instance for one in again] == [one.instance for one in arrivals]
 
 
-def _done(registry: Registry):  # noqa: ANN202 - a coroutine function
+def _done(registry: Registry) -> Callable[[Operation], Awaitable[str]]:
     async def finish(operation: Operation) -> str:
         registry.finish_operation(operation.id, OperationStatus.DONE, "lives")
         return "lives"

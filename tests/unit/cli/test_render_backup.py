@@ -1,0 +1,32 @@
+"""Shapes of what is told of backups; the rules of ``test_render`` hold here too."""
+
+from datetime import UTC, datetime
+
+from hermesops.cli import render_backup
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.state import Part, State
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+COPIED = State({"memory": Part(1, "a" * 64)})
+
+
+def test_a_state_held_against_a_backup() -> None:
+    backup = Backup("b" * 64, InstanceId("i"), AT, "manual", 10, 1, COPIED)
+    shape = {
+        "user": "ada",
+        "instance_id": "i",
+        "backup": "b" * 64,
+        "at": "2026-01-02T03:04:05+00:00",
+        "same": True,
+        "differences": [],
+        "copied": {"memory": {"count": 1, "digest": "a" * 64}},
+        "now": {"memory": {"count": 1, "digest": "a" * 64}},
+    }
+    assert render_backup.comparison(backup, "ada", COPIED) == shape
+    assert render_backup.comparison(backup, "ada", State({"memory": Part(2, "c" * 64)})) == {
+        **shape,
+        "same": False,
+        "differences": ["memory: 1 (aaaaaaaaaaaa), now 2 (cccccccccccc)"],
+        "now": {"memory": {"count": 2, "digest": "c" * 64}},
+    }
