@@ -34,32 +34,39 @@ class Parting:
 
     Attributes:
         backup: The last one, made for this very operation.
+        newest: The newest one.
     """
 
     sight: Sight
     backup: Backup | None
+    newest: Backup | None
 
 
-def decide(seen: Parting, *, until: datetime) -> Step | Finished | Impossible:
-    """The next step towards an agent that can be had back until then.
+def decide(seen: Parting) -> Step | Finished | Impossible:
+    """The next step towards an agent that can be had back for a while.
 
     Args:
         seen: The instance as it is now.
-        until: When it ends.
     """
     instance, machine = seen.sight.instance, seen.sight.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
-    if (step := quiesce.next_step(seen.sight, seen.backup)) is not None:
+    off = machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}
+    sleeps = off and instance.status is InstanceStatus.SUSPENDED
+    if sleeps and instance.grace_until is not None:
+        return _ends(instance, instance.grace_until)
+    # Who sleeps was copied when it was put to sleep, and is not woken to be copied again.
+    last = seen.backup or (seen.newest if sleeps else None)
+    if not (sleeps and last) and (step := quiesce.next_step(seen.sight, seen.backup)) is not None:
         return step
-    if seen.backup is None:
+    if last is None:
         raise ValueError("at rest without a backup")
-    if (proving := proof.next_step(instance, seen.backup)) is not None:
+    if (proving := proof.next_step(instance, last)) is not None:
         return proving
-    if machine is not None and machine.status is not MachineStatus.STOPPED:
-        return StopMachine(machine.id)
-    if (instance.status, instance.grace_until) != (InstanceStatus.SUSPENDED, until):
-        return BeginGrace()
+    return BeginGrace() if machine is None or off else StopMachine(machine.id)
+
+
+def _ends(instance: Instance, until: datetime) -> Finished:
     return Finished(
         f"the agent of {instance.title} sleeps and ends at {until:%Y-%m-%d %H:%M} UTC unless it is had back"
     )
@@ -91,7 +98,7 @@ class Farewell:
     Args:
         instance_id: Whose.
         why: What the last backup is made for.
-        until: When the agent ends unless it is had back.
+        until: When the agent ends unless it is had back; who is to end already ends when it was to.
         rows: The registry.
         world: Machine, node and gateway.
         backups: Backups.
@@ -110,11 +117,11 @@ class Farewell:
     async def observe(self) -> Parting:
         """Look at row, machine, node and the last backup."""
         sight = await self._world.look(self._instance_id)
-        return Parting(sight, self._backups.made(self._instance_id, self._why))
+        return Parting(sight, self._backups.made(self._instance_id, self._why), self._backups.newest(self._instance_id))
 
     def decide(self, seen: Parting) -> Step | Finished | Impossible:
         """The next step for what was seen."""
-        return decide(seen, until=self._until)
+        return decide(seen)
 
     def describe(self, step: Step, seen: Parting) -> str:
         """The step in a few words."""
@@ -125,8 +132,8 @@ class Farewell:
         instance = seen.sight.instance
         match step:
             case ProveBackup():
-                if seen.backup is not None:
-                    await self._backups.prove(instance, seen.backup)
+                if (last := seen.backup or seen.newest) is not None:
+                    await self._backups.prove(instance, last)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case BeginGrace():

@@ -79,6 +79,8 @@ def decide(seen: Sleeping, *, keep: Keep) -> Step | Finished | Impossible:
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
     gone = machine is None or machine.status is MachineStatus.DELETED
+    if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
+        return _sleeps(instance, keep)  # whoever asks again would wake it only to copy it again
     if not (gone and seen.backup) and (step := quiesce.next_step(seen.sight, seen.backup)) is not None:
         return step
     if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
@@ -89,6 +91,17 @@ def decide(seen: Sleeping, *, keep: Keep) -> Step | Finished | Impossible:
         return ShrinkCell()
     if instance.status is not InstanceStatus.SUSPENDED:
         return MarkSuspended()
+    return _sleeps(instance, keep)
+
+
+def _is_kept(seen: Sleeping, keep: Keep, *, gone: bool) -> bool:
+    if keep is Keep.REMOVED:
+        return gone and not seen.wanted and not seen.in_stack
+    machine = seen.sight.machine
+    return machine is not None and machine.status is MachineStatus.STOPPED
+
+
+def _sleeps(instance: Instance, keep: Keep) -> Finished:
     return Finished(f"the agent of {instance.title} sleeps, its machine is {keep}")
 
 

@@ -8,6 +8,7 @@ import pytest
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.farewell import Farewell
 from hermesops.lifecycle.resume import Resume
+from hermesops.lifecycle.suspend import Keep, Suspend
 from hermesops.model.instance import InstanceStatus
 from tests.support.small_world import SmallWorld
 from tests.support.walks import walk
@@ -17,8 +18,8 @@ WHOLE = ["Fence", "BackUp", "ProveBackup", "StopMachine", "BeginGrace"]
 OUTCOME = "the agent of ada sleeps and ends at 2026-01-08 00:00 UTC unless it is had back"
 
 
-def farewell(world: SmallWorld) -> Farewell:
-    return Farewell(world.instance.id, why="last 1", until=UNTIL, rows=world, world=world, backups=world)
+def farewell(world: SmallWorld, why: str = "last 1", until: datetime = UNTIL) -> Farewell:
+    return Farewell(world.instance.id, why=why, until=until, rows=world, world=world, backups=world)
 
 
 async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> None:
@@ -41,6 +42,22 @@ async def test_who_is_had_back_remembers() -> None:
     await walk(lambda: farewell(world))
     assert (await walk(lambda: Resume(world.instance.id, world, world, world)))[-1] == ("the agent of ada is awake")
     assert world.here().runs
+
+
+async def test_who_is_to_end_already_is_not_woken_and_ends_when_it_was_to() -> None:
+    world = SmallWorld.lively()
+    await walk(lambda: farewell(world))
+    assert await walk(lambda: farewell(world, "last 2", datetime(2026, 2, 1, tzinfo=UTC))) == [OUTCOME]
+
+
+@pytest.mark.parametrize("keep", Keep)
+async def test_who_sleeps_is_not_woken_for_a_farewell(keep: Keep) -> None:
+    world = SmallWorld.lively()
+    await walk(
+        lambda: Suspend(world.instance.id, why="before", keep=keep, rows=world, world=world, copies=world, cells=world)
+    )
+    assert await walk(lambda: farewell(world)) == ["ProveBackup", "BeginGrace", OUTCOME]
+    assert len(world.backups) == 1
 
 
 async def test_a_backup_that_does_not_restore_stops_it_with_the_machine_there() -> None:

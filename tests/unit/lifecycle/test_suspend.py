@@ -16,8 +16,8 @@ from tests.support.walks import walk
 WHY = "before suspend 1"
 
 
-def suspend(world: SmallWorld, keep: Keep = Keep.STOPPED) -> Suspend:
-    return Suspend(world.instance.id, why=WHY, keep=keep, rows=world, world=world, copies=world, cells=world)
+def suspend(world: SmallWorld, keep: Keep = Keep.STOPPED, why: str = WHY) -> Suspend:
+    return Suspend(world.instance.id, why=why, keep=keep, rows=world, world=world, copies=world, cells=world)
 
 
 def resume(world: SmallWorld) -> Resume:
@@ -64,6 +64,21 @@ async def test_killed_at_any_step_the_same_command_finishes_it(keep: Keep, kille
     if keep is Keep.STOPPED:
         assert (await walk(lambda: resume(world), killed_at=killed_at, after=after))[-1].startswith("the agent of ada")
         assert world.here().runs
+
+
+@pytest.mark.parametrize("keep", Keep)
+async def test_who_sleeps_is_not_woken_to_be_put_to_sleep(keep: Keep) -> None:
+    world = SmallWorld.lively()
+    outcome = (await walk(lambda: suspend(world, keep)))[-1]
+    assert await walk(lambda: suspend(world, keep, why="before suspend 2")) == [outcome]
+
+
+async def test_the_kept_machine_of_a_sleeper_can_be_given_back() -> None:
+    world = SmallWorld.lively()
+    await walk(lambda: suspend(world))
+    steps = await walk(lambda: suspend(world, Keep.REMOVED, why="before suspend 2"))
+    assert steps[-3:] == ["GiveUpMachine", "ShrinkCell", "the agent of ada sleeps, its machine is removed"]
+    assert not world.computers
 
 
 async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
