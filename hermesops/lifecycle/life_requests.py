@@ -153,7 +153,9 @@ class LifeRequests:
             self._give_up(ends, instance, reason)
             if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
                 await self._refuse_awake(instance)
-            if self._rows.is_machine_wanted(instance.id):
+            # Halfway to a new machine the row has a machine again; what is under way ends that.
+            moves = self._is_under_way(instance, {OperationKind.RELOCATE})
+            if self._rows.is_machine_wanted(instance.id) and not moves:
                 return self._open(OperationKind.RESUME, instance, user_text, reason, {})
             snapshot = self._chosen(instance, "")
             return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=snapshot)
@@ -183,7 +185,7 @@ class LifeRequests:
                 there, or something else is under way for it.
             UnavailableError: Its machine does not say how much data it holds.
         """
-        kinds = {OperationKind.RESIZE, OperationKind.RELOCATE}
+        kinds = {OperationKind.RELOCATE if onto_new_machine else OperationKind.RESIZE}
         async with self._taken(user_text, kinds, reason) as instance:
             self._refuse_asleep(instance)
             if instance.plan is plan and not self._is_under_way(instance, kinds):
@@ -207,11 +209,15 @@ class LifeRequests:
         """
         if bool(cell) == bool(region):
             raise UsageError("say where to: either --cell or --region")
-        async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
+        kinds = {OperationKind.RELOCATE}
+        async with self._taken(user_text, kinds, reason) as instance:
             self._refuse_asleep(instance)
+            here = self._grounds.cell(instance.cell)
+            if (cell or region) in {here.cell, here.region} and not self._is_under_way(instance, kinds):
+                raise RefusedError(
+                    f"{instance.title} is in {cell or region} already", hint="hermesops cell list shows others"
+                )
             place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
-            if place.cell == instance.cell:
-                raise RefusedError(f"{instance.title} is in {place.cell} already")
             await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place)
 
