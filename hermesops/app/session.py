@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.app.backups import Backups
     from hermesops.app.pools import Pools
+    from hermesops.app.snapshots import Snapshots
     from hermesops.backup.proof import ProvedCopies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
@@ -108,6 +109,13 @@ class Session:
         from hermesops.app.backups import Backups
 
         return Backups(self)
+
+    @cached_property
+    def snapshots(self) -> "Snapshots":
+        """The vendor's images of single instances."""
+        from hermesops.app.snapshots import Snapshots
+
+        return Snapshots(self)
 
     @cached_property
     def operations(self) -> "Operations":

@@ -55,6 +55,7 @@ class Works:
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
             **self._session.backups.by_kind(),
+            OperationKind.SNAPSHOT: self._session.snapshots.work_of,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
             OperationKind.POOL_FILL: self._session.pools.work_of,
         }

@@ -18,6 +18,7 @@ SUMMARIES = {
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
     "pool": "Warm pools: machines that are ready before anybody wants one.",
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",
+    "snapshot": "Snapshots: JustAVPS's images of one agent's machine, private to it.",
     "lifecycle": "Lives of agents: what falls due.",
     "fleet": "The whole fleet.",
     "operation": "Long work: rows with intent, lease and outcome.",

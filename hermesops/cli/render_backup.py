@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.cli.render import moment
 
 if TYPE_CHECKING:
+    from hermesops.justavps.wire import Image
     from hermesops.model.backup import Backup
     from hermesops.model.instance import Instance
     from hermesops.model.state import State
@@ -33,6 +34,19 @@ def line(row: "Backup", user: str) -> dict[str, object]:
     shown = backup(row, user)
     held = "proved" if row.is_proved else row.checked or "not restored yet"
     return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": held}
+
+
+def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
+    """The vendor's image of an instance's machine."""
+    return {
+        "user": instance.title,
+        "instance_id": instance.id,
+        "snapshot": image.id,
+        "name": image.name,
+        "status": "ready" if image.bootable else "creating" if image.status == "ready" else image.status.value,
+        "disk_gb": image.disk_size_gb,
+        "created_at": moment(image.created_at),
+    }
 
 
 def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:

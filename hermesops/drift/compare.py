@@ -12,6 +12,7 @@ from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.snapshot import owner_of
 from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
 
 _ORDER = tuple(Severity)
@@ -172,6 +173,12 @@ class _Comparison:
             if image_id not in there:
                 seen = f"machines boot from {image_id}, which JustAVPS does not have"
                 yield self.clerk.write(Kind.IMAGE_GONE, seen, subject=name, image=name)
+        living = {row.instance.id for row in self.accounts.rows}
+        for image in self.accounts.images:
+            owner = owner_of(image.name, self.accounts.environment)
+            if owner is not None and owner not in living:
+                seen = f"JustAVPS keeps image {image.id} of what instance {owner} knew, which has ended"
+                yield self.clerk.write(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
 
     def _write(self, kind: Kind, row: Ordered, seen: str) -> Finding:
         instance = row.instance

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     STACK_INTERRUPTED = "stack-interrupted"
     STACK_UNSEEN = "stack-unseen"
     IMAGE_GONE = "image-gone"
+    SNAPSHOT_LEFT = "snapshot-left"
     REBOOTED = "rebooted"
     SILENT = "silent"
     FOREIGN_IDENTITY = "foreign-identity"

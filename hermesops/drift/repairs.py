@@ -57,6 +57,7 @@ REMEDIES: Mapping[Kind, Remedy] = {
     Kind.STACK_INTERRUPTED: Remedy(Severity.WARNING, (_UP,)),
     Kind.STACK_UNSEEN: Remedy(Severity.UNKNOWN, ("stack export {cell}",)),
     Kind.IMAGE_GONE: Remedy(Severity.WARNING, ("image build {image}",)),
+    Kind.SNAPSHOT_LEFT: Remedy(Severity.WARNING, ("snapshot delete {user} {image}",)),
     Kind.REBOOTED: Remedy(Severity.INFO, (_VERIFY,)),
     Kind.SILENT: Remedy(Severity.UNKNOWN, ("instance show {user}",), (_PROVISION,)),
     Kind.FOREIGN_IDENTITY: Remedy(Severity.CRITICAL, _ANEW),

@@ -21,6 +21,7 @@ _AT_REST = frozenset(
         OperationKind.RELOCATE,
         OperationKind.FAREWELL,
         OperationKind.TERMINATE,
+        OperationKind.SNAPSHOT,
     }
 )
 """Kinds of operations during which a gateway rests on purpose."""

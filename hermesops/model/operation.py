@@ -26,6 +26,7 @@ class OperationKind(StrEnum):
     FAREWELL = "farewell"
     BACKUP = "backup"
     RESTORE = "restore"
+    SNAPSHOT = "snapshot"
     STACK_UP = "stack_up"
     POOL_FILL = "pool_fill"
 

@@ -83,6 +83,7 @@ def remains_of(operation: Operation) -> Remains:
             | OperationKind.RESIZE
             | OperationKind.FAREWELL
             | OperationKind.RESTORE
+            | OperationKind.SNAPSHOT
         ):
             return Remains(
                 f"the gateway of {user} may be stopped and fenced, its state untouched",

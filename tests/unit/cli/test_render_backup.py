@@ -3,12 +3,30 @@
 from datetime import UTC, datetime
 
 from hermesops.cli import render_backup
+from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import Part, State
+from tests.support.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 COPIED = State({"memory": Part(1, "a" * 64)})
+
+
+def test_a_snapshot() -> None:
+    image = Image(id="img", name="n", status=ImageStatus.READY, disk_size_gb=80, created_at=AT)
+    shape = {
+        "user": "ada",
+        "instance_id": ADA.id,
+        "snapshot": "img",
+        "name": "n",
+        "status": "creating",
+        "disk_gb": 80,
+        "created_at": "2026-01-02T03:04:05+00:00",
+    }
+    assert render_backup.snapshot(image, ADA) == shape, "ready is what boots, whatever the vendor calls it"
+    whole = image.model_copy(update={"provider_image_id": "p"})
+    assert render_backup.snapshot(whole, ADA) == {**shape, "status": "ready"}
 
 
 def test_a_state_held_against_a_backup() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -10,11 +11,12 @@ from hermesops.drift.compare import compare
 from hermesops.drift.finding import Finding, Kind, Severity
 from hermesops.drift.repairs import REMEDIES, Clerk
 from hermesops.drift.selection import FIELDS, machines_asked, narrowed
-from hermesops.justavps.wire import MachineStatus
+from hermesops.justavps.wire import Image, MachineStatus
 from hermesops.model.check import Check, Verdict
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
+from hermesops.model.snapshot import snapshot_name
 from hermesops.model.spare import SpareStatus, pool_subject
 from tests.support.fleets import AT, Fleet, machine_for, machine_of_spare, ordered, pooled, stacks_of, told
 
@@ -141,6 +143,23 @@ def test_machines_named_by_us_that_no_instance_has_are_orphans_and_others_are_no
     ended = only(fleet, ended={STRAY: InstanceId("i")})
     nobodys = only(fleet, told={"m-x": MachineAccount()})
     assert {ended.kind, nobodys.kind} == {Kind.ORPHAN_ENDED}
+
+
+def test_a_snapshot_of_somebody_who_has_left_is_deleted_and_no_other() -> None:
+    fleet = Fleet.of(1)
+    theirs, ended = fleet.rows[0].instance.id, InstanceId(str(UUID(int=1)))
+    images = [
+        *fleet.accounts().images,
+        *(
+            Image(id=f"of-{who}", name=snapshot_name(environment, who, OperationId(str(UUID(int=9)))))
+            for environment, who in (("local", theirs), ("local", ended), ("staging", ended))
+        ),
+    ]
+    finding = only(fleet, images=images)
+    assert (finding.kind, finding.repair) == (
+        Kind.SNAPSHOT_LEFT,
+        (f"hermesops snapshot delete {ended} of-{ended}",),
+    )
 
 
 def test_a_stack_that_lacks_or_misremembers_a_machine() -> None:

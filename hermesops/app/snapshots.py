@@ -1,0 +1,111 @@
+"""Composes snapshots: JustAVPS's images of single instances."""
+
+from typing import TYPE_CHECKING
+
+from hermesops import waiting
+from hermesops.errors import UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.justavps.wire import Image, ImageStatus
+from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.snapshot import owner_of, snapshot_name
+
+if TYPE_CHECKING:
+    from hermesops.app.session import Session
+    from hermesops.lifecycle.snapshot import Snapshot
+    from hermesops.model.instance import Instance
+
+_SAVED_S = 3600.0
+"""Saving was seen to take tens of minutes at the vendor."""
+
+
+class Snapshots:
+    """Snapshots of one session's instances.
+
+    Args:
+        session: What they are made of.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+        self._vendor = session.client
+
+    async def of(self, instance_id: InstanceId) -> list[Image]:
+        """An instance's, newest first."""
+        environment = self._app.env.name
+        found = [one for one in await self._vendor.list_images() if owner_of(one.name, environment) == instance_id]
+        return sorted(found, key=lambda one: (one.created_at is not None, one.created_at), reverse=True)
+
+    def open(self, instance: "Instance", *, reason: str) -> Operation:
+        """Write down that one shall be taken."""
+        return self._app.registry.open_operation(
+            OperationKind.SNAPSHOT,
+            instance_subject(instance.id),
+            intent={"user": instance.title, "reason": reason},
+            instance_id=instance.id,
+        )
+
+    def work_of(self, operation: Operation, lease: Lease) -> "Snapshot":
+        """What takes one, from its row."""
+        from hermesops.app.lives import instance_of
+        from hermesops.lifecycle.snapshot import Snapshot
+
+        instance_id = instance_of(operation)
+        name = snapshot_name(self._app.env.name, instance_id, operation.id)
+        return Snapshot(instance_id, name, self._session.reach.under(lease), self)
+
+    async def delete(self, instance: "Instance", image: Image, *, reason: str) -> None:
+        """Delete one, and write down who did.
+
+        Raises:
+            LeaseHeldError: Somebody is working on the instance.
+        """
+        subject = instance_subject(instance.id)
+        async with self._app.alone(subject):
+            await self._vendor.delete_image(image.id)
+            self._app.registry.append_audit("snapshot_deleted", subject, why=reason, before={"image": image.id})
+
+    # Images, as taking one sees them
+
+    async def named(self, name: str) -> Image | None:
+        """The image of a name."""
+        return next((image for image in await self._vendor.list_images() if image.name == name), None)
+
+    async def save(self, machine_id: MachineId, name: str) -> None:
+        """Begin to save a machine's disk.
+
+        Raises:
+            UnknownOutcomeError: The order's answer was lost, and no image of that name is listed.
+        """
+        try:
+            await self._vendor.save_image(machine_id, name=name)
+        except UnknownOutcomeError:
+            if await self.named(name) is None:
+                raise
+
+    async def await_end(self, image_id: str) -> None:
+        """Return once it is saved, or given up."""
+
+        async def look() -> bool | waiting.Pending[bool]:
+            try:
+                seen = await self._vendor.get_image(image_id)
+            except UnavailableError as error:
+                return waiting.Pending(str(error))
+            has_ended = seen.bootable or seen.status in {ImageStatus.FAILED, ImageStatus.DELETED}
+            return True if has_ended else waiting.Pending(str(seen.status))
+
+        what = f"image {image_id}"
+        await waiting.until(look, what=what, timeout_s=_SAVED_S, every_s=0.5, tell=self._app.tell)
+
+
+def chosen(snapshots: list[Image], text: str, user: str) -> Image:
+    """The one whose id begins so.
+
+    Raises:
+        UsageError: None does, or several do.
+    """
+    found = [one for one in snapshots if text and one.id.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    how_many = f"{len(found)} snapshots of {user} begin with" if found else f"{user} has no snapshot"
+    raise UsageError(f"{how_many} {text}", hint=f"hermesops snapshot list {user}")
