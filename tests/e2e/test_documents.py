@@ -2,11 +2,13 @@
 
 import re
 import shlex
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command
+from tests.support.behind_its_back import delete_behind_its_back
+from tests.support.command import Command, local_world
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -21,6 +23,9 @@ VOLATILE = (
     (r"\(key in .*?/world/api\.key\)", "(key in <world>)"),
     (r"images  \d+", "images  <count>"),
     (r"room    for \d+ more machines: .*", "room    for <some> more machines: <figures>"),
+    (r"\bbackup [0-9a-f]{8}\b", "backup <id>"),
+    (r"\b\d+ (cron|memory|messages|pairings|sessions|skills|bytes)\b", r"<count> \1"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "<time>"),
 )
 
 
@@ -57,6 +62,33 @@ async def test_the_readme_shows_what_is_printed(world: Command) -> None:
     for words, _ in commands_of(BLOCKS[2]):
         if words[1] != "local":  # the world is others' too; purging one is tested where nobody else is
             await world.ok(*words[1:])
+
+
+@pytest.fixture
+async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    """A world whose settings are those of a new user; machines of it cost next to nothing."""
+    async with local_world(tmp_path_factory.mktemp("everyday"), driver="sim") as command:
+        yield command.with_variables(
+            HERMESOPS_GRACE_DAYS="7", HERMESOPS_LAST_BACKUP="required", HERMESOPS_FORMER_DAYS="1"
+        )
+
+
+async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) -> None:
+    await simulated.ok("provision", "ada", "--plan", "light")
+    await _print_what_is_shown(simulated, BLOCKS[3])
+    [row] = (await simulated.ok("instance", "list", "--json")).json["instances"]
+    await delete_behind_its_back(simulated.home / "local" / "world", row["machine_id"])
+    await _print_what_is_shown(simulated, BLOCKS[4])
+
+
+async def _print_what_is_shown(world: Command, block: str) -> None:
+    for words, shown in commands_of(block):
+        ran = await world.ok(*words[1:])
+        if "chat" in words:
+            assert ran.stdout.strip()  # a simulated agent echoes
+            continue
+        missing = set(normal(shown)) - set(normal(ran.stdout))
+        assert not missing, f"{missing} is shown, this was printed:\n{ran}"
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
