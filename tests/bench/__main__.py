@@ -1,4 +1,4 @@
-"""``python -m tests.bench [start] [engine] [registry] [workers] [fleet] [machines]``: one table, nothing left.
+"""``python -m tests.bench [start] [engine] [registry] [workers] [fleet] [backup] [machines]``: one table, nothing left.
 
 No figure is judged here: a computer that is busy or slow fails nothing. What does fail it is a command that does not
 work, or two ways of looking that disagree.
@@ -17,6 +17,7 @@ from hermesops.app import App
 from hermesops.settings import Environment
 from tests.bench import (
     bench_ansible,
+    bench_backup,
     bench_demo,
     bench_engine,
     bench_fleet,
@@ -36,7 +37,7 @@ MACHINES = 10
 POOLED = 3
 """Of these, out of a warm pool."""
 
-KINDS = ("start", "engine", "registry", "workers", "fleet", "machines")
+KINDS = ("start", "engine", "registry", "workers", "fleet", "backup", "machines")
 
 
 async def in_a_world(board: Board, folder: Path) -> None:
@@ -79,6 +80,12 @@ def main(kinds: tuple[str, ...]) -> None:
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
                 bench_status.measure(board, Path(name))
                 asyncio.run(bench_fleet.measure(board, Path(name), str(Path(name) / "cache")))
+        if "backup" in kinds and os.geteuid() == 0:
+            tell("==> backups")
+            with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
+                bench_backup.measure(board, Path(name))
+        elif "backup" in kinds:
+            tell("==> backups are left out: only root can run a machine's two users")
         if "machines" in kinds and os.geteuid() == 0:
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
                 asyncio.run(in_a_world(board, Path(name)))
