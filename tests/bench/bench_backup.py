@@ -103,7 +103,8 @@ def _run(link: Link, size: int, run: Callable[[], object]) -> str:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     sent, received = link.taken()
-    return f"{seconds:.1f} s, processor {processor:.1f} s, {sent / _MB:.2f} MB up, {received / _MB:.2f} MB down ({(sent + received) / size:.2%})"
+    wire = f"{sent / _MB:.2f} MB up, {received / _MB:.2f} MB down ({(sent + received) / size:.2%})"
+    return f"{seconds:.1f} s, processor {processor:.1f} s, {wire}"
 
 
 def _payload(machine: NodeHome, place: str, credential: Credential) -> Path:
