@@ -33,6 +33,14 @@ def one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("provision", "Ada Lovelace!", "--plan", "light"), 2, ("'Ada Lovelace!'", "alias")),
         (("provision", "ada", "--plan", "light"), 4, ("the local world is not up", "hermesops local up")),
         (("provision", "ada"), 2, ("--plan",)),
+        (("provision",), 2, ("who?",)),
+        (("provision", "ada", "--from", "users.csv", "--plan", "light"), 2, ("who?",)),
+        (("provision", "--from", "nowhere.csv"), 2, ("nowhere.csv: No such file",)),
+        (("instance", "export", "nobody", "--reason", "t"), 2, ("'nobody' has no instance",)),
+        (("instance", "export", "nobody", "--json"), 2, ("--to FILE",)),
+        (("instance", "verify", "nobody", "--state"), 2, ("'nobody' has no instance",)),
+        (("snapshot", "create", "nobody"), 2, ("'nobody' has no instance",)),
+        (("snapshot", "delete", "nobody", "1"), 2, ("'nobody' has no instance",)),
         (("instance", "show", "nobody"), 2, ("'nobody' has no instance", "hermesops provision nobody")),
         (("instance", "list", "--status", "dead"), 2, ("unknown status 'dead'",)),
         (("instance", "terminate", "nobody", "--yes"), 2, ("nobody",)),
@@ -66,7 +74,7 @@ async def test_what_cannot_be_meant_is_named(
     one_line(ran, exit_code, *words)
 
 
-_NOUNS: set[str] = {"provision", "instance", "stack", "cell", "operation", "--env", "bogus"}
+_NOUNS: set[str] = {"provision", "instance", "snapshot", "stack", "cell", "operation", "--env", "bogus"}
 
 
 async def test_an_unknown_setting_is_named_with_what_was_meant(nowhere: Command) -> None:
