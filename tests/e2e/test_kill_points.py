@@ -5,13 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import kill_points
+from tests.support import kill_acts, kill_points
 from tests.support.command import Command, local_world
 from tests.support.shard import shard
 
 SHARDS = 40
-ON_CELLS = (kill_points.STACK_UP, kill_points.STACK_REPLACE, kill_points.STACK_REFRESH, kill_points.STACK_DESTROY)
-TRIED = (kill_points.PROVISION, kill_points.TERMINATE, ON_CELLS[shard() % len(ON_CELLS)])
+ON_CELLS = (kill_acts.STACK_UP, kill_acts.STACK_REPLACE, kill_acts.STACK_REFRESH, kill_acts.STACK_DESTROY)
+OF_LIVES = (kill_acts.GIVE_BACK, kill_acts.RESUME_ANEW)  # others are for the soak: each life takes many commands
+TRIED = (
+    kill_acts.PROVISION,
+    kill_acts.TERMINATE,
+    ON_CELLS[shard() % len(ON_CELLS)],
+    OF_LIVES[shard() % len(OF_LIVES)],
+)
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +26,9 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
-@pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell"))
+@pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell", "of a life"))
 async def test_killed_at_a_write_the_same_command_finishes_it(
-    world: Command, act: kill_points.Act, tmp_path: Path
+    world: Command, act: kill_acts.Act, tmp_path: Path
 ) -> None:
     writes = await kill_points.writes_of(world, act, tmp_path)
     points = range(1 + shard() % SHARDS, len(writes) + 1, SHARDS)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support import kill_points
+from tests.support import kill_acts, kill_points
 from tests.support.command import Command, local_world
 
 pytestmark = pytest.mark.timeout(7200)
@@ -23,7 +23,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 async def test_whatever_write_it_dies_at_the_same_command_finishes_it(world: Command, tmp_path: Path) -> None:
     table = Table("command", "writes", "of what", "finished", title="killed at every write")
     try:
-        for act in kill_points.ACTS:
+        for act in kill_acts.ACTS:
             writes = await kill_points.writes_of(world, act, tmp_path)
             cuts = await kill_points.cut(world, act, range(1, len(writes) + 1), tmp_path)
             kinds = Counter(
