@@ -97,8 +97,8 @@ class RestRows(Protocol):
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
         """Whether the instance's cell should have its machine."""
 
-    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine as one that may be destroyed."""
+    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine, and no other that it was on, as one that may be destroyed."""
 
     def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
         """Record a status."""

@@ -234,7 +234,7 @@ class Relocate:
         instance = seen.sight.instance
         match step:
             case GiveUpMachine():
-                self._rows.give_up_machine(instance.id, why=self._wish.why)
+                self._rows.leave_machine(instance.id, why=self._wish.why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):

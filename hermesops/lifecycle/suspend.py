@@ -175,7 +175,7 @@ class Suspend:
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case GiveUpMachine():
-                self._rows.give_up_machine(instance.id, why=self._why)
+                self._rows.leave_machine(instance.id, why=self._why)
             case ShrinkCell():
                 await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():

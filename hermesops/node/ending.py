@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from hermesops.node.errors import RefusedError
+from hermesops.node.errors import NotReadyError, RefusedError
 
 MANIFEST = ".hermes-node/manifest.json"
 """The last member; an archive without it was cut short."""
@@ -75,14 +75,18 @@ def read_manifest(file: BinaryIO) -> dict[str, Any]:
     """What an archive says that it amounts to.
 
     Raises:
-        RefusedError: It says nothing that is understood here.
+        RefusedError: It says nothing.
+        NotReadyError: It is of another version.
     """
     try:
         manifest = json.loads(file.read(_MANIFEST_BYTES))
     except (ValueError, RecursionError):
         manifest = None
-    if not isinstance(manifest, dict) or manifest.get("version") != _VERSION:
-        raise RefusedError("the copy was made by a hermes-node that this one does not understand")
+    if not isinstance(manifest, dict):
+        raise RefusedError("the copy does not say what it amounts to")
+    if manifest.get("version") != _VERSION:
+        # No word against the copy: another hermes-node reads it.
+        raise NotReadyError(f"the copy is of version {manifest.get('version')!r}, this hermes-node reads {_VERSION}")
     return manifest
 
 

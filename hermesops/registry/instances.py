@@ -131,18 +131,26 @@ class InstanceRows(InstanceSecretRows):
     def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
         """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed.
 
-        So are the ones it was on before, and the one it was to be on next.
+        So are the ones it was on before, and the one it was to be on next: nothing of an instance that ends stays.
         """
         with self._database.writing() as connection:
-            changed = connection.execute(
-                instance_details.update()
-                .where(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
-                .values(machine_wanted=False)
-            ).rowcount
+            changed = self._leave(connection, instance_id)
             spares = give_up_spares(connection, instance_id)
             if changed or spares:
                 after = {"spares": spares} if spares else None
                 self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
+
+    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """The same for its machine alone: an instance that lives on may still want one that it was on before."""
+        with self._database.writing() as connection:
+            if self._leave(connection, instance_id):
+                self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
+
+    def _leave(self, connection: sa.Connection, instance_id: InstanceId) -> bool:
+        is_its_own = sa.and_(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
+        return bool(
+            connection.execute(instance_details.update().where(is_its_own).values(machine_wanted=False)).rowcount
+        )
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
         columns = hermes_instances.c

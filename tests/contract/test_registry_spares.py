@@ -224,6 +224,15 @@ def test_what_an_instance_leaves_behind_goes_with_it(registry: Registry, how: st
     assert registry.doomed_machines(OTHER) == {further.name}
 
 
+def test_an_instance_that_lives_on_keeps_what_it_was_on_before(registry: Registry) -> None:
+    ada = placed(registry)
+    made = ready(registry, spare(registry, Purpose.NEXT, instance_id=ada.id))
+    registry.cut_over(ada.id, made.name)
+    registry.leave_machine(ada.id, why="it is gone")
+    assert not registry.is_machine_wanted(ada.id)
+    assert [one.name for one in registry.list_spares() if one.wanted] == [ada.machine_name]
+
+
 def test_no_key_of_a_spare_machine_is_readable_in_the_database(registry: Registry) -> None:
     pooled = ready(registry, spare(registry), KEY)
     with registry._database.reading() as connection:

@@ -205,6 +205,9 @@ class SmallWorld:
     def is_machine_wanted(self, _instance_id: InstanceId) -> bool:
         return self.wanted
 
+    def leave_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
+        self.wanted = False
+
     def give_up_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
         self.wanted = False
 
