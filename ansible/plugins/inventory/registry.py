@@ -86,11 +86,13 @@ def _registered(url: str) -> tuple[Host, ...]:
     from hermesops.registry.instances import InstanceRows  # noqa: PLC0415 - as above
     from hermesops.registry.rows import Desk  # noqa: PLC0415 - as above
     from hermesops.registry.trail import Trail  # noqa: PLC0415 - as above
+    from hermesops.registry.warnings import in_silence  # noqa: PLC0415 - as above
 
     database = Database(url)
     try:
         schema_version.require(database)
-        return hosts_of(InstanceRows(Desk(database, "", Trail(database, "ansible", None), _NoKey())).list_instances())
+        desk = Desk(database, "", Trail(database, "ansible", None, in_silence), _NoKey())
+        return hosts_of(InstanceRows(desk).list_instances())
     except HermesError as cause:
         # Without its cause: Ansible prints a chain of errors as one text, and this one says it all.
         raise AnsibleParserError(f"{cause.message}; {cause.hint}" if cause.hint else cause.message) from None
