@@ -1,0 +1,220 @@
+"""What is asked of an agent's life is judged first, written once, and continued by the same words."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.grounds import Grounds
+from hermesops.lifecycle.life_requests import GB, LifeRequests, Policy
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.lifecycle.suspend import Keep
+from hermesops.model.backup import Backup
+from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose
+from hermesops.placement.cells import choose_cell
+from hermesops.registry import Registry
+from tests.support.registries import placed, registry_at
+from tests.support.small_world import AT, MEMORY, SIZES
+
+WHY = "asked"
+
+
+@dataclass
+class Surroundings:
+    """A machine, a vendor, backups and leases, as told.
+
+    Attributes:
+        held: Bytes that the data takes; ``None`` where the machine is silent.
+        sold_in: Where machines can be rented.
+    """
+
+    registry: Registry
+    held: int | None = 1
+    is_fenced: bool = False
+    is_taken: bool = False
+    sold_in: tuple[str, ...] = ("hel1", "nbg1")
+    backups: list[Backup] = field(default_factory=list)
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        node = None if self.held is None else NodeSeen(instance_id, 1, "", "", fenced=self.is_fenced)
+        return Sight(self.registry.get_instance(instance_id), MachineSeen(MachineId("m"), MachineStatus.READY), node)
+
+    async def bytes_in_use(self, _machine_id: MachineId) -> int | None:
+        return self.held
+
+    async def sells(self, _server_type: str, region: str) -> bool:
+        return region in self.sold_in
+
+    def newest(self, _instance_id: InstanceId) -> Backup | None:
+        return self.backups[-1] if self.backups else None
+
+    def get(self, _instance_id: InstanceId, snapshot: str) -> Backup:
+        return next(backup for backup in self.backups if backup.id == snapshot)
+
+    @asynccontextmanager
+    async def alone(self, _subject: str) -> AsyncIterator[None]:
+        if self.is_taken:
+            raise LeaseHeldError("somebody is at it")
+        yield
+
+    def requests(self) -> LifeRequests:
+        grounds = Grounds(self.registry, self, choose_cell, "hermes-base", cell_size=2, plans_apart=False)
+        policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_former=True)
+        return LifeRequests(self.registry, self, self, grounds, policy, self.alone)
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    registry = registry_at(f"sqlite:///{tmp_path / 'registry.db'}")
+    registry.record_image(ImageId("image"), name="hermes-base", digest="d")
+    registry.set_status(placed(registry).id, InstanceStatus.RUNNING)
+    return Surroundings(registry)
+
+
+def ada(around: Surroundings) -> Instance:
+    return around.registry.find_instance("ada")
+
+
+def backup(around: Surroundings) -> Backup:
+    made = Backup("snapshot0", ada(around).id, AT, "daily", 1, 1, MEMORY)
+    around.backups.append(made)
+    return made
+
+
+async def test_the_same_words_continue_what_was_begun(around: Surroundings) -> None:
+    first = await around.requests().suspend("ada", keep=None, reason=WHY)
+    again = await around.requests().suspend("ada", keep=Keep.REMOVED, reason=WHY)
+    assert again == first
+    assert first.intent["keep"] == Keep.STOPPED
+
+
+async def test_nothing_is_written_without_a_reason(around: Surroundings) -> None:
+    with pytest.raises(UsageError, match="say why"):
+        await around.requests().suspend("ada", keep=None, reason=" ")
+    assert around.registry.list_operations() == ()
+
+
+async def test_whoever_comes_second_changes_nothing(around: Surroundings) -> None:
+    around.is_taken = True
+    with pytest.raises(LeaseHeldError):
+        await around.requests().farewell("ada", reason=WHY)
+    assert around.registry.list_operations() == ()
+
+
+async def test_two_different_changes_do_not_meet(around: Surroundings) -> None:
+    await around.requests().suspend("ada", keep=None, reason=WHY)
+    with pytest.raises(RefusedError, match="suspend"):
+        await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+
+
+async def test_who_is_awake_is_not_woken(around: Surroundings) -> None:
+    with pytest.raises(RefusedError, match="awake"):
+        await around.requests().resume("ada", reason=WHY)
+    around.is_fenced = True
+    assert (await around.requests().resume("ada", reason=WHY)).kind is OperationKind.RESUME
+
+
+async def test_who_sleeps_without_a_machine_wakes_on_another_with_the_newest_backup(around: Surroundings) -> None:
+    around.registry.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    around.registry.leave_machine(ada(around).id)
+    with pytest.raises(RefusedError, match="no backup"):
+        await around.requests().resume("ada", reason=WHY)
+    backup(around)
+    operation = await around.requests().resume("ada", reason=WHY)
+    assert (operation.kind, operation.intent["snapshot"]) == (OperationKind.RELOCATE, "snapshot0")
+
+
+async def test_an_end_that_has_not_come_is_had_back(around: Surroundings) -> None:
+    farewell = await around.requests().farewell("ada", reason=WHY)
+    around.is_fenced = True
+    with pytest.raises(RefusedError, match="farewell"):
+        await around.requests().resume("ada", reason=WHY)
+    assert (await around.requests().resume("ada", undo=True, reason=WHY)).kind is OperationKind.RESUME
+    assert around.registry.get_operation(farewell.id).status is OperationStatus.ABANDONED
+
+
+async def test_an_end_that_gave_the_machine_up_is_not_had_back(around: Surroundings) -> None:
+    subject = instance_subject(ada(around).id)
+    around.registry.open_operation(OperationKind.TERMINATE, subject, intent={}, instance_id=ada(around).id)
+    around.registry.give_up_machine(ada(around).id)
+    with pytest.raises(RefusedError, match="terminate"):
+        await around.requests().resume("ada", undo=True, reason=WHY)
+
+
+async def test_a_plan_is_changed_to_another_one_that_is_sold(around: Surroundings) -> None:
+    with pytest.raises(RefusedError, match="plan light already"):
+        await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
+    operation = await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=False, reason=WHY)
+    assert operation.intent["before"] == {"plan": "light", "server_type": "starter"}
+    around.registry.finish_operation(operation.id, OperationStatus.DONE, "")
+    around.sold_in = ()
+    with pytest.raises(RefusedError, match="sells no basic"):
+        await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY)
+
+
+@pytest.mark.parametrize(
+    ("held", "error"), [(41 * GB, RefusedError), (None, UnavailableError)], ids=["too much", "silent"]
+)
+async def test_data_that_does_not_fit_is_not_squeezed(
+    around: Surroundings, held: int | None, error: type[Exception]
+) -> None:
+    around.registry.change_plan(ada(around).id, Plan.HEAVY, "basic")
+    around.held = held
+    with pytest.raises(error):
+        await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
+    assert around.registry.list_operations() == ()
+
+
+async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings) -> None:
+    with pytest.raises(UsageError, match="where to"):
+        await around.requests().move("ada", cell="", region="", reason=WHY)
+    for cell, region in (("cell1", ""), ("", "hel1")):
+        with pytest.raises(RefusedError, match="already"):
+            await around.requests().move("ada", cell=cell, region=region, reason=WHY)
+    first = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+    assert (first.intent["cell"], first.intent["region"]) == ("cell2", "nbg1")
+    assert await around.requests().move("ada", cell="", region="nbg1", reason=WHY) == first
+
+
+async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(around: Surroundings) -> None:
+    given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+    place = Grounds(around.registry, around, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
+        ada(around)
+    )
+    around.registry.place_spare(
+        Purpose.NEXT,
+        plan=Plan.LIGHT,
+        server_type="starter",
+        image_id=None,
+        choose=lambda _: place,
+        instance_id=ada(around).id,
+    )
+    around.registry.finish_operation(given_up.id, OperationStatus.ABANDONED, "")
+    await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY)
+    assert not [spare for spare in around.registry.list_spares(purpose=Purpose.NEXT) if spare.wanted]
+
+
+async def test_what_sleeps_or_has_ended_is_not_moved(around: Surroundings) -> None:
+    around.registry.begin_grace(ada(around).id, AT)
+    with pytest.raises(RefusedError) as refused:
+        await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+    assert "--undo" in str(refused.value.hint)
+    around.registry.mark_terminated(ada(around).id)
+    with pytest.raises(RefusedError, match="terminated"):
+        await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+
+
+async def test_a_restore_takes_the_backup_that_was_named(around: Surroundings) -> None:
+    backup(around)
+    around.backups.append(replace(around.backups[0], id="snapshot1"))
+    operation = await around.requests().restore("ada", snapshot="snapshot0", reason=WHY)
+    assert operation.intent["snapshot"] == "snapshot0"
