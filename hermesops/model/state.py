@@ -19,7 +19,7 @@ class Part:
     """One kind of things in a state.
 
     Attributes:
-        count: How many there are.
+        count: How many there are; negative where they could not be read.
         digest: Hexadecimal SHA-256 of their content, whatever their order.
     """
 
@@ -58,13 +58,17 @@ class State:
         lines = []
         for kind in dict.fromkeys((*KINDS, *self.parts, *other.parts)):
             ours, theirs = self.parts.get(kind), other.parts.get(kind)
-            if ours != theirs:
+            # What nobody could read is not known to be the same, whatever its digest says.
+            if ours != theirs or (ours is not None and ours.count < 0):
                 lines.append(f"{kind}: {_words(ours)}, now {_words(theirs)}")
         return tuple(lines)
 
     def __str__(self) -> str:
-        return ", ".join(f"{part.count} {kind}" for kind, part in self.parts.items())
+        told = {kind: part.count if part.count >= 0 else "unreadable" for kind, part in self.parts.items()}
+        return ", ".join(f"{count} {kind}" for kind, count in told.items())
 
 
 def _words(part: Part | None) -> str:
-    return "unknown" if part is None else f"{part.count} ({part.digest[:12]})"
+    if part is None:
+        return "unknown"
+    return f"{part.count} ({part.digest[:12]})" if part.count >= 0 else "unreadable"

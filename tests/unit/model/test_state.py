@@ -24,6 +24,12 @@ def test_what_differs_is_told_with_both_counts() -> None:
     )
 
 
+def test_what_nobody_could_read_is_never_the_same() -> None:
+    damaged = State({"messages": Part(-1, "unreadable")})
+    assert damaged.differences(damaged) == ("messages: unreadable, now unreadable",)
+    assert str(damaged) == "unreadable messages"
+
+
 @pytest.mark.parametrize("raw", [None, 3, "x", {"memory": 1}, {"memory": {"count": "x", "digest": ""}}])
 def test_what_is_no_digest_contradicts_itself(raw: object) -> None:
     with pytest.raises(BrokenInvariantError):
