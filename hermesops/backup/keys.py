@@ -114,7 +114,14 @@ class Keys:
         await self._issue(instance_id, (await self.open(instance_id)).repository, why=why)
 
     async def revoke(self, instance_id: InstanceId) -> None:
-        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
+        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice.
+
+        Raises:
+            UnavailableError: The object store does not answer; it is asked only where something was issued.
+        """
+        held = self._rows.repository_keys(instance_id)
+        if held is None or held.credential is None:
+            return
         await self.reach()
         await asyncio.to_thread((await self._store()).revoke, self._user(instance_id))
 

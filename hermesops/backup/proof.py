@@ -155,3 +155,7 @@ class ProvedCopies(Copies):
     async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
         """Restore a backup on this computer and compare; its row says what came of it."""
         return await self._proof.prove(backup)
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
+        await self._keys.revoke(instance_id)

@@ -46,3 +46,6 @@ class Backups(Copies, Protocol):
 
     async def prove(self, instance: Instance, backup: Backup) -> Backup:
         """Restore a backup somewhere and compare; what came of it is in its row."""
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay."""

@@ -211,6 +211,8 @@ class Terminate:
             case ShrinkCell():
                 await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
+                # First: nobody looks after what an ended instance still opens.
+                await self._backups.revoke(self._instance_id)
                 self._rows.mark_terminated(self._instance_id)
             case quiesce.StartMachine() | quiesce.AwaitMachine() | Fence() | quiesce.BackUp():
                 await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._why)

@@ -70,6 +70,7 @@ class SmallWorld:
     cannot_resize: bool = False
     broken_backups: bool = False
     store_is_gone: bool = False
+    is_revoked: bool = False
 
     @classmethod
     def lively(cls) -> "SmallWorld":
@@ -196,6 +197,10 @@ class SmallWorld:
         proved = replace(backup, checked_at=AT, checked="messages differ" if self.broken_backups else "")
         self.backups = [proved if each.id == backup.id else each for each in self.backups]
         return proved
+
+    async def revoke(self, _instance_id: InstanceId) -> None:
+        assert self.instance.status is not InstanceStatus.TERMINATED, "ended with a key that opens its repository"
+        self.is_revoked = True
 
     # Rows
 

@@ -78,6 +78,7 @@ async def test_nothing_goes_before_the_last_backup_is_proved() -> None:
     assert (await walk(lambda: terminate(world)))[:-1] == WHOLE
     assert world.backups[0].state == MEMORY
     assert not world.computers
+    assert world.is_revoked
 
 
 @pytest.mark.parametrize("after", [False, True])
