@@ -1,15 +1,23 @@
 """Packs hermes-node into one executable file that needs nothing but Python; the same sources give the same bytes."""
 
 import io
-import py_compile
 import stat
+import subprocess
+import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 _FOLDER = Path(__file__).resolve().parent
 _NOT_SHIPPED = "build.py"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_COMPILES = """import py_compile, sys
+folder, *words = sys.argv[1:]
+mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # no time of a file in it
+for path, name, stem in zip(words[::3], words[1::3], words[2::3], strict=True):
+    py_compile.compile(path, f"{folder}/{stem}.pyc", dfile=name, doraise=True, invalidation_mode=mode)
+"""
 _START = b"""import sys
 
 sys.dont_write_bytecode = True
@@ -28,30 +36,29 @@ def zipapp(*, interpreter: str = "/usr/bin/python3 -I") -> bytes:
         interpreter: First line of the file. Isolated, so that nobody's PYTHONPATH or current folder gets into a
             program that runs as root.
     """
+    modules = [path for path in sorted(_FOLDER.glob("*.py")) if path.name != _NOT_SHIPPED]
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        _compile(Path(folder), modules)
         _add(archive, "__main__.py", _START)
         _add(archive, "hermesops/__init__.py", b"")
-        for path in sorted(_FOLDER.glob("*.py")):
-            if path.name != _NOT_SHIPPED:
-                _add(archive, f"hermesops/node/{path.name}", path.read_bytes())
-                _add(archive, f"hermesops/node/{path.stem}.pyc", _compiled(path))
+        for path in modules:
+            _add(archive, f"hermesops/node/{path.name}", path.read_bytes())
+            _add(archive, f"hermesops/node/{path.stem}.pyc", Path(folder, f"{path.stem}.pyc").read_bytes())
     return f"#!{interpreter}\n".encode() + buffer.getvalue()
 
 
-def _compiled(path: Path) -> bytes:
-    """The module as this Python compiles it; others, whose bytecode is another, go by the source beside it.
+def _compile(folder: Path, modules: Sequence[Path]) -> None:
+    """Put each module into the folder as this Python compiles it; others go by the source beside it.
 
-    Compiling all modules takes three quarters of a start, and nothing may write beside the program.
+    Compiling all modules takes three quarters of a start, and nothing may write beside the program. A process of its
+    own does it: what is written of a string depends on who else in the process holds it, and so on what was imported.
 
-    Source: ``zipimport`` of CPython 3.11 to 3.13: ``.pyc`` before ``.py``, and passed over when its number is another.
+    Source: ``zipimport`` of CPython 3.11 to 3.13: ``.pyc`` before ``.py``, and passed over when its number is another;
+    ``w_ref`` in ``Python/marshal.c``.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "module.pyc")
-        name = f"hermesops/node/{path.name}"
-        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # no time of a file in it
-        py_compile.compile(str(path), str(made), dfile=name, doraise=True, invalidation_mode=mode)
-        return made.read_bytes()
+    names = [word for path in modules for word in (str(path), f"hermesops/node/{path.name}", path.stem)]
+    subprocess.run([sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names], check=True)
 
 
 def write(path: Path) -> None:
