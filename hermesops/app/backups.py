@@ -5,7 +5,8 @@ import sys
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from hermesops.errors import BrokenInvariantError, UsageError
+from hermesops.app.lives import instance_of
+from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +109,7 @@ class Backups:
 
         reach = self._session.reach.under(lease)
         why = f"{operation.intent['why']} {operation.id}"
-        return BackUp(_whose(operation), why, reach, self.copies(reach))
+        return BackUp(instance_of(operation), why, reach, self.copies(reach))
 
     def _restore(self, operation: "Operation", lease: "Lease") -> "PutBackWork":
         from hermesops.lifecycle.put_back import PutBackWork, Wish
@@ -116,7 +117,7 @@ class Backups:
         reach, intent = self._session.reach.under(lease), operation.intent
         wish = Wish(str(intent["snapshot"]), bool(intent["keeps"]), str(intent["reason"]))
         return PutBackWork(
-            _whose(operation),
+            instance_of(operation),
             operation.id,
             wish,
             rows=self._app.registry,
@@ -231,12 +232,6 @@ class Backups:
             settings.backup_bucket, settings.backup_region, settings.backup_endpoint, settings.backup_iam_endpoint, ca
         )
         return ObjectStore(bucket, settings.backup_key_file)
-
-
-def _whose(operation: "Operation") -> "InstanceId":
-    if operation.instance_id is None:
-        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
-    return operation.instance_id
 
 
 def _spared(rows: "Mapping[str, Backup]") -> "list[str]":

@@ -5,10 +5,11 @@ from typing import Protocol, assert_never
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import handover
+from hermesops.lifecycle import booting, handover
+from hermesops.lifecycle.booting import AwaitMachine, StartMachine
 from hermesops.lifecycle.handover import AwaitGateway, Personalise
 from hermesops.lifecycle.ports import HandsOver, Rests
-from hermesops.lifecycle.quiesce import AwaitMachine, StartMachine, gone, not_its_own
+from hermesops.lifecycle.quiesce import gone, not_its_own
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -74,10 +75,8 @@ def changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantErro
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
-        case StartMachine():
-            return f"starting machine {instance.machine_name}"
-        case AwaitMachine():
-            return f"waiting for machine {instance.machine_name}"
+        case StartMachine() | AwaitMachine():
+            return booting.describe(step, instance)
         case Release():
             return f"starting the gateway of {instance.title}"
         case Personalise():
@@ -105,12 +104,8 @@ class World(Rests, HandsOver, Protocol):
 async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> None:
     """Do one step; harmless when it was done before."""
     match step:
-        case StartMachine(machine_id=machine_id):
-            await world.start_machine(machine_id)
-            # The vendor says yes before it begins: whoever looks at once still sees it stopped.
-            await world.await_machine(instance, machine_id)
-        case AwaitMachine(machine_id=machine_id):
-            await world.await_machine(instance, machine_id)
+        case StartMachine() | AwaitMachine():
+            await booting.do(step, instance, world)
         case Release(machine_id=machine_id):
             await world.release(machine_id)
         case Personalise(machine_id=machine_id):

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol, assert_never
 
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import proof, quiesce
+from hermesops.lifecycle import booting, proof, quiesce
 from hermesops.lifecycle.handover import terminated
 from hermesops.lifecycle.ports import Rests
 from hermesops.lifecycle.proof import Backups, ProveBackup
@@ -138,7 +138,7 @@ class Farewell:
                 await self._world.stop_machine(instance, machine_id)
             case BeginGrace():
                 self._rows.begin_grace(instance.id, self._until, why=self._why)
-            case quiesce.StartMachine() | quiesce.AwaitMachine() | quiesce.Fence() | quiesce.BackUp():
+            case booting.StartMachine() | booting.AwaitMachine() | quiesce.Fence() | quiesce.BackUp():
                 await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._why)
             case _ as never:
                 assert_never(never)

@@ -9,6 +9,8 @@ from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import booting
+from hermesops.lifecycle.booting import AwaitMachine, StartMachine
 from hermesops.lifecycle.handover import AwaitGateway, Personalise, asleep, next_step, terminated
 from hermesops.lifecycle.ports import Cells, HandsOver
 from hermesops.lifecycle.sight import MachineSeen, Sight
@@ -25,20 +27,6 @@ class GrowCell:
 @dataclass(frozen=True)
 class RecordMachine:
     """Write the vendor's id of the machine into the registry."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class StartMachine:
-    """Boot a machine that somebody stopped."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class AwaitMachine:
-    """Wait until the vendor calls it ready and hermes-node on it answers."""
 
     machine_id: MachineId
 
@@ -122,10 +110,8 @@ def describe(step: Step, instance: Instance) -> str:
             return f"making machine {instance.machine_name} in {instance.cell}"
         case RecordMachine(machine_id=machine_id):
             return f"recording machine {machine_id}"
-        case StartMachine():
-            return f"starting machine {instance.machine_name}"
-        case AwaitMachine():
-            return f"waiting for machine {instance.machine_name}"
+        case StartMachine() | AwaitMachine():
+            return booting.describe(step, instance)
         case Personalise():
             return f"handing the machine to {instance.title}"
         case AwaitGateway():
@@ -202,12 +188,8 @@ class Provision:
                 await self._cells.bring(instance.cell, still_wanted=partial(self._lacks_machine, instance))
             case RecordMachine(machine_id=machine_id):
                 self._rows.set_machine(instance.id, machine_id)
-            case StartMachine(machine_id=machine_id):
-                await self._world.start_machine(machine_id)
-                # The vendor says yes before it begins: whoever looks at once still sees it stopped.
-                await self._world.await_machine(instance, machine_id)
-            case AwaitMachine(machine_id=machine_id):
-                await self._world.await_machine(instance, machine_id)
+            case StartMachine() | AwaitMachine():
+                await booting.do(step, instance, self._world)
             case Personalise(machine_id=machine_id):
                 await self._world.personalise(instance, machine_id)
             case AwaitGateway(machine_id=machine_id):

@@ -8,6 +8,8 @@ from typing import assert_never
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import booting
+from hermesops.lifecycle.booting import AwaitMachine, StartMachine
 from hermesops.lifecycle.handover import silence
 from hermesops.lifecycle.ports import Copies, Rests
 from hermesops.lifecycle.sight import Sight
@@ -15,20 +17,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Impossible
-
-
-@dataclass(frozen=True)
-class StartMachine:
-    """Boot a machine that is stopped."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class AwaitMachine:
-    """Wait until the vendor calls it ready and hermes-node on it answers."""
-
-    machine_id: MachineId
+from hermesops.model.state import State
 
 
 @dataclass(frozen=True)
@@ -82,6 +71,13 @@ def _on_machine(seen: Sight, machine_id: MachineId, backup: Backup | None) -> St
     return None if backup else BackUp(machine_id)
 
 
+async def resting_state(seen: Sight, world: Rests) -> State | None:
+    """What is on the machine that was seen, while its gateway rests; ``None`` while it runs, or nobody answers."""
+    if seen.machine is None or seen.node is None or not seen.node.fenced:
+        return None
+    return await world.state(seen.machine.id)
+
+
 def not_its_own(instance: Instance, holder: str) -> BrokenInvariantError:
     """What is said of a machine that calls itself somebody else's."""
     return BrokenInvariantError(
@@ -116,10 +112,8 @@ def _broken(instance: Instance) -> UnavailableError:
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
-        case StartMachine():
-            return f"starting machine {instance.machine_name}"
-        case AwaitMachine():
-            return f"waiting for machine {instance.machine_name}"
+        case StartMachine() | AwaitMachine():
+            return booting.describe(step, instance)
         case Fence():
             return f"stopping the gateway of {instance.title}"
         case BackUp():
@@ -137,12 +131,8 @@ async def do(step: Step, instance: Instance, *, world: Rests, copies: Copies, wh
         why: What the copy is made for.
     """
     match step:
-        case StartMachine(machine_id=machine_id):
-            await world.start_machine(machine_id)
-            # The vendor says yes before it begins: whoever looks at once still sees it stopped.
-            await world.await_machine(instance, machine_id)
-        case AwaitMachine(machine_id=machine_id):
-            await world.await_machine(instance, machine_id)
+        case StartMachine() | AwaitMachine():
+            await booting.do(step, instance, world)
         case Fence(machine_id=machine_id):
             # Before the gateway stops: where no copy could be made now, the user keeps the agent.
             await copies.reach()

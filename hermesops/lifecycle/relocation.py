@@ -35,7 +35,6 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import Finished, Impossible, Lease
 from hermesops.model.plan import Plan as UserPlan
 from hermesops.model.spare import Purpose, Spare
-from hermesops.model.state import State
 
 
 @dataclass(frozen=True)
@@ -197,7 +196,7 @@ class Relocate:
         former = self._rows.find_spare(self._wish.origin)
         return Relocating(
             sight,
-            state=await self._resting_state(sight),
+            state=await quiesce.resting_state(sight, self._world),
             next=await self._next(sight.instance),
             backup=backup,
             source=chosen,
@@ -212,12 +211,7 @@ class Relocate:
         if spare is None:
             return None
         seen = await self._world.look_as(successor(instance, spare))
-        return NextSeen(spare, seen.machine, seen.node, await self._resting_state(seen))
-
-    async def _resting_state(self, seen: Sight) -> State | None:
-        if seen.machine is None or seen.node is None or not seen.node.fenced:
-            return None
-        return await self._world.state(seen.machine.id)
+        return NextSeen(spare, seen.machine, seen.node, await quiesce.resting_state(seen, self._world))
 
     def decide(self, seen: Relocating) -> Step | Finished | Impossible:
         """The next step for what was seen."""

@@ -142,8 +142,7 @@ class Resize:
     async def observe(self) -> Resizing:
         """Look at row, machine, node, gateway and backups."""
         sight = await self._world.look(self._instance_id)
-        rests = sight.machine is not None and sight.node is not None and sight.node.fenced
-        state = await self._world.state(sight.machine.id) if rests and sight.machine else None
+        state = await quiesce.resting_state(sight, self._world)
         return Resizing(sight, state, self._copies.made(self._instance_id, self._why))
 
     def decide(self, seen: Resizing) -> Step | Finished | Impossible:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermesops.errors import RefusedError
-from hermesops.lifecycle import awaken
+from hermesops.lifecycle import awaken, quiesce
 from hermesops.lifecycle.handover import terminated
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
@@ -83,8 +83,7 @@ class Resume:
     async def observe(self) -> Waking:
         """Look at row, machine, node, gateway and, while that rests, state."""
         sight = await self._world.look(self._instance_id)
-        rests = sight.machine is not None and sight.node is not None and sight.node.fenced
-        state = await self._world.state(sight.machine.id) if rests and sight.machine else None
+        state = await quiesce.resting_state(sight, self._world)
         return Waking(sight, self._backups.newest(self._instance_id), state)
 
     def decide(self, seen: Waking) -> Step | Finished | Impossible:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import quiesce
+from hermesops.lifecycle import booting, quiesce
 from hermesops.lifecycle.handover import terminated
 from hermesops.lifecycle.ports import Cells, Copies, RestRows, Rests
 from hermesops.lifecycle.sight import Sight
@@ -180,7 +180,7 @@ class Suspend:
                 await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():
                 self._rows.set_status(instance.id, InstanceStatus.SUSPENDED)
-            case quiesce.StartMachine() | quiesce.AwaitMachine() | quiesce.Fence() | quiesce.BackUp():
+            case booting.StartMachine() | booting.AwaitMachine() | quiesce.Fence() | quiesce.BackUp():
                 await quiesce.do(step, instance, world=self._world, copies=self._copies, why=self._why)
             case _ as never:
                 assert_never(never)

@@ -10,7 +10,7 @@ from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import proof, quiesce
+from hermesops.lifecycle import booting, proof, quiesce
 from hermesops.lifecycle.ports import Cells, Rests
 from hermesops.lifecycle.proof import Backups, ProveBackup
 from hermesops.lifecycle.quiesce import Fence
@@ -214,7 +214,7 @@ class Terminate:
                 # First: nobody looks after what an ended instance still opens.
                 await self._backups.revoke(self._instance_id)
                 self._rows.mark_terminated(self._instance_id)
-            case quiesce.StartMachine() | quiesce.AwaitMachine() | Fence() | quiesce.BackUp():
+            case booting.StartMachine() | booting.AwaitMachine() | Fence() | quiesce.BackUp():
                 await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._why)
             case _ as never:
                 assert_never(never)

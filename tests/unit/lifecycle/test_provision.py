@@ -7,14 +7,13 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.booting import AwaitMachine, StartMachine
 from hermesops.lifecycle.handover import AwaitGateway, Personalise
 from hermesops.lifecycle.provision import (
-    AwaitMachine,
     GrowCell,
     MarkRunning,
     Provision,
     RecordMachine,
-    StartMachine,
     decide,
 )
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
