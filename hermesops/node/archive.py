@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from hermesops.node import contents, databases, ending
 from hermesops.node.contents import Item, Walk
+from hermesops.node.counting import Counting
 from hermesops.node.digest import DATABASE, Digest, is_document, is_hashed
 from hermesops.node.errors import NotReadyError
 
@@ -186,19 +187,19 @@ def _readable(home: Path, item: Item, workplace: Path, digest: Digest) -> Iterat
                 digest.no_database()
             yield file
             return
-        if item.name == DATABASE:
-            _read(copied, digest)
-        with copied.open("rb") as whole:
-            copied.unlink()
-            yield whole
-
-
-def _read(copied: Path, digest: Digest) -> None:
-    try:
-        with databases.opened(os.fsencode(copied), is_alone=True) as held:
-            digest.database(held)
-    except sqlite3.DatabaseError:
-        digest.no_database()
+        if item.name != DATABASE:
+            with copied.open("rb") as whole:
+                copied.unlink()
+                yield whole
+            return
+        with Counting(copied) as counting:
+            with copied.open("rb") as whole:
+                yield whole
+            try:
+                digest.add(counting.tables())
+            except sqlite3.DatabaseError:
+                digest.no_database()
+        copied.unlink()
 
 
 def _copied(home: Path, item: Item, target: Path) -> bool:

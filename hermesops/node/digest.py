@@ -122,10 +122,11 @@ class Digest:
         Raises:
             sqlite3.DatabaseError: It is damaged, or none.
         """
-        connection.text_factory = bytes
-        for table, names in _ROWS.items():
-            for row in rows(connection, table, names):
-                self._parts[table].add_row(row)
+        self.add(tables_of(connection))
+
+    def add(self, tables: "Tables") -> None:
+        """Take in what the tables of the agent's database were found to amount to."""
+        self._parts.update(tables)
 
     def no_database(self) -> None:
         """Take in that the agent's database cannot be read; a copy of it has other bytes, so they say nothing."""
@@ -135,6 +136,24 @@ class Digest:
         """Count and digest of each kind."""
         broken = {kind: {"count": UNREADABLE, "digest": word} for kind, word in self._broken.items()}
         return {kind: broken.get(kind) or part.told() for kind, part in self._parts.items()}
+
+
+Tables = dict[str, _Part]
+"""What single tables amount to; only ``Digest.add`` takes it."""
+
+
+def tables_of(connection: sqlite3.Connection) -> Tables:
+    """What the rows of the agent's database amount to.
+
+    Raises:
+        sqlite3.DatabaseError: It is damaged, or none.
+    """
+    connection.text_factory = bytes
+    tables = {table: _Part() for table in _ROWS}
+    for table, names in _ROWS.items():
+        for row in rows(connection, table, names):
+            tables[table].add_row(row)
+    return tables
 
 
 def is_hashed(name: bytes) -> bool:
