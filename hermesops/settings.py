@@ -9,7 +9,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal, Self
@@ -20,6 +20,8 @@ from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
 
 PREFIX = "HERMESOPS_"
+SECRET_PREFIX = "HERMESOPS_SECRET_"  # noqa: S105 - a name's beginning
+"""Of variables that hold secrets, where the environment is their home."""
 _PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb"}
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
@@ -32,6 +34,13 @@ class Settings(BaseModel):
     api_url: str = Field("", description="Base URL of JustAVPS's API, with /api/v1; empty: the local world's")
     api_key: SecretStr | None = Field(None, description="JustAVPS API key; prefer api_key_file")
     api_key_file: Path | None = Field(None, description="File with the JustAVPS API key; empty: the local world's")
+
+    secrets_home: str = Field(
+        "", description="Where secrets are that no *_file names: age:FILE, aws:PREFIX or environment; empty: keys/"
+    )
+    secrets_identity: Path | None = Field(
+        None, description="File of age identities, or an SSH key, that opens an age file of secrets"
+    )
 
     registry_url: SecretStr | None = Field(
         None, description="SQLAlchemy URL of the registry; empty: SQLite in the environment's folder"
@@ -113,6 +122,9 @@ class Settings(BaseModel):
     backup_keep_daily: int = Field(14, ge=1, description="Days of which an instance's newest backup is kept")
     backup_keep_weekly: int = Field(8, ge=0, description="Weeks of which it is kept")
     backup_keep_monthly: int = Field(6, ge=0, description="Months of which it is kept")
+    ended_backups_days: float = Field(
+        30, ge=0, description="Days for which the backups of an agent that has ended for good are kept"
+    )
     parallel_backups: int = Field(4, ge=1, le=64, description="Instances that one command backs up at the same time")
 
     router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
@@ -141,6 +153,7 @@ class Environment:
         folder: Holds settings.toml, keys/ and state of this environment.
         sources: Where each value came from: ``environment``, the file's path, or ``default``.
         inherited: Proxy, index and CA settings that programs we start shall see.
+        secrets: What variables ``HERMESOPS_SECRET_<NAME>`` hold, by name as the variable spells it.
     """
 
     name: str
@@ -148,6 +161,7 @@ class Environment:
     settings: Settings
     sources: Mapping[str, str]
     inherited: Mapping[str, str]
+    secrets: Mapping[str, SecretStr] = field(default_factory=dict)
 
     @property
     def is_local(self) -> bool:
@@ -201,7 +215,7 @@ class Environment:
             key: "environment" if key in from_variables else str(file) if key in from_file else "default"
             for key in Settings.model_fields
         }
-        return cls(name, folder, _validate(merged, sources), sources, variables)
+        return cls(name, folder, _validate(merged, sources), sources, variables, _secrets_in(variables))
 
 
 def _home_of_this_user() -> str:
@@ -229,12 +243,20 @@ def _read_file(file: Path) -> dict[str, object]:
 def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for variable, text in variables.items():
-        if not variable.startswith(PREFIX) or variable in _SELECTORS:
+        if not variable.startswith(PREFIX) or variable in _SELECTORS or variable.startswith(SECRET_PREFIX):
             continue
         key = variable.removeprefix(PREFIX).lower()
         _known(key, f"(variable {variable})")
         values[key] = _plan_table(text) if key in _PLAN_TABLES else text
     return values
+
+
+def _secrets_in(variables: Mapping[str, str]) -> dict[str, SecretStr]:
+    return {
+        variable.removeprefix(SECRET_PREFIX): SecretStr(text)
+        for variable, text in variables.items()
+        if variable.startswith(SECRET_PREFIX) and text
+    }
 
 
 def _plan_table(text: str) -> dict[str, str]:

@@ -46,12 +46,7 @@ def make_secret(path: Path, text: str) -> bool:
     Returns:
         Whether it was written; ``False`` when there was one, which stays as it is.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    draft = _drafted(path, text)
     try:
         os.link(draft, path)  # unlike a rename it never replaces: of two processes, one wins
     except FileExistsError:
@@ -60,6 +55,24 @@ def make_secret(path: Path, text: str) -> bool:
         draft.unlink()
     _sync_folder(path.parent)
     return True
+
+
+def replace_secret(path: Path, text: str) -> None:
+    """Write a secret file anew, whole or not at all; its folder is made too."""
+    draft = _drafted(path, text)
+    draft.replace(path)
+    _sync_folder(path.parent)
+
+
+def _drafted(path: Path, text: str) -> Path:
+    """The text on the disk beside ``path``, readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
 
 
 def _sync_folder(folder: Path) -> None:

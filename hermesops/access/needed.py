@@ -1,0 +1,98 @@
+"""Which secrets hermesops needs: the one table of them. Pure."""
+
+import secrets as randomness
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hermesops.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A secret that hermesops needs.
+
+    Attributes:
+        name: What it is called in every home; the file's name in ``keys/``.
+        purpose: What it opens, for people.
+        setting: The setting that names a file of it, which wins over any home.
+        fresh: Makes a new one; ``None`` for one that somebody else gives us.
+        rotation: What a person does to rotate it, a sentence each; empty where ``secrets rotate`` does all of it.
+            ``{env}`` stands for the words that name the environment on the command line.
+    """
+
+    name: str
+    purpose: str
+    setting: str
+    fresh: Callable[[], str] | None = field(default=None, compare=False)
+    rotation: tuple[str, ...] = ()
+
+
+def _random() -> str:
+    return randomness.token_urlsafe(32)
+
+
+API_KEY = Needed(
+    "api.key",
+    "opens JustAVPS's API",
+    "api_key_file",
+    rotation=(
+        "make a second API key in JustAVPS's dashboard",
+        "hermesops{env} secrets set api.key --from FILE",
+        "hermesops{env} secrets check api.key",
+        "restart what runs all the time (hermesops worker)",
+        "end the old key in the dashboard",
+    ),
+)
+REGISTRY_KEY = Needed("registry.key", "encrypts secrets in the registry", "registry_key_file")
+PULUMI_PASSPHRASE = Needed(
+    "pulumi.passphrase",
+    "encrypts secrets in Pulumi's state",
+    "pulumi_passphrase_file",
+    _random,
+    rotation=(
+        "for every cell: pulumi stack change-secrets-provider passphrase --stack CELL (it asks for the new one)",
+        "hermesops{env} secrets set pulumi.passphrase --from FILE",
+        "hermesops{env} stack preview --all opens every state with it",
+    ),
+)
+ROUTER_KEY = Needed(
+    "router.key",
+    "signs agents' tokens for the model router",
+    "router_key_file",
+    _random,
+    rotation=(
+        "let the model router accept the new key beside the old one",
+        "hermesops{env} secrets set router.key --from FILE",
+        "hermesops{env} provision USER hands every agent a token of the new key",
+        "take the old key from the router: tokens that it signed end",
+    ),
+)
+BACKUP_KEY = Needed(
+    "backup.key",
+    "opens the bucket of backups, in the form of ~/.aws/credentials",
+    "backup_key_file",
+    rotation=(
+        "make a second access key for the platform's user: aws iam create-access-key",
+        "hermesops{env} secrets set backup.key --from FILE",
+        "hermesops{env} secrets check backup.key",
+        "end the old one: aws iam delete-access-key",
+    ),
+)
+
+NEEDED = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY)
+"""All of them, in the order in which they are shown."""
+
+
+def needed(name: str) -> Needed:
+    """The secret of that name.
+
+    Raises:
+        UsageError: hermesops needs none of that name.
+    """
+    for one in NEEDED:
+        if one.name == name:
+            return one
+    raise UsageError(
+        f"hermesops needs no secret {name!r}; it needs {', '.join(one.name for one in NEEDED)}",
+        hint="hermesops secrets list",
+    )

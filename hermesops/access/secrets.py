@@ -1,0 +1,135 @@
+"""Where each secret of an environment is, and what it says: the file that a setting names, else the environment's home.
+
+It must not know what any of them opens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermesops.access.homes import FolderHome, Home
+from hermesops.access.lent_files import LentFiles
+from hermesops.access.needed import Needed
+from hermesops.access.secret_file import read_secret, replace_secret
+from hermesops.errors import RefusedError
+
+
+@dataclass(frozen=True)
+class Held:
+    """A secret, seen from outside.
+
+    Attributes:
+        where: Its home, or the file that a setting names.
+        is_there: Whether there is one.
+        changed_at: When it was written; ``None`` where nobody knows, or there is none.
+    """
+
+    needed: Needed
+    where: str
+    is_there: bool
+    changed_at: datetime | None
+
+
+class Secrets:
+    """An environment's secrets.
+
+    Args:
+        files: The files that settings name, by the secret's name.
+        home: Where all others are.
+        lent: Takes those that a program wants as a file.
+    """
+
+    def __init__(self, files: Mapping[str, Path], home: Home, lent: LentFiles | None = None) -> None:
+        self._files = files
+        self.home = home
+        self._lent = lent or LentFiles()
+
+    def held(self, needed: Needed) -> Held:
+        """What there is of it, without its text.
+
+        Raises:
+            RefusedError: Its home does not let us in.
+            UnavailableError: Its home does not answer.
+        """
+        file = self._files.get(needed.name)
+        if file is None:
+            is_there = needed.name in self.home.names()
+            changed_at = self.home.changed_at(needed.name) if is_there else None
+            return Held(needed, self.home.title, is_there, changed_at)
+        changed_at = datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
+        return Held(needed, str(file), file.exists(), changed_at)
+
+    def find(self, needed: Needed) -> str | None:
+        """Its text; ``None`` when its home has none.
+
+        Raises:
+            RefusedError: The file that a setting names is missing, or either may not be read.
+        """
+        file = self._files.get(needed.name)
+        return self.home.read(needed.name) if file is None else read_secret(file, what=needed.name)
+
+    def read(self, needed: Needed) -> str:
+        """Its text.
+
+        Raises:
+            RefusedError: There is none, or it may not be read.
+        """
+        text = self.find(needed)
+        if text is None:
+            raise RefusedError(
+                f"the secret {needed.name}, which {needed.purpose}, is not in {self.home.title}",
+                hint=f"hermesops secrets set {needed.name} --from FILE; or the setting {needed.setting}",
+            )
+        return text
+
+    def made(self, needed: Needed, text: str) -> str:
+        """Its text, which is ``text`` when there was none: of two that make it at once, one wins."""
+        return self.home.make(needed.name, text) if needed.name not in self._files else self.read(needed)
+
+    def write(self, needed: Needed, text: str) -> None:
+        """Keep a new text where the old one is.
+
+        Raises:
+            RefusedError: That place takes none.
+        """
+        file = self._files.get(needed.name)
+        if file is None:
+            self.home.write(needed.name, text)
+        else:
+            replace_secret(file, text)
+
+    def file(self, needed: Needed) -> Path:
+        """A file with its text, for programs that take nothing else: its own, or one lent while this process lives."""
+        file = self._files.get(needed.name) or self.home.path(needed.name)
+        return file or self._lent.lend(needed.name, self.read(needed))
+
+
+def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Home) -> Home:
+    """The home that a setting names.
+
+    Args:
+        setting: ``age:FILE``, ``aws:PREFIX``, ``environment``, or empty for the folder ``keys``.
+        keys: Folder of keys.
+        identity: What opens an age file.
+        variables: The home of that name.
+
+    Raises:
+        RefusedError: It names none.
+    """
+    kind, _, rest = setting.partition(":")
+    if not setting:
+        return FolderHome(keys)
+    if setting == "environment":
+        return variables
+    if kind == "age" and rest:
+        from hermesops.access.age_home import AgeHome  # noqa: PLC0415 - one home is needed of all
+
+        return AgeHome(Path(rest).expanduser(), identity)
+    if kind == "aws" and rest:
+        from hermesops.access.aws_home import AwsHome  # noqa: PLC0415 - as above
+
+        return AwsHome(rest)
+    raise RefusedError(
+        f"secrets_home {setting!r} is none", hint="age:FILE, aws:PREFIX, environment, or nothing for keys/"
+    )
