@@ -21,6 +21,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
+from hermesops.registry.revocation import revoke_machine
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
@@ -135,7 +136,7 @@ class InstanceRows(InstanceSecretRows):
         """
         with self._database.writing() as connection:
             changed = self._leave(connection, instance_id)
-            spares = give_up_spares(connection, instance_id)
+            spares = give_up_spares(connection, instance_id, self._database.now(connection))
             if changed or spares:
                 after = {"spares": spares} if spares else None
                 self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
@@ -148,9 +149,12 @@ class InstanceRows(InstanceSecretRows):
 
     def _leave(self, connection: sa.Connection, instance_id: InstanceId) -> bool:
         is_its_own = sa.and_(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
-        return bool(
-            connection.execute(instance_details.update().where(is_its_own).values(machine_wanted=False)).rowcount
-        )
+        left = connection.execute(instance_details.update().where(is_its_own).values(machine_wanted=False)).rowcount
+        if left:
+            machine_id = sa.select(hermes_instances.c.vm_id).where(hermes_instances.c.id == instance_id)
+            now = self._database.now(connection)
+            revoke_machine(connection, connection.execute(machine_id).scalar(), now, "its machine was given up")
+        return bool(left)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
         columns = hermes_instances.c

@@ -12,6 +12,7 @@ from hermesops.model.user import User
 from hermesops.registry.instances import ALL, instance_of
 from hermesops.registry.leases import require_lease
 from hermesops.registry.placing import NewMachine
+from hermesops.registry.revocation import revoke_machine
 from hermesops.registry.schema import hermes_instances, instance_details, spare_machines
 from hermesops.registry.spares import SpareRows
 
@@ -122,6 +123,7 @@ class MachineChangeRows(SpareRows):
                 "created_at": self._database.now(connection),
             }
             connection.execute(spare_machines.insert().values(former))
+            revoke_machine(connection, held.vm_id, former["created_at"], f"its instance is on {name} now")
             moved = {name: getattr(row, name) for name in ("cell", "server_type", "region", "image_id")}
             connection.execute(
                 instance_details.update()

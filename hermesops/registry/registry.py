@@ -9,6 +9,7 @@ from hermesops.registry import schema_version
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
 from hermesops.registry.backups import BackupRows
+from hermesops.registry.certificates import CertificateRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.consistency import ConsistencyRows
 from hermesops.registry.copies import Copies
@@ -48,6 +49,7 @@ class Registry(
     ConsistencyRows,
     ConnectionRows,
     BackupRows,
+    CertificateRows,
     ImageRows,
     LeaseRows,
     TokenRows,

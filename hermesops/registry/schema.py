@@ -229,3 +229,24 @@ backups = sa.Table(
     sa.Column("checked_at", UtcTimestamp, nullable=True),
     sa.Column("checked", sa.Text, nullable=False),
 )
+
+authorities = sa.Table(
+    "authorities",
+    metadata,
+    sa.Column("certificate", sa.Text, primary_key=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+)
+
+certificates = sa.Table(
+    "certificates",
+    metadata,
+    sa.Column("serial", sa.String(40), primary_key=True),
+    sa.Column("key", sa.String(64), nullable=False, index=True),
+    sa.Column("machine_id", sa.String(64), nullable=False, index=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("cell", sa.String(64), nullable=True),
+    sa.Column("issued_at", UtcTimestamp, nullable=False),
+    sa.Column("not_after", UtcTimestamp, nullable=False, index=True),
+    sa.Column("revoked_at", UtcTimestamp, nullable=True),
+    sa.Column("why", sa.Text, nullable=False),
+)

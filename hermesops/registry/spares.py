@@ -13,6 +13,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.registry.placing import ATTEMPTS, Choose, PlacingRows
+from hermesops.registry.revocation import revoke_machine
 from hermesops.registry.rows import insert_if_absent, new_id
 from hermesops.registry.schema import proxy_tokens, spare_machines
 from hermesops.registry.sealing import place as place_of
@@ -155,6 +156,7 @@ class SpareRows(PlacingRows):
         is_it = spare_machines.c.name == row.name
         gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
         connection.execute(spare_machines.update().where(is_it).values(gone))
+        revoke_machine(connection, row.machine_id, self._database.now(connection), "its machine was given up")
         before = {"status": row.status, "purpose": row.purpose}
         self._note(connection, "spare_retired", spare_subject(row.name), before=before, why=why)
 

@@ -8,6 +8,7 @@ from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
 from hermesops.registry.operations import OperationRows
+from hermesops.registry.revocation import revoke_machine
 from hermesops.registry.schema import (
     UNFINISHED,
     hermes_connections,
@@ -52,7 +53,9 @@ class TerminationRows(InstanceSecretRows, OperationRows):
             )
             connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
             connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
-            give_up_spares(connection, instance_id)
+            now = self._database.now(connection)
+            give_up_spares(connection, instance_id, now)
+            revoke_machine(connection, row.vm_id, now, "its instance was terminated")
             before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
             self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
             self._abandon_others(connection, instance_id)

@@ -1,0 +1,259 @@
+"""The environment's own small authority: signs machines' certificates, and the one of the service that they speak to.
+
+What a request asks for is never read, only its public key: names are what we say they are.
+It must not know which machines there are; rows are the registry's.
+"""
+
+import hashlib
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Protocol, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hermesops.access.secret_file import make_secret, read_secret
+from hermesops.errors import RefusedError
+from hermesops.model.certificate import MachineNames
+
+ROOT_DAYS = 3650
+SKEW = timedelta(minutes=5)
+"""How far the clock of a machine or of the platform may be behind that of whoever signs."""
+
+_WHAT = "authority's key"
+
+
+class Roots(Protocol):
+    """Where the certificates of authorities are kept that machines trust; the registry."""
+
+    def list_authorities(self) -> Sequence[str]:
+        """PEM of each, the newest first."""
+
+    def trust_authority(self, certificate: str, *, only_first: bool) -> bool:
+        """Add one; with ``only_first`` only where there is none. Whether it is one of them now."""
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate that was signed.
+
+    Attributes:
+        pem: It.
+        serial: Hexadecimal digits.
+        key: SHA-256 of its public key, hexadecimal.
+    """
+
+    pem: str
+    serial: str
+    key: str
+    not_before: datetime
+    not_after: datetime
+
+
+@dataclass(frozen=True)
+class ServerCertificate:
+    """What a service proves itself with.
+
+    Attributes:
+        key: PEM, private.
+    """
+
+    pem: str
+    key: str = field(repr=False)
+    not_after: datetime
+
+
+class Authority:
+    """Signs certificates for one environment.
+
+    Args:
+        key: Its private key.
+        root: Its own certificate.
+    """
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> None:
+        self._key = key
+        self._root = root
+
+    @classmethod
+    def load(cls, file: Path, roots: Roots, *, environment: str) -> Self:
+        """Read the authority's key, made on first use, and find its certificate among those that are trusted.
+
+        Args:
+            file: Of mode 0600.
+            roots: Its certificate is there.
+            environment: Name of the environment.
+
+        Raises:
+            RefusedError: The file is missing though machines trust an authority, damaged, readable by others, or of
+                an authority that nobody trusts.
+        """
+        if not file.exists() and not roots.list_authorities():
+            make_secret(file, _pem_of(ec.generate_private_key(ec.SECP256R1())))
+        try:
+            key = load_pem_private_key(read_secret(file, what=_WHAT).encode(), None)
+        except (ValueError, TypeError):  # the cause would carry the key
+            raise RefusedError(f"the {_WHAT} in {file} is damaged", hint=f"put a copy of it back at {file}") from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise RefusedError(f"the {_WHAT} in {file} is no EC key", hint=f"put a copy of it back at {file}")
+        return cls(key, _find(key, roots) or _begin(key, roots, environment, file))
+
+    @property
+    def certificate(self) -> str:
+        """Its own certificate, PEM."""
+        return self._root.public_bytes(Encoding.PEM).decode()
+
+    def issue(self, request: str, names: MachineNames, *, now: datetime, life: timedelta) -> Issued:
+        """Sign a machine's certificate.
+
+        Args:
+            request: A certificate signing request, PEM; all that counts of it is the key that it proves to have.
+            names: What the certificate says.
+            now: It counts from a little before.
+            life: How long.
+
+        Raises:
+            RefusedError: It is no request, or its signature or its kind of key is not right.
+        """
+        key = _key_of(request)
+        alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in names.uris])
+        made = self._sign(
+            key, names.machine_id, alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, (now - SKEW, now + life)
+        )
+        return Issued(
+            made.public_bytes(Encoding.PEM).decode(),
+            f"{made.serial_number:x}",
+            digest_of(key),
+            made.not_valid_before_utc,
+            made.not_valid_after_utc,
+        )
+
+    def serve(self, hosts: Sequence[str], *, now: datetime, life: timedelta) -> ServerCertificate:
+        """Make a key and sign a certificate for a service that machines find under these names or addresses."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
+        span = (now - SKEW, now + life)
+        made = self._sign(key.public_key(), hosts[0], alternatives, ExtendedKeyUsageOID.SERVER_AUTH, span)
+        return ServerCertificate(made.public_bytes(Encoding.PEM).decode(), _pem_of(key), made.not_valid_after_utc)
+
+    def _sign(
+        self,
+        key: ec.EllipticCurvePublicKey,
+        common_name: str,
+        names: x509.SubjectAlternativeName,
+        usage: x509.ObjectIdentifier,
+        span: tuple[datetime, datetime],
+    ) -> x509.Certificate:
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return (
+            x509.CertificateBuilder()
+            .subject_name(_name(common_name))
+            .issuer_name(self._root.subject)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(span[0])
+            .not_valid_after(span[1])
+            .add_extension(names, critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(authority, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+def digest_of(key: ec.EllipticCurvePublicKey) -> str:
+    """SHA-256 of a public key."""
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def make_root(key: ec.EllipticCurvePrivateKey, environment: str) -> str:
+    """The certificate with which an authority begins, PEM; it signs machines and services, and no other authority."""
+    now = datetime.now(UTC)
+    name = _name(f"hermesops {environment} {digest_of(key.public_key())[:8]}")
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + timedelta(days=ROOT_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+        .decode()
+    )
+
+
+def _find(key: ec.EllipticCurvePrivateKey, roots: Roots) -> x509.Certificate | None:
+    wanted = key.public_key()
+    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in roots.list_authorities())
+    return next((one for one in certificates if one.public_key() == wanted), None)
+
+
+def _begin(key: ec.EllipticCurvePrivateKey, roots: Roots, environment: str, file: Path) -> x509.Certificate:
+    made = make_root(key, environment)
+    roots.trust_authority(made, only_first=True)
+    if (found := _find(key, roots)) is None:  # somebody else's key has begun it
+        raise RefusedError(
+            f"{file} holds the key of an authority that environment {environment} does not trust",
+            hint=f"put the key that belongs to this registry back at {file}",
+        )
+    return found
+
+
+def _key_of(request: str) -> ec.EllipticCurvePublicKey:
+    try:
+        asked = x509.load_pem_x509_csr(request.encode())
+        is_proved, key = asked.is_signature_valid, asked.public_key()
+    except Exception:  # noqa: BLE001 - whatever a library makes of a stranger's bytes, it is no request
+        raise RefusedError("this is no request for a certificate") from None
+    if not is_proved:
+        raise RefusedError("the request for a certificate does not prove that its key is there")
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise RefusedError("the request for a certificate is not of an EC key on P-256")
+    return key
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

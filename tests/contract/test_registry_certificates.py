@@ -1,0 +1,139 @@
+"""Certificates of machines: one transaction each, on SQLite and on PostgreSQL."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.cell import Placement
+from hermesops.model.certificate import Certificate, KeyTakenError
+from hermesops.model.ids import ImageId, MachineId
+from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, Spare
+from hermesops.registry import Registry
+from tests.support.registries import CELL, TurnedClock, placed, registry_at
+
+MACHINE = MachineId("m-1")
+CLOCK = TurnedClock()
+MADE = Certificate(
+    "a1", "k" * 64, MACHINE, None, None, issued_at=CLOCK.moment, not_after=CLOCK.moment + timedelta(days=7)
+)
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture
+def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=clock)
+    yield opened
+    opened.close()
+
+
+def test_a_certificate_counts_until_it_runs_out(registry: Registry, clock: TurnedClock) -> None:
+    registry.add_certificate(MADE)
+    assert registry.good_certificate("a1") == MADE
+    assert registry.good_certificate("b2") is None
+    clock.turn(7 * 86400)
+    assert registry.good_certificate("a1") is None
+    assert registry.find_certificate("a1") == MADE
+    clock.turn(30 * 86400 + 1)
+    registry.add_certificate(replace(MADE, serial="b2", not_after=clock.moment + timedelta(days=7)))
+    assert registry.find_certificate("a1") is None
+
+
+def test_a_revoked_one_counts_no_more_and_renews_nothing(registry: Registry) -> None:
+    registry.add_certificate(MADE)
+    assert registry.revoke_certificates(MACHINE, why="lost") == 1
+    assert registry.revoke_certificates(MACHINE, why="again") == 0
+    assert registry.good_certificate("a1") is None
+    with pytest.raises(RefusedError, match="counts no more"):
+        registry.add_certificate(replace(MADE, serial="b2"), renews="a1")
+    (told,) = registry.list_certificates(MACHINE)
+    assert (told.serial, told.why) == ("a1", "lost")
+
+
+def test_no_two_machines_have_one_key(registry: Registry) -> None:
+    registry.add_certificate(MADE)
+    with pytest.raises(KeyTakenError):
+        registry.add_certificate(replace(MADE, serial="b2", machine_id=MachineId("m-2")))
+    registry.add_certificate(replace(MADE, serial="c3"))
+    assert {one.serial for one in registry.list_certificates()} == {"a1", "c3"}
+
+
+def test_a_machine_is_issued_so_many_an_hour(registry: Registry, clock: TurnedClock) -> None:
+    registry.add_certificate(MADE)
+    registry.add_certificate(replace(MADE, serial="b2"), renews="a1", at_most=2)
+    with pytest.raises(UnavailableError):
+        registry.add_certificate(replace(MADE, serial="c3"), renews="a1", at_most=2)
+    clock.turn(3601)
+    registry.add_certificate(replace(MADE, serial="c3"), renews="a1", at_most=2)
+
+
+def test_the_first_authority_is_one_and_another_can_be_trusted_beside_it(
+    registry: Registry, clock: TurnedClock
+) -> None:
+    assert registry.trust_authority("one", only_first=True)
+    assert registry.trust_authority("one", only_first=True)
+    assert not registry.trust_authority("two", only_first=True)
+    clock.turn(1)
+    assert registry.trust_authority("two")
+    assert registry.list_authorities() == ("two", "one")
+
+
+def on_a_machine(registry: Registry) -> Instance:
+    instance = placed(registry)
+    registry.set_machine(instance.id, MACHINE)
+    registry.add_certificate(replace(MADE, instance_id=instance.id, cell=instance.cell))
+    return registry.get_instance(instance.id)
+
+
+def next_of(registry: Registry, instance: Instance) -> Spare:
+    spare = registry.place_spare(
+        Purpose.NEXT,
+        plan=Plan.LIGHT,
+        server_type="basic",
+        image_id=ImageId("i-2"),
+        choose=lambda _cells: Placement(CELL, "hel1", only_plan=None),
+        instance_id=instance.id,
+    )
+    registry.set_spare_machine(spare.name, MachineId("m-2"))
+    registry.add_certificate(replace(MADE, serial="b2", key="n" * 64, machine_id=MachineId("m-2")))
+    return spare
+
+
+def _moved(registry: Registry, instance: Instance) -> None:
+    registry.cut_over(instance.id, next_of(registry, instance).name)
+    assert registry.good_certificate("b2")
+
+
+def _ended(registry: Registry, instance: Instance) -> None:
+    next_of(registry, instance)
+    registry.mark_terminated(instance.id)
+    assert not registry.good_certificate("b2")
+
+
+def _left(registry: Registry, instance: Instance) -> None:
+    registry.leave_machine(instance.id)
+
+
+def _given_up(registry: Registry, instance: Instance) -> None:
+    spare = next_of(registry, instance)
+    registry.retire_spare(spare.name)
+    assert not registry.good_certificate("b2")
+    registry.give_up_machine(instance.id)
+
+
+@pytest.mark.parametrize("what", [_moved, _ended, _left, _given_up])
+def test_a_machine_that_an_instance_leaves_proves_nothing_from_that_moment(
+    registry: Registry, what: Callable[[Registry, Instance], None]
+) -> None:
+    instance = on_a_machine(registry)
+    assert registry.good_certificate("a1")
+    what(registry, instance)
+    assert registry.good_certificate("a1") is None
