@@ -97,9 +97,6 @@ class Rows(Protocol):
 class World(Rests, HandsOver, Protocol):
     """Machine, node and gateway."""
 
-    async def release(self, machine_id: MachineId) -> None:
-        """Take the fence away and start the gateway."""
-
 
 async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> None:
     """Do one step; harmless when it was done before."""

@@ -74,6 +74,9 @@ class Rests(Looks, Protocol):
     async def fence(self, instance: Instance, machine_id: MachineId) -> None:
         """Let turns under way end, then stop the gateway for good."""
 
+    async def release(self, machine_id: MachineId) -> None:
+        """Take the fence away and start the gateway."""
+
     async def state(self, machine_id: MachineId) -> State | None:
         """What the state on a machine amounts to; ``None`` when it does not answer."""
 

@@ -3,10 +3,11 @@
 First no gateway, then the copy: nothing can be written after it, so the copy is the state.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
@@ -138,6 +139,20 @@ async def do(step: Step, instance: Instance, *, world: Rests, copies: Copies, wh
             await copies.reach()
             await world.fence(instance, machine_id)
         case BackUp(machine_id=machine_id):
-            await copies.make(instance, machine_id, why=why)
+            try:
+                await copies.make(instance, machine_id, why=why)
+            except UnavailableError:
+                await _let_live(instance, machine_id, world=world, copies=copies, why=why)
+                raise
         case _ as never:
             assert_never(never)
+
+
+async def _let_live(instance: Instance, machine_id: MachineId, *, world: Rests, copies: Copies, why: str) -> None:
+    """Give the user the agent back where no copy came about: nothing was changed yet, and an outage may take hours.
+
+    What is known to be copied stays at rest: whatever was written after it would be lost.
+    """
+    if instance.status is InstanceStatus.RUNNING and copies.made(instance.id, why) is None:
+        with suppress(HermesError):  # what it failed for is the news
+            await world.release(machine_id)

@@ -1,4 +1,4 @@
-"""``python -m tests.bench [start] [engine] [registry] [workers] [fleet] [backup] [machines]``: one table, nothing left.
+"""``python -m tests.bench [KIND ...]``: one table, and nothing left; without a kind, all of them.
 
 No figure is judged here: a computer that is busy or slow fails nothing. What does fail it is a command that does not
 work, or two ways of looking that disagree.
@@ -9,6 +9,8 @@ import logging
 import os
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -21,6 +23,7 @@ from tests.bench import (
     bench_demo,
     bench_engine,
     bench_fleet,
+    bench_lives,
     bench_pool,
     bench_provision,
     bench_registry,
@@ -30,14 +33,18 @@ from tests.bench import (
     bench_workers,
 )
 from tests.bench.figures import Board, tell
-from tests.support.command import Command
+from tests.support.command import Command, local_world
 from tests.support.traces import traces
 
 MACHINES = 10
 POOLED = 3
 """Of these, out of a warm pool."""
 
-KINDS = ("start", "engine", "registry", "workers", "fleet", "backup", "machines")
+
+async def lives(board: Board, folder: Path) -> None:
+    """What happens to one agent with a long life."""
+    async with local_world(folder / "home") as command:
+        await bench_lives.measure(board, command)
 
 
 async def in_a_world(board: Board, folder: Path) -> None:
@@ -58,39 +65,52 @@ async def in_a_world(board: Board, folder: Path) -> None:
     assert not left, left
 
 
+def fleet(board: Board, folder: Path) -> None:
+    """Many simulated machines."""
+    bench_status.measure(board, folder)
+    asyncio.run(bench_fleet.measure(board, folder, str(folder / "cache")))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of benchmark.
+
+    Attributes:
+        title: What it is about.
+        measure: Adds its figures; may use a folder that goes away.
+        needs_root: Whether it boots machines, or acts as their users.
+    """
+
+    title: str
+    measure: Callable[[Board, Path], None]
+    needs_root: bool = False
+
+
+KINDS = {
+    "start": Kind("the programs' start", lambda board, _: bench_start.measure(board)),
+    "engine": Kind("the embedded engine", lambda board, _: bench_engine.measure(board)),
+    "registry": Kind("the registry", lambda board, _: bench_registry.measure(board)),
+    "workers": Kind("operations on workers", lambda board, _: bench_workers.measure(board)),
+    "fleet": Kind("fleets", fleet),
+    "backup": Kind("backups", bench_backup.measure, needs_root=True),
+    "machines": Kind("machines", lambda board, folder: asyncio.run(in_a_world(board, folder)), needs_root=True),
+    "lives": Kind("a long life", lambda board, folder: asyncio.run(lives(board, folder)), needs_root=True),
+}
+
+
 def main(kinds: tuple[str, ...]) -> None:
     """Measure, and print what was measured even when something fails on the way."""
     # As the command does it: a line for each call would be part of the figures.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     board = Board()
     try:
-        if "start" in kinds:
-            tell("==> the programs' start")
-            bench_start.measure(board)
-        if "engine" in kinds:
-            tell("==> the embedded engine")
-            bench_engine.measure(board)
-        if "registry" in kinds:
-            tell("==> the registry")
-            bench_registry.measure(board)
-        if "workers" in kinds:
-            tell("==> operations on workers")
-            bench_workers.measure(board)
-        if "fleet" in kinds:
+        for kind in (KINDS[name] for name in KINDS if name in kinds):
+            if kind.needs_root and os.geteuid() != 0:
+                tell(f"==> {kind.title} are left out: only root can boot machines and act as their users")
+                continue
+            tell(f"==> {kind.title}")
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
-                bench_status.measure(board, Path(name))
-                asyncio.run(bench_fleet.measure(board, Path(name), str(Path(name) / "cache")))
-        if "backup" in kinds and os.geteuid() == 0:
-            tell("==> backups")
-            with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
-                bench_backup.measure(board, Path(name))
-        elif "backup" in kinds:
-            tell("==> backups are left out: only root can run a machine's two users")
-        if "machines" in kinds and os.geteuid() == 0:
-            with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
-                asyncio.run(in_a_world(board, Path(name)))
-        elif "machines" in kinds:
-            tell("==> what needs machines is left out: only root can boot them")
+                kind.measure(board, Path(name))
     finally:
         board.show()
 
@@ -99,4 +119,4 @@ if __name__ == "__main__":
     asked = tuple(sys.argv[1:])
     if unknown := set(asked) - set(KINDS):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(KINDS)}")
-    main(asked or KINDS)
+    main(asked or tuple(KINDS))

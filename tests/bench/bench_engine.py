@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from hermesops.engine import make_engine
-from hermesops.engine.choose import find_cli
+from hermesops.engine.choose import find_cli, read_passphrase
 from hermesops.engine.interface import Engine, Program
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
@@ -58,7 +59,7 @@ def engine(kind: str, folder: Path) -> Engine:
         kind,
         production=False,
         backend=folder / kind,
-        passphrase_file=folder / "passphrase",
+        passphrase=partial(read_passphrase, folder / "passphrase"),
         plugin_environment=environment,
     )
 

@@ -57,6 +57,7 @@ class SmallWorld:
 
     Attributes:
         stack: Machines that the cell's state holds.
+        store_goes: Whether the object store is gone once a gateway rests.
         said: What was done, in words.
     """
 
@@ -70,6 +71,7 @@ class SmallWorld:
     cannot_resize: bool = False
     broken_backups: bool = False
     store_is_gone: bool = False
+    store_goes: bool = False
     is_revoked: bool = False
 
     @classmethod
@@ -183,6 +185,8 @@ class SmallWorld:
             return found
         computer = self._by_id(machine_id)
         assert computer.fenced, "a copy of a state that is being written"
+        if self.store_goes:
+            raise UnavailableError("the object store does not answer")
         backup = Backup(f"snapshot{len(self.backups)}", instance.id, AT, why, 1, 1, computer.state)
         self.backups.append(backup)
         return backup

@@ -11,7 +11,7 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.grounds import Grounds
-from hermesops.lifecycle.life_requests import GB, LifeRequests, Policy
+from hermesops.lifecycle.life_requests import LifeRequests, Policy
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.lifecycle.suspend import Keep
 from hermesops.model.backup import Backup
@@ -20,6 +20,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
+from hermesops.node.protocol import GB
 from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry
 from tests.support.registries import placed, registry_at

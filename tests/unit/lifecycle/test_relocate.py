@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.relocation import Relocate, Wish
 from hermesops.lifecycle.suspend import Keep, Suspend
@@ -54,6 +55,18 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert world.here().runs
     assert world.here().state == MEMORY
     assert len(world.backups) == 1
+
+
+async def test_while_no_copy_comes_about_the_agent_lives_where_it_was() -> None:
+    world = SmallWorld.lively()
+    world.store_goes = True
+    with pytest.raises(UnavailableError):
+        await walk(lambda: relocate(world))
+    assert world.here().runs
+    assert world.instance.machine_name == ADA.machine_name
+    world.store_goes = False
+    assert (await walk(lambda: relocate(world)))[:2] == ["Fence", "BackUp"]
+    assert world.here().runs
 
 
 async def test_the_former_machine_is_kept_fenced_where_that_was_asked() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hermesops.errors import UnavailableError
 from hermesops.lifecycle.resize import Resize, Size
 from hermesops.model.plan import Plan
 from tests.support.small_world import MEMORY, SIZES, SmallWorld
@@ -55,3 +56,13 @@ async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:
     assert world.instance.plan is Plan.LIGHT
     assert world.here().runs
     assert world.here().digest == world.payload_digest(world.instance)
+
+
+async def test_while_no_copy_comes_about_the_agent_lives_as_it_was() -> None:
+    world = SmallWorld.lively()
+    world.store_goes = True
+    with pytest.raises(UnavailableError):
+        await walk(lambda: resize(world))
+    assert (world.here().runs, world.instance.plan) == (True, Plan.LIGHT)
+    world.store_goes = False
+    assert (await walk(lambda: resize(world)))[-1].startswith("ada has plan heavy")

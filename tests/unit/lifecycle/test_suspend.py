@@ -8,7 +8,9 @@ from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.resume import Resume
 from hermesops.lifecycle.suspend import Keep, Suspend
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.backup import Backup
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from tests.support.small_world import MEMORY, SmallWorld
 from tests.support.walks import walk
@@ -113,6 +115,34 @@ async def test_where_no_copy_can_be_made_the_user_keeps_the_agent() -> None:
     with pytest.raises(UnavailableError):
         await walk(lambda: suspend(world))
     assert world.here().runs
+
+
+@pytest.mark.parametrize("keep", Keep)
+async def test_while_no_copy_comes_about_the_agent_lives_and_what_it_learns_is_in_the_next(keep: Keep) -> None:
+    world = SmallWorld.lively()
+    world.store_goes = True
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            await walk(lambda: suspend(world, keep))
+        assert world.here().runs
+    world.store_goes = False
+    assert (await walk(lambda: suspend(world, keep)))[:2] == ["Fence", "BackUp"]
+    assert world.backups[0].state == MEMORY
+
+
+async def test_what_is_copied_stays_at_rest_although_that_was_not_heard() -> None:
+    world = SmallWorld.lively()
+
+    async def unheard(instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
+        await SmallWorld.make(world, instance, machine_id, why=why)
+        raise UnavailableError("the registry went away")
+
+    world.make = unheard  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError):
+        await walk(lambda: suspend(world, Keep.REMOVED))
+    assert not world.here().runs
+    del world.make
+    assert (await walk(lambda: suspend(world, Keep.REMOVED)))[0] == "GiveUpMachine"
 
 
 async def test_a_sleep_that_was_given_up_halfway_ends_with_a_living_agent() -> None:
