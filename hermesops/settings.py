@@ -127,6 +127,10 @@ class Settings(BaseModel):
     )
     parallel_backups: int = Field(4, ge=1, le=64, description="Instances that one command backs up at the same time")
 
+    without_chores: str = Field(
+        "", description="Chores that no worker here does by itself, comma-separated; all: none of them"
+    )
+
     router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
     router_key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
     model_base_url: str = Field(

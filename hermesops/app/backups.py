@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,19 @@ if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.backup.copies import Nodes
     from hermesops.backup.keys import Keys
+    from hermesops.backup.nightly import Nightly
     from hermesops.backup.object_store import ObjectStore
     from hermesops.backup.proof import Proof, ProvedCopies
+    from hermesops.backup.pruning import EndedBackups, Pruning
     from hermesops.backup.repository import Repository
     from hermesops.backup.restic import Restic
-    from hermesops.backup.retention import Keep
+    from hermesops.backup.shelf import Shelf
     from hermesops.lifecycle.back_up import BackUp
     from hermesops.lifecycle.put_back import PutBackWork
     from hermesops.model.backup import Backup, Credential
-    from hermesops.model.ids import InstanceId
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Lease, Operation, OperationKind
-    from hermesops.operation.runner import Make, Operations
+    from hermesops.operation.runner import Make
 
 _LOCAL_BUCKET = "backups"
 
@@ -125,56 +127,43 @@ class Backups:
             backups=self.copies(reach),
         )
 
-    async def daily(self, operations: "Operations") -> "dict[str, str]":
-        """Back up every agent whose turn has come, a few at a time; why not, by user, empty for done."""
-        from hermesops.errors import HermesError
+    @cached_property
+    def nightly(self) -> "Nightly":
+        """Backups whose turn of the day has come."""
+        from hermesops.backup.nightly import Nightly
 
-        due = self._due()
-        turn = asyncio.Semaphore(self._app.env.settings.parallel_backups)
+        async def back_up(instance: "Instance") -> str:
+            return await self._session.operations.run(await self.open_backup(instance, why="daily"))
 
-        async def one(instance: "Instance") -> str:
-            async with turn:
-                try:
-                    await operations.run(await self.open_backup(instance, why="daily"))
-                except HermesError as failure:  # one that fails keeps no other from being backed up
-                    return failure.message
-            return ""
+        return Nightly(self._app.registry, back_up, at_once=self._app.env.settings.parallel_backups)
 
-        told = await asyncio.gather(*map(one, due))
-        return {instance.title: why for instance, why in zip(due, told, strict=True)}
-
-    def _due(self) -> "list[Instance]":
-        from hermesops.backup.schedule import is_due
-        from hermesops.model.instance import InstanceStatus
-
-        registry = self._app.registry
-        now, newest = registry.now(), registry.newest_backups()
-        running = registry.list_instances(status=InstanceStatus.RUNNING)
-        return [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
-
-    async def prune(self, instance_id: "InstanceId") -> "list[str]":
-        """Take away an instance's backups that no rule keeps; ids of those that went.
-
-        What is in the repository counts, not what the registry remembers of it.
-        """
-        from hermesops.backup.retention import going
-
-        registry = self._app.registry
-        rows = {backup.id: backup for backup in registry.list_backups(instance_id)}
-        repository, password = await self.keys.look(instance_id)
-        made = {one.id: one.at for one in await self._restic.snapshots(repository, password)}
-        gone = going(made, self._keep, registry.now(), spared=_spared(rows))
-        if gone:
-            await self._restic.forget(repository, password, gone)
-        registry.forget_backups(instance_id, [id_ for id_ in rows if id_ not in made or id_ in gone], why="retention")
-        return gone
-
-    @property
-    def _keep(self) -> "Keep":
+    @cached_property
+    def pruning(self) -> "Pruning":
+        """Takes away backups that no rule keeps."""
+        from hermesops.backup.pruning import Pruning
         from hermesops.backup.retention import Keep
 
         settings = self._app.env.settings
-        return Keep(settings.backup_keep_daily, settings.backup_keep_weekly, settings.backup_keep_monthly)
+        keep = Keep(settings.backup_keep_daily, settings.backup_keep_weekly, settings.backup_keep_monthly)
+        return Pruning(self._app.registry, self._shelf, keep)
+
+    @cached_property
+    def ended(self) -> "EndedBackups":
+        """Takes away the backups of agents that ended long ago."""
+        from hermesops.backup.pruning import EndedBackups
+
+        kept = timedelta(days=self._app.env.settings.ended_backups_days)
+        return EndedBackups(self._app.registry, self._shelf, self.keys.revoke, self._app.alone, kept)
+
+    @property
+    def _shelf(self) -> "Shelf":
+        from hermesops.backup.shelf import RepositoryShelf, SimulatedShelf
+
+        if self._is_simulated:
+            from hermesops.localcloud.sim.copies import drop_copies
+
+            return SimulatedShelf(self._app.registry.list_backups, partial(drop_copies, self._app.env.world))
+        return RepositoryShelf(self.keys, self._restic, self._store)
 
     @cached_property
     def _restic(self) -> "Restic":
@@ -232,8 +221,3 @@ class Backups:
             settings.backup_bucket, settings.backup_region, settings.backup_endpoint, settings.backup_iam_endpoint, ca
         )
         return ObjectStore(bucket, settings.backup_key_file)
-
-
-def _spared(rows: "Mapping[str, Backup]") -> "list[str]":
-    """Last backups of agents that end, which somebody may want back."""
-    return [id_ for id_, backup in rows.items() if backup.why.startswith(("last", "before farewell"))]

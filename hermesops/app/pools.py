@@ -102,6 +102,23 @@ class Pools:
                 registry.open_cell(choose(registry.list_cells()))
         return list(registry.list_cells())
 
+    def short(self) -> "list[CellName]":
+        """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
+        from hermesops.placement.pool_shortage import is_at_rest, is_short
+
+        registry = self._app.registry
+        if not any(self._settings.pool_size.values()) and not registry.list_spares(purpose=Purpose.POOL):
+            return []
+        fills = registry.list_operations(kind=OperationKind.POOL_FILL)
+        found = []
+        for cell in registry.list_cells():
+            of_cell = [one for one in fills if one.subject == pool_subject(cell.name)]
+            room = max(0, self._settings.cell_size - cell.machines)
+            spares = registry.list_spares(cell=cell.name)
+            if is_at_rest(of_cell, registry.now()) and is_short(self._targets(cell.name), spares, room=room):
+                found.append(cell.name)
+        return found
+
     def open(self, cell: CellName) -> Operation:
         """Write down that a cell's pool shall be filled, or find the row that says so."""
         return self._app.registry.open_operation(

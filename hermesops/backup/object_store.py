@@ -112,6 +112,16 @@ class ObjectStore:
                 self._iam.delete_user_policy(UserName=user, PolicyName=policy)
             self._iam.delete_user(UserName=user)
 
+    def erase(self, repository: Repository) -> None:
+        """Delete everything in a repository for good, former versions included; safe to call twice."""
+        name = self.bucket.name
+        with asking(f"what is in {repository.prefix}"):
+            pages = self._s3.get_paginator("list_object_versions").paginate(Bucket=name, Prefix=f"{repository.prefix}/")
+            for page in pages:
+                held = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+                for one in held:
+                    self._s3.delete_object(Bucket=name, Key=one["Key"], VersionId=one["VersionId"])
+
     def _has(self, user: str) -> bool:
         try:
             with asking(f"user {user}"):

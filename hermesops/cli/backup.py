@@ -69,7 +69,7 @@ def daily() -> None:
 
     async def work() -> dict[str, str]:
         async with composed.session() as session:
-            return await session.backups.daily(session.operations)
+            return await session.backups.nightly.run()
 
     failures = context.run(work())
     due = len(failures)
@@ -150,7 +150,7 @@ def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
 
     async def work() -> dict[str, int]:
         async with composed.session() as session:
-            return {one.title: len(await session.backups.prune(one.id)) for one in chosen}
+            return {one.title: len(await session.backups.pruning.prune(one.id)) for one in chosen}
 
     gone = context.run(work())
     result("backup-prune", {"gone": gone}, [f"took away {sum(gone.values())} backups of {len(gone)} agents"])

@@ -20,6 +20,7 @@ SUMMARIES = {
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",
     "snapshot": "Snapshots: JustAVPS's images of one agent's machine, private to it.",
     "lifecycle": "Lives of agents: what falls due.",
+    "chore": "Chores: what workers do without being asked.",
     "fleet": "The whole fleet.",
     "operation": "Long work: rows with intent, lease and outcome.",
     "local": "The local world: JustAVPS's API and machines on this computer, real or simulated.",

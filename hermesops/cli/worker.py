@@ -1,7 +1,8 @@
-"""``hermesops worker``: does what operations intend, until told to stop."""
+"""``hermesops worker``: does what operations intend, and what falls due, until told to stop."""
 
 import asyncio
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ from hermesops.cli.console import result
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
-    from hermesops.operation.worker import Tally, Worker
+    from hermesops.operation.worker import Tally
 
 
 def worker(
@@ -19,10 +20,16 @@ def worker(
         int, typer.Option(min=1, max=1000, help="Operations at once; the worker started last says it for all.")
     ] = 8,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that steps have to end when told to stop.")] = 60,
-    once: Annotated[bool, typer.Option("--once", help="End when every operation has ended or been tried.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when every operation has ended or been tried; no chores.")
+    ] = False,
+    without_chores: Annotated[
+        bool, typer.Option("--without-chores", help="Leave what falls due by itself to others; see chore list.")
+    ] = False,
 ) -> int:
     """Bring operations to their end: those left with --no-wait, and those whose runner died. Logs JSON on stderr.
 
+    What falls due without anybody asking is done too (hermesops chore list): one worker at a time does each.
     SIGTERM ends it after the steps under way; a second one cuts them short. Either is safe at any moment.
     """
     import structlog
@@ -31,12 +38,23 @@ def worker(
     app = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work() -> "Tally":
+        from hermesops.app.chores import make_chores
         from hermesops.app.worker import make_worker
 
         async with app.session() as session:
             made = make_worker(session, concurrency=concurrency, grace_s=grace)
-            _listen(made)
-            return await made.run(once=once)
+            if once or without_chores:
+                _listen(made.stop)
+                return await made.run(once=once)
+            chores = make_chores(session, grace_s=grace)
+            _listen(made.stop, chores.stop)
+            doing = asyncio.create_task(chores.run())
+            try:
+                return await made.run()
+            finally:
+                if not chores.is_stopping:  # a second word to stop would cut turns short
+                    chores.stop()
+                await doing
 
     tally = context.run(work())
     result(
@@ -51,7 +69,12 @@ def worker(
     return CHANGES_REMAIN if once and tally.left else 0
 
 
-def _listen(made: "Worker") -> None:
+def _listen(*stops: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        for one in stops:
+            one()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, made.stop)
+        loop.add_signal_handler(number, stop)

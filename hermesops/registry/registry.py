@@ -10,10 +10,12 @@ from hermesops.registry.anchor import Anchor
 from hermesops.registry.auditing import AuditRows
 from hermesops.registry.backups import BackupRows
 from hermesops.registry.certificates import CertificateRows
+from hermesops.registry.chores import ChoreRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.consistency import ConsistencyRows
 from hermesops.registry.copies import Copies
 from hermesops.registry.database import Clock, Database
+from hermesops.registry.ended_backups import EndedBackupRows
 from hermesops.registry.epoch import EpochRows
 from hermesops.registry.fleet import FleetRows
 from hermesops.registry.guard import WriteGuard, refuse_loss
@@ -50,6 +52,8 @@ class Registry(
     ConnectionRows,
     BackupRows,
     CertificateRows,
+    EndedBackupRows,
+    ChoreRows,
     ImageRows,
     LeaseRows,
     TokenRows,

@@ -1,0 +1,151 @@
+"""Composes chores: what falls due in one environment without anybody asking."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.errors import HermesError, UsageError
+from hermesops.operation.chores import Chore, Report
+
+if TYPE_CHECKING:
+    from hermesops.app.session import Session
+    from hermesops.model.ids import CellName
+    from hermesops.operation.chores import Chores
+
+ALL = "all"
+
+_MINUTE = timedelta(minutes=1)
+
+
+def make_chores(session: "Session", *, grace_s: float) -> "Chores":
+    """What a worker does beside operations."""
+    from hermesops.operation.chores import Chores
+
+    return Chores(Errands(session).chosen(), session.app.registry, grace_s=grace_s)
+
+
+class Errands:
+    """The chores of one session's environment.
+
+    Args:
+        session: What they are done with.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+
+    def all(self) -> dict[str, Chore]:
+        """Every chore, by name."""
+        chores = (
+            Chore("backups", "back up agents whose turn of the day has come", _MINUTE, self._unbacked, self._back_up),
+            Chore(
+                "lives", "end agents whose grace is over, give left machines back", 10 * _MINUTE, self._ends, self._end
+            ),
+            Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Chore(
+                "prune",
+                "take away backups that no rule keeps",
+                timedelta(hours=6),
+                self._prunable,
+                self._prune,
+                rest=timedelta(days=7),
+            ),
+            Chore(
+                "ended", "take away backups of agents that ended long ago", timedelta(hours=1), self._ended, self._erase
+            ),
+        )
+        return {chore.name: chore for chore in chores}
+
+    def named(self, name: str) -> Chore:
+        """One chore.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        chores = self.all()
+        if name not in chores:
+            raise UsageError(f"there is no chore {name!r}: {', '.join(chores)}", hint="hermesops chore list")
+        return chores[name]
+
+    def chosen(self) -> list[Chore]:
+        """Those that this environment's workers do.
+
+        Raises:
+            UsageError: The setting ``without_chores`` names one that there is not.
+        """
+        without = self._app.env.settings.without_chores
+        left_out = {name.strip() for name in without.split(",") if name.strip()}
+        if ALL in left_out:
+            return []
+        for name in left_out:
+            self.named(name)
+        return [chore for name, chore in self.all().items() if name not in left_out]
+
+    # Backups
+
+    def _unbacked(self) -> list[str]:
+        return [instance.title for instance in self._session.backups.nightly.due()]
+
+    async def _back_up(self) -> Report:
+        return _report(await self._session.backups.nightly.run(), "{} agents backed up")
+
+    def _prunable(self) -> list[str]:
+        return [instance.title for instance in self._session.backups.pruning.due()]
+
+    async def _prune(self) -> Report:
+        told: dict[str, str] = {}
+        pruning = self._session.backups.pruning
+        for instance in pruning.due():
+            try:
+                await pruning.prune(instance.id)
+            except HermesError as error:  # one repository that is not well keeps no other from being pruned
+                told[instance.title] = error.message
+            else:
+                told[instance.title] = ""
+        return _report(told, "backups of {} agents pruned")
+
+    def _ended(self) -> list[str]:
+        return [instance.id for instance in self._session.backups.ended.due()]
+
+    async def _erase(self) -> Report:
+        told: dict[str, str] = {}
+        ended = self._session.backups.ended
+        for instance in ended.due():
+            try:
+                await ended.erase(instance)
+            except HermesError as error:
+                told[instance.id] = error.message
+            else:
+                told[instance.id] = ""
+        return _report(told, "backups of {} ended agents erased")
+
+    # Lives
+
+    def _ends(self) -> list[str]:
+        due = self._session.upkeep.due()
+        return [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
+
+    async def _end(self) -> Report:
+        upkeep = self._session.upkeep
+        done = await upkeep.apply(upkeep.due())
+        return _report({one.what: one.problem for one in done}, "{} agents ended or machines given back")
+
+    # Pools
+
+    def _short_pools(self) -> "Sequence[CellName]":
+        return self._session.pools.short()
+
+    async def _refill(self) -> Report:
+        pools = self._session.pools
+        cells = pools.short()
+        for cell in cells:
+            # What is wanted is left to the workers: making machines takes minutes, and other chores need none of them.
+            self._session.operations.leave(pools.open(cell))
+        return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
+
+
+def _report(told: Mapping[str, str], words: str) -> Report:
+    failed = {what: why for what, why in told.items() if why}
+    problem = "; ".join(f"{what}: {why}" for what, why in failed.items())
+    return Report(words.format(len(told) - len(failed)), problem)

@@ -1,0 +1,63 @@
+"""Backs up every agent whose turn of the day has come, a few at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from hermesops.backup.schedule import is_due
+from hermesops.errors import HermesError
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance, InstanceStatus
+
+
+class Rows(Protocol):
+    """The registry, as far as it says who is due."""
+
+    def list_instances(self, *, status: InstanceStatus | None = None) -> Sequence[Instance]:
+        """Instances, oldest first."""
+
+    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
+        """When each living instance was backed up last."""
+
+    def now(self) -> datetime:
+        """The registry's clock."""
+
+
+class Nightly:
+    """Nightly backups.
+
+    Args:
+        rows: The registry.
+        back_up: Backs one instance up, as an operation.
+        at_once: How many at the same time.
+    """
+
+    def __init__(self, rows: Rows, back_up: Callable[[Instance], Awaitable[object]], *, at_once: int) -> None:
+        self._rows = rows
+        self._back_up = back_up
+        self._at_once = at_once
+
+    def due(self) -> list[Instance]:
+        """Whose turn has come. To those that sleep nothing is said, so that their last backup stays their newest."""
+        now, newest = self._rows.now(), self._rows.newest_backups()
+        running = self._rows.list_instances(status=InstanceStatus.RUNNING)
+        due = [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
+        # The one that would lose most comes first.
+        return sorted(due, key=lambda one: newest.get(one.id) or one.created_at)
+
+    async def run(self) -> dict[str, str]:
+        """Back them up; why not, by user, empty for done."""
+        turn = asyncio.Semaphore(self._at_once)
+
+        async def one(instance: Instance) -> str:
+            async with turn:
+                try:
+                    await self._back_up(instance)
+                except HermesError as failure:  # one that fails keeps no other from being backed up
+                    return failure.message
+            return ""
+
+        due = self.due()
+        told = await asyncio.gather(*map(one, due))
+        return {instance.title: why for instance, why in zip(due, told, strict=True)}

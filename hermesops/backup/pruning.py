@@ -1,0 +1,130 @@
+"""Takes away what is kept no longer: backups that no rule keeps, and all of them some time after an agent's end."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from hermesops.backup.retention import Keep, going
+from hermesops.backup.shelf import Shelf
+from hermesops.errors import RefusedError
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+
+
+class Rows(Protocol):
+    """The registry, as far as it keeps backups."""
+
+    def list_backups(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
+        """Backups, newest first; of one instance or of all."""
+
+    def list_instances(self) -> Sequence[Instance]:
+        """Those that have not ended."""
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        """One instance."""
+
+    def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
+        """Drop rows."""
+
+    def ended_repositories(self) -> Mapping[InstanceId, datetime]:
+        """Since when instances are terminated that have a repository."""
+
+    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+        """Drop what opened a repository that is gone, and the rows of its backups."""
+
+    def now(self) -> datetime:
+        """The registry's clock."""
+
+
+class Pruning:
+    """Takes backups away.
+
+    Args:
+        rows: The registry.
+        shelf: What lies in repositories.
+        keep: How much is kept of an agent that lives.
+    """
+
+    def __init__(self, rows: Rows, shelf: Shelf, keep: Keep) -> None:
+        self._rows = rows
+        self._shelf = shelf
+        self._keep = keep
+
+    def due(self) -> list[Instance]:
+        """Instances of which the rows say that some backups are kept by no rule."""
+        of: dict[InstanceId, dict[str, Backup]] = {}
+        for backup in self._rows.list_backups():
+            of.setdefault(backup.instance_id, {})[backup.id] = backup
+        return [one for one in self._rows.list_instances() if self._going(of.get(one.id, {}))]
+
+    def _going(self, rows: Mapping[str, Backup]) -> list[str]:
+        made = {id_: backup.at for id_, backup in rows.items()}
+        return going(made, self._keep, self._rows.now(), spared=_spared(rows))
+
+    async def prune(self, instance_id: InstanceId) -> list[str]:
+        """Take away an instance's backups that no rule keeps; ids of those that went.
+
+        What is in the repository counts, not what the registry remembers of it.
+        """
+        rows = {backup.id: backup for backup in self._rows.list_backups(instance_id)}
+        made = await self._shelf.made(instance_id)
+        gone = going(made, self._keep, self._rows.now(), spared=_spared(rows))
+        if gone:
+            await self._shelf.remove(instance_id, gone)
+        lost = [id_ for id_ in rows if id_ not in made or id_ in gone]
+        self._rows.forget_backups(instance_id, lost, why="retention")
+        return gone
+
+
+class EndedBackups:
+    """Takes away all backups of agents that ended long enough ago.
+
+    Args:
+        rows: The registry.
+        shelf: What lies in repositories.
+        revoke: Ends what an instance's machine could open its repository with.
+        alone: Holds the lease of a subject, or refuses.
+        kept: How long they are kept after the end, which nobody can undo any more.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        shelf: Shelf,
+        revoke: Callable[[InstanceId], Awaitable[object]],
+        alone: Callable[[str], AbstractAsyncContextManager[object]],
+        kept: timedelta,
+    ) -> None:
+        self._rows = rows
+        self._shelf = shelf
+        self._revoke = revoke
+        self._alone = alone
+        self._kept = kept
+
+    def due(self) -> list[Instance]:
+        """Whose backups go."""
+        before = self._rows.now() - self._kept
+        ended = self._rows.ended_repositories()
+        return [self._rows.get_instance(id_) for id_, at in ended.items() if at <= before]
+
+    async def erase(self, instance: Instance) -> None:
+        """Take everything away: contents, then who could read them, last the rows, so that a killed run is repeated.
+
+        Raises:
+            RefusedError: The instance has not ended.
+            LeaseHeldError: Somebody works on it.
+            UnavailableError: The object store does not answer.
+        """
+        async with self._alone(instance_subject(instance.id)):
+            if self._rows.get_instance(instance.id).status is not InstanceStatus.TERMINATED:
+                raise RefusedError(f"the agent of {instance.title} has not ended: its backups stay")
+            await self._shelf.erase(instance.id)
+            await self._revoke(instance.id)
+            self._rows.forget_repository(instance.id, why=f"its end is more than {self._kept.days} days ago")
+
+
+def _spared(rows: Mapping[str, Backup]) -> list[str]:
+    """Last backups of agents that end, which somebody may want back."""
+    return [id_ for id_, backup in rows.items() if backup.why.startswith(("last", "before farewell"))]

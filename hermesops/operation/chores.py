@@ -1,0 +1,200 @@
+"""What falls due without anybody asking, done by whichever worker looks first; one at a time does each.
+
+What is due follows from the rows of what it is about, never from a memory of having done it. The memory that there is
+says when a chore was last begun, so that one that fails is not begun over and over.
+It must not know any chore: those are put together in ``hermesops.app``.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+
+from hermesops.errors import HermesError
+from hermesops.model.chore import ChoreTurn, chore_subject
+from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.operation.lease import LeaseKeeper, Leases
+
+RETRY = timedelta(minutes=5)
+"""How long one that failed, or that somebody died of, is left alone."""
+
+_TICK_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of one turn at a chore.
+
+    Attributes:
+        done: In a line.
+        problem: What was not done, and why; empty when all of it was.
+    """
+
+    done: str
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Chore:
+    """Something that falls due.
+
+    Attributes:
+        name: Its own.
+        what: What it does, for people.
+        every: From one look at whether it is due to the next.
+        due: Says from the rows what is due, a few words for each thing; empty when nothing is.
+        do: Does what is due; safe to repeat, and to be killed.
+        rest: From the begin of one turn to the next at least, where the rows do not say it.
+    """
+
+    name: str
+    what: str
+    every: timedelta
+    due: Callable[[], Sequence[str]]
+    do: Callable[[], Awaitable[Report]]
+    rest: timedelta = timedelta()
+
+
+def may_begin_at(last: ChoreTurn | None, rest: timedelta) -> datetime | None:
+    """From when on a chore may be begun; ``None`` for at any time. Pure.
+
+    Args:
+        last: Its last turn.
+        rest: As the chore has it.
+    """
+    if last is None:
+        return None
+    if last.ended_at is None:
+        return last.began_at + RETRY
+    return last.ended_at + RETRY if last.problem else last.began_at + rest
+
+
+class Rows(Leases, Protocol):
+    """The registry, as far as chores need it."""
+
+    def chore_turn(self, name: str) -> ChoreTurn | None:
+        """The last turn."""
+
+    def begin_chore(self, name: str, *, lease: Lease) -> None:
+        """Note that it begins."""
+
+    def end_chore(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+        """Note what came of it."""
+
+    def moment(self) -> datetime:
+        """The present moment by the registry's clock."""
+
+
+async def do_now(chore: Chore, rows: Rows) -> Report:
+    """Do what is due of a chore, whenever it was done last.
+
+    Raises:
+        LeaseHeldError: Somebody is at it.
+        HermesError: It could not be done; its turn says so.
+    """
+    async with LeaseKeeper(rows, chore_subject(chore.name)) as keeper:
+        return await _turn(chore, rows, keeper)
+
+
+async def _turn(chore: Chore, rows: Rows, keeper: LeaseKeeper) -> Report:
+    rows.begin_chore(chore.name, lease=keeper.lease)
+    try:
+        report = await keeper.guard(_done(chore))
+    except Exception as error:
+        problem = error.message if isinstance(error, HermesError) else f"a bug: {type(error).__name__}: {error}"
+        with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
+            rows.end_chore(chore.name, done="", problem=problem, lease=keeper.lease)
+        raise
+    rows.end_chore(chore.name, done=report.done, problem=report.problem, lease=keeper.lease)
+    return report
+
+
+async def _done(chore: Chore) -> Report:
+    return await chore.do()
+
+
+class Chores:
+    """Does chores until told to stop.
+
+    Args:
+        chores: Which.
+        rows: The registry.
+        grace_s: Seconds that turns under way have to end after it was told to stop; then they are cut short.
+    """
+
+    def __init__(self, chores: Sequence[Chore], rows: Rows, *, grace_s: float) -> None:
+        self._chores = {chore.name: chore for chore in chores}
+        self._rows = rows
+        self._grace_s = grace_s
+        self._stopping = asyncio.Event()
+        self._turns: dict[str, asyncio.Task[None]] = {}
+        self._look_at: dict[str, datetime] = {}
+
+    def stop(self) -> None:
+        """Begin no other turn, and return from ``run``; called again, cut those under way short."""
+        if self._stopping.is_set():
+            for turn in self._turns.values():
+                turn.cancel()
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to."""
+        return self._stopping.is_set()
+
+    async def run(self) -> None:
+        """Look and do until told to stop; raises nothing that a chore or the registry raises."""
+        while not self._stopping.is_set():
+            try:
+                self._look()
+            except HermesError as error:
+                _log.warning("chores_wait", problem=error.message)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK_S)
+        if self._turns:
+            _, late = await asyncio.wait(set(self._turns.values()), timeout=self._grace_s)
+            for turn in late:
+                turn.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _look(self) -> None:
+        now = self._rows.moment()
+        for name, chore in self._chores.items():
+            if name not in self._turns and now >= self._look_at.get(name, now):
+                self._look_at[name] = now + chore.every
+                turn = asyncio.create_task(self._tried(chore))
+                self._turns[name] = turn
+                turn.add_done_callback(lambda _, name=name: self._turns.pop(name))  # type: ignore[misc] # mypy types no default
+
+    async def _tried(self, chore: Chore) -> None:
+        try:
+            report = await self._when_due(chore)
+        except LeaseHeldError:
+            return  # another worker is at it
+        except HermesError as error:
+            _log.warning("chore_failed", chore=chore.name, problem=error.message)
+        except Exception:  # noqa: BLE001 - a bug in one chore keeps no other from being done; its turn and the log say it
+            _log.exception("chore_broke", chore=chore.name)
+        else:
+            if report is not None:
+                tell = _log.warning if report.problem else _log.info
+                tell("chore_done", chore=chore.name, done=report.done, problem=report.problem)
+
+    async def _when_due(self, chore: Chore) -> Report | None:
+        if self._is_too_early(chore) or not await asyncio.to_thread(chore.due):
+            return None
+        async with LeaseKeeper(self._rows, chore_subject(chore.name)) as keeper:
+            # Another may have done it between the look and the lease.
+            if self._is_too_early(chore) or not await asyncio.to_thread(chore.due):
+                return None
+            return await _turn(chore, self._rows, keeper)
+
+    def _is_too_early(self, chore: Chore) -> bool:
+        from_when = may_begin_at(self._rows.chore_turn(chore.name), chore.rest)
+        return from_when is not None and self._rows.moment() < from_when

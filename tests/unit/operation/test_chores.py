@@ -1,0 +1,188 @@
+"""What falls due is done by one worker at a time, and what fails neither spins nor stops anything else."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.errors import UnavailableError
+from hermesops.model.chore import ChoreTurn
+from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.operation.chores import RETRY, Chore, Chores, Report, do_now, may_begin_at
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+class Rows:
+    """Turns and leases in memory, by a clock that each look turns on."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+        self.turns: dict[str, ChoreTurn] = {}
+        self.leases: dict[str, Lease] = {}
+
+    def moment(self) -> datetime:
+        return self.now
+
+    def chore_turn(self, name: str) -> ChoreTurn | None:
+        return self.turns.get(name)
+
+    def begin_chore(self, name: str, *, lease: Lease) -> None:
+        assert self.leases[f"chore/{name}"] == lease
+        self.turns[name] = ChoreTurn(self.now)
+
+    def end_chore(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+        assert self.leases[f"chore/{name}"] == lease
+        self.turns[name] = ChoreTurn(self.turns[name].began_at, self.now, done, problem)
+
+    def take_lease(self, subject: str, holder: str) -> Lease:
+        if subject in self.leases:
+            raise LeaseHeldError(f"{subject} is being worked on by {self.leases[subject].holder}")
+        self.leases[subject] = Lease(subject, holder, 1, 1, NOON)
+        return self.leases[subject]
+
+    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
+        return ()
+
+    def release_lease(self, lease: Lease) -> None:
+        self.leases.pop(lease.subject)
+
+
+@dataclass
+class Dishes:
+    """Something to do that comes back when it is told to."""
+
+    dirty: list[str] = field(default_factory=lambda: ["plate"])
+    washed: int = 0
+    failing: Exception | None = None
+    seen: asyncio.Event = field(default_factory=asyncio.Event)
+    going_on: asyncio.Event | None = None
+
+    def due(self) -> list[str]:
+        return list(self.dirty)
+
+    async def do(self) -> Report:
+        self.washed += 1
+        self.seen.set()
+        if self.going_on:
+            await self.going_on.wait()
+        if self.failing:
+            raise self.failing
+        self.dirty.clear()
+        return Report("washed")
+
+    def chore(self, name: str = "dishes", rest: timedelta = timedelta()) -> Chore:
+        return Chore(name, "wash them", MINUTE, self.due, self.do, rest=rest)
+
+
+@pytest.mark.parametrize(
+    ("last", "from_when"),
+    [
+        (None, None),
+        (ChoreTurn(NOON), NOON + RETRY),
+        (ChoreTurn(NOON, NOON + MINUTE, "done"), NOON + timedelta(days=7)),
+        (ChoreTurn(NOON, NOON + MINUTE, "", "failed"), NOON + MINUTE + RETRY),
+    ],
+)
+def test_what_went_wrong_is_begun_again_sooner_than_what_went_well_but_not_at_once(
+    last: ChoreTurn | None, from_when: datetime | None
+) -> None:
+    assert may_begin_at(last, timedelta(days=7)) == from_when
+
+
+@dataclass
+class Clock:
+    """Lets a ``Chores`` look so many times, one minute apart."""
+
+    rows: Rows
+    chores: Chores
+
+    async def run(self, looks: int) -> None:
+        for _ in range(looks):
+            self.chores._look()
+            while self.chores._turns:
+                await asyncio.gather(*self.chores._turns.values())
+                await asyncio.sleep(0)  # noqa: TID251 - lets what follows a task run
+            self.rows.now += MINUTE
+
+
+async def test_it_is_done_when_it_is_due_and_not_otherwise() -> None:
+    rows, dishes = Rows(), Dishes()
+    clock = Clock(rows, Chores([dishes.chore()], rows, grace_s=1))
+    await clock.run(10)
+    assert dishes.washed == 1
+    assert rows.turns["dishes"] == ChoreTurn(NOON, NOON, "washed")
+    dishes.dirty.append("cup")
+    await clock.run(3)
+    assert dishes.washed == 2
+    assert rows.leases == {}
+
+
+async def test_what_the_rows_do_not_tell_rests() -> None:
+    rows, dishes = Rows(), Dishes()
+    clock = Clock(rows, Chores([dishes.chore(rest=timedelta(minutes=20))], rows, grace_s=1))
+    for _ in range(4):
+        dishes.dirty.append("cup")
+        await clock.run(10)
+    assert dishes.washed == 2
+
+
+@pytest.mark.parametrize("failure", [UnavailableError("no water"), ZeroDivisionError("a bug")])
+async def test_one_that_fails_is_told_and_does_not_spin_and_stops_no_other(failure: Exception) -> None:
+    rows, broken, fine = Rows(), Dishes(failing=failure), Dishes()
+    clock = Clock(rows, Chores([broken.chore("broken"), fine.chore("fine")], rows, grace_s=1))
+    await clock.run(16)
+    assert str(failure) in rows.turns["broken"].problem
+    assert (broken.washed, fine.washed) == (4, 1)
+    broken.failing = None
+    await clock.run(6)
+    assert rows.turns["broken"].problem == ""
+
+
+async def test_one_worker_at_a_time_does_it_and_another_follows_one_that_died() -> None:
+    rows, dishes = Rows(), Dishes()
+    others = rows.take_lease("chore/dishes", "another computer")
+    rows.turns["dishes"] = ChoreTurn(NOON)
+    clock = Clock(rows, Chores([dishes.chore()], rows, grace_s=1))
+    await clock.run(10)
+    assert dishes.washed == 0
+    rows.release_lease(others)
+    await clock.run(2)
+    assert dishes.washed == 1
+
+
+async def test_told_to_stop_it_waits_for_what_is_under_way() -> None:
+    rows, dishes = Rows(), Dishes(going_on=asyncio.Event())
+    chores = Chores([dishes.chore()], rows, grace_s=60)
+    running = asyncio.create_task(chores.run())
+    await dishes.seen.wait()
+    chores.stop()
+    assert dishes.going_on
+    dishes.going_on.set()
+    await running
+    assert rows.turns["dishes"].done == "washed"
+
+
+async def test_told_twice_it_cuts_short_and_the_next_one_begins_again() -> None:
+    rows, dishes = Rows(), Dishes(going_on=asyncio.Event())
+    chores = Chores([dishes.chore()], rows, grace_s=60)
+    running = asyncio.create_task(chores.run())
+    await dishes.seen.wait()
+    chores.stop()
+    chores.stop()
+    await running
+    assert rows.turns["dishes"].ended_at is None
+    dishes.going_on = None
+    assert await do_now(dishes.chore(), rows) == Report("washed")
+
+
+async def test_by_hand_it_is_done_whenever_it_was_done_last_unless_somebody_is_at_it() -> None:
+    rows, dishes = Rows(), Dishes()
+    assert await do_now(dishes.chore(rest=timedelta(days=7)), rows) == Report("washed")
+    assert await do_now(dishes.chore(rest=timedelta(days=7)), rows) == Report("washed")
+    rows.take_lease("chore/dishes", "another computer")
+    with pytest.raises(LeaseHeldError, match="another computer"):
+        await do_now(dishes.chore(), rows)
