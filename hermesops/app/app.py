@@ -99,7 +99,7 @@ class App:
         return CellStacks(
             self.registry,
             self.engine,
-            CellPrograms(),
+            CellPrograms(self.env.settings.data_gb),
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             self.guards.judge,
             parallel=self.env.settings.parallel_cells,
@@ -128,7 +128,8 @@ class App:
         from hermesops.placement.cell_imports import CellImports
 
         alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
-        return CellImports(self.registry, self.engine, self.cell_stacks, CellPrograms(), client, alone)
+        programs = CellPrograms(self.env.settings.data_gb)
+        return CellImports(self.registry, self.engine, self.cell_stacks, programs, client, alone)
 
     @property
     def program(self) -> str:

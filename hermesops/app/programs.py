@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import CellName, MachineId, MachineName
+from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
@@ -18,11 +19,19 @@ def fleet_program() -> Callable[[], None]:
     from hermesops.app.app import App
 
     app = App(Environment.load(), lambda _: None)
-    return CellPrograms().program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
+    programs = CellPrograms(app.env.settings.data_gb)
+    return programs.program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
 
 
 class CellPrograms:
-    """Cells' programs; see ``placement.cell_ports.Programs``."""
+    """Cells' programs; see ``placement.cell_ports.Programs``.
+
+    Args:
+        data_gb: Gigabytes of the data volume of machines of each plan.
+    """
+
+    def __init__(self, data_gb: Mapping[Plan, int]) -> None:
+        self._data_gb = data_gb
 
     def program(self, spec: "CellSpec", released: frozenset[MachineName]) -> Callable[[], None]:
         """The program of one cell.
@@ -33,13 +42,13 @@ class CellPrograms:
         """
         from hermesops.stacks.fleet import FleetProgram
 
-        return FleetProgram(spec, released)
+        return FleetProgram(spec, released, data_gb=self._data_gb)
 
     def importing(self, spec: "CellSpec", ids: Mapping[MachineName, MachineId]) -> Callable[[], None]:
         """The program of one cell that names some of its machines by their ids; see ``placement.cell_imports``."""
         from hermesops.stacks.fleet import FleetProgram
 
-        return FleetProgram(spec, imported=ids)
+        return FleetProgram(spec, imported=ids, data_gb=self._data_gb)
 
     def urns(self, stack: "StackRef", machines: Collection[MachineName]) -> tuple[str, ...]:
         """Pulumi's names of machines of a cell, with what they need."""

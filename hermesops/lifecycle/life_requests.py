@@ -23,8 +23,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare
-
-GB = 10**9
+from hermesops.node.protocol import GB
 
 
 class Rows(Intents, Protocol):

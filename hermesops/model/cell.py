@@ -18,6 +18,7 @@ class CellMachine:
     Attributes:
         image_id: What it boots from; ``None`` is the vendor's own base.
         owner: The instance it belongs to; ``None`` in the warm pool.
+        plan: Whose data it shall have room for; ``None`` where nobody says so.
     """
 
     name: MachineName
@@ -25,6 +26,7 @@ class CellMachine:
     region: str
     image_id: ImageId | None
     owner: InstanceId | None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)

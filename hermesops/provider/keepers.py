@@ -52,6 +52,7 @@ class MachineKeeper:
             server_type=values.text(inputs, "server_type"),
             region=values.text(inputs, "region"),
             image_id=values.text(inputs, "image_id"),
+            data_gb=values.text(inputs, "data_gb"),
         )
         return await self._machines.create(order, timeout_s=timeout_s, tell=tell)
 

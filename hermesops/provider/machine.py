@@ -21,6 +21,7 @@ MACHINE = Kind(
         Property("region", "Where it is rented, as hel1.", required=True, replaces=True),
         Property("image_id", "Image it boots from; the vendor's own base if left out.", replaces=True),
         Property("server_type", "Size that is rented, as starter. A change resizes and reboots it.", required=True),
+        Property("data_gb", "Gigabytes of its data volume, told to it when it is ordered.", at_order=True),
     ),
     computed=(
         Property("slug", "The vendor's short name of it, part of its proxy host names."),

@@ -31,12 +31,14 @@ class Order:
 
     Attributes:
         image_id: Empty for the vendor's own base.
+        data_gb: Gigabytes of its data volume; empty for none.
     """
 
     name: str
     server_type: str
     region: str
     image_id: str
+    data_gb: str = ""
 
 
 @dataclass(frozen=True)

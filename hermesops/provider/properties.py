@@ -19,5 +19,5 @@ def outputs(kind: Kind, inputs: Mapping[str, object], seen: Thing) -> dict[str, 
 
 def observed(kind: Kind, inputs: Mapping[str, object], seen: Thing) -> dict[str, object]:
     """Inputs as they really are; one that is unchanged keeps its mark of a secret."""
-    real = {p.name: str(getattr(seen, p.name)) for p in kind.inputs}
+    real = {p.name: str(getattr(seen, p.name)) for p in kind.inputs if not p.at_order}
     return {**inputs, **{name: value for name, value in real.items() if value and unwrap(inputs.get(name)) != value}}

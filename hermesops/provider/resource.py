@@ -17,12 +17,14 @@ class Property:
     Attributes:
         required: Check refuses its absence.
         replaces: The vendor cannot change it: a change means another one of the resource.
+        at_order: Said once, to what is being made; the vendor does not tell it, and a change means nothing.
     """
 
     name: str
     description: str
     required: bool = False
     replaces: bool = False
+    at_order: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Kind:
         changes: dict[str, ChangeKind] = {}
         for item in self.inputs:
             before, after = old.get(item.name), new.get(item.name)
-            if before == after and after != UNKNOWN:
+            if item.at_order or (before == after and after != UNKNOWN):
                 continue
             changes[item.name] = (
                 ChangeKind.ADD if before is None else ChangeKind.DELETE if after is None else ChangeKind.UPDATE

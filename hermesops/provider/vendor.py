@@ -9,6 +9,7 @@ from http import HTTPStatus
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client, Image, Machine, MachineOrder
 from hermesops.justavps.errors import AnswerError, NotFoundError, scrubbed
+from hermesops.node.protocol import DATA_VARIABLE
 from hermesops.provider.ports import ImageOrder, Order, Seen, SeenImage
 
 _ANCIENT = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,6 +35,7 @@ class JustAvps:
                     server_type=order.server_type,
                     region=order.region,
                     image_id=order.image_id or None,
+                    env_vars={DATA_VARIABLE: order.data_gb} if order.data_gb else {},
                 )
             )
         )

@@ -52,7 +52,7 @@ class CellRows(Rows):
             UsageError: No such cell was ever opened.
         """
         of_instances = (
-            sa.select(instance_details)
+            sa.select(instance_details, hermes_instances.c.plan)
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cell, instance_details.c.machine_wanted, LIVING)
         )
@@ -113,6 +113,7 @@ def _machine(row: sa.Row[Any], name: str) -> CellMachine:
         row.region,
         ImageId(row.image_id) if row.image_id else None,
         InstanceId(row.instance_id) if row.instance_id else None,
+        Plan(row.plan),
     )
 
 

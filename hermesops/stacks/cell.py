@@ -9,6 +9,7 @@ from pulumi import Output, ResourceOptions
 
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.plan import Plan
 from hermesops.stacks.machine import Machine, MachineArgs
 
 TYPE = "hermesops:fleet:Cell"
@@ -22,11 +23,13 @@ class CellArgs:
         machines: Every machine the cell should have.
         released: Machines whose deletion or replacement was asked for by name: protection is taken from these.
         imported: Machines that exist and that the stack takes in by their ids, in place of making them.
+        data_gb: Gigabytes of the data volume of machines of each plan; one of a plan that is not here has none.
     """
 
     machines: Sequence[CellMachine]
     released: frozenset[MachineName] = frozenset()
     imported: Mapping[MachineName, MachineId] = field(default_factory=dict)
+    data_gb: Mapping[Plan, int] = field(default_factory=dict)
 
 
 class Cell(pulumi.ComponentResource):
@@ -48,9 +51,15 @@ class Cell(pulumi.ComponentResource):
         self.register_outputs({"machines": self.machines})
 
     def _machine(self, machine: CellMachine, args: CellArgs) -> Machine:
+        data_gb = args.data_gb.get(machine.plan) if machine.plan else None
         return Machine(
             machine.name,
-            MachineArgs(region=machine.region, server_type=machine.server_type, image_id=machine.image_id),
+            MachineArgs(
+                region=machine.region,
+                server_type=machine.server_type,
+                image_id=machine.image_id,
+                data_gb=str(data_gb) if data_gb else None,
+            ),
             ResourceOptions(
                 parent=self,
                 protect=machine.name not in args.released,

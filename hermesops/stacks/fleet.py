@@ -7,6 +7,7 @@ import pulumi
 
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef
 from hermesops.stacks import cell as component
 from hermesops.stacks import machine
@@ -24,11 +25,13 @@ class FleetProgram:
         spec: What the cell should be.
         released: Machines that lose their protection, so that a later run may delete or replace them.
         imported: Machines that the stack takes in by their ids, in place of making them.
+        data_gb: Gigabytes of the data volume of machines of each plan.
     """
 
     spec: CellSpec
     released: frozenset[MachineName] = frozenset()
     imported: Mapping[MachineName, MachineId] = field(default_factory=dict)
+    data_gb: Mapping[Plan, int] = field(default_factory=dict)
 
     @property
     def stack(self) -> StackRef:
@@ -38,7 +41,8 @@ class FleetProgram:
     def __call__(self) -> None:
         """Register the cell; exports ``machines``: ``{name: {id, slug, status}}``."""
         spec = self.spec
-        cell = Cell(spec.name, CellArgs(spec.machines, released=self.released, imported=self.imported))
+        args = CellArgs(spec.machines, released=self.released, imported=self.imported, data_gb=self.data_gb)
+        cell = Cell(spec.name, args)
         pulumi.export("machines", cell.machines)
 
 

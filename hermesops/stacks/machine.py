@@ -19,11 +19,13 @@ class MachineArgs:
         region: Where; a change replaces the machine.
         server_type: The size; a change resizes and reboots it.
         image_id: What it boots from, ``None`` for the vendor's base; a change replaces the machine.
+        data_gb: Gigabytes of its data volume, ``None`` for none; told to it when it is ordered, and never again.
     """
 
     region: Input[str]
     server_type: Input[str]
     image_id: Input[str] | None = None
+    data_gb: Input[str] | None = None
 
 
 class Machine(pulumi.CustomResource):
@@ -33,6 +35,7 @@ class Machine(pulumi.CustomResource):
     region: Output[str]
     server_type: Output[str]
     image_id: Output[str | None]
+    data_gb: Output[str | None]
     slug: Output[str]
     status: Output[str]
     ip: Output[str]
@@ -48,6 +51,7 @@ class Machine(pulumi.CustomResource):
                 "region": args.region,
                 "server_type": args.server_type,
                 "image_id": args.image_id,
+                "data_gb": args.data_gb,
                 # What the SDK shall resolve although no input has it.
                 "slug": None,
                 "status": None,

@@ -1,7 +1,7 @@
 """The provider's actions in front of the local world's API, with the faults that it orders."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,8 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.node.data_size import wanted_gb
+from hermesops.node.protocol import VARIABLES
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.ports import ImageOrder, Order, Seen
@@ -123,3 +125,11 @@ async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
     await world.images.delete(image.id, "hermes-base-1")
     assert await world.images.read(image.id) is None
     await world.images.delete(image.id, "hermes-base-1")
+
+
+async def test_the_size_of_the_data_volume_is_told_with_the_order(world: World) -> None:
+    seen = await world.machines.create(replace(ORDER, data_gb="40"), timeout_s=30, tell=_nobody)
+    answer = await world.cloud.http.get(
+        f"/api/v1/machines/{seen.id}/toolbox/files/download", params={"path": VARIABLES}
+    )
+    assert wanted_gb(answer.content) == 40

@@ -1,12 +1,13 @@
 """A machine's disk: a sparse ext4 image of its own size, holding what differs from the layers below."""
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermesops.localcloud.nspawn.command import run
 from hermesops.localcloud.nspawn.guest import remove_tree
+from hermesops.localcloud.nspawn.mounts import is_attached, is_mounted
+from hermesops.localcloud.nspawn.volume import Volume, copy_volume
 from hermesops.waiting import pause_blocking
 
 _GIB = 1024**3
@@ -16,32 +17,6 @@ _CLEAN_OR_CORRECTED = (0, 1)
 _OWN = "disk"
 _OPTIONS = "loop,discard,noatime"
 _MKFS = ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
-
-
-def is_mounted(folder: Path) -> bool:
-    """Whether something is mounted on ``folder``; the usual comparison of devices does not see a bind mount."""
-    shown = str(folder).replace(" ", "\\040").replace("\t", "\\011")
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return any(line.split(" ", 5)[4] == shown for line in lines)
-
-
-def share(folder: Path) -> None:
-    """Let unmounts below ``folder`` reach every copy of them; safe to repeat.
-
-    A machine's namespace begins as a copy of this computer's, other machines' disks included, and keeps it out of
-    sight. Where the root is mounted private, a deleted machine's loop device and space then stay until the last
-    machine that started after it ends (measured; systemd-nspawn 252 makes its copy a slave, which hears of unmounts).
-    """
-    if not is_mounted(folder):
-        run(["mount", "--bind", str(folder), str(folder)])
-        run(["mount", "--make-private", str(folder)])  # of no group that it was born into
-    run(["mount", "--make-shared", str(folder)])
-
-
-def unshare(folder: Path) -> None:
-    """Take ``share`` back; absent is success."""
-    while is_mounted(folder):
-        run(["umount", str(folder)])
 
 
 class Disk:
@@ -58,6 +33,7 @@ class Disk:
         self._own = home / _OWN
         self.root = home / "root"
         self.upper = self._own / "up"
+        self.volume = Volume(self._own / "data.img", self.root)
 
     def make(self, size_gib: int) -> None:
         """Make an empty one; it takes some megabytes until it is written to."""
@@ -72,7 +48,7 @@ class Disk:
             UnavailableError: The file system is damaged, or there is no room.
         """
         size = max(self._image.stat().st_size, size_gib * _GIB)
-        if self._is_attached():
+        if is_attached(self._image):
             self._copy_over(size)
             return
         with self._image.open("r+b") as image:
@@ -90,41 +66,43 @@ class Disk:
         """
         self._mount_own()
         try:
-            self._replace(self.upper, size_bytes, lambda _: None)
+            self._replace(self.upper, self.volume.file, size_bytes, lambda _: None)
         finally:
             self.unmount()
 
-    def refill(self, upper: Path, finish: Callable[[Path], None]) -> None:
+    def refill(self, upper: Path, data: Path, finish: Callable[[Path], None]) -> None:
         """Replace what is on it by a copy of ``upper``; whole or not at all. It must not be mounted.
 
         Args:
             upper: Folder of what differs from the layers below.
+            data: File of a data volume, or nothing.
             finish: Makes the copy this disk's own, before it takes its place.
 
         Raises:
             UnavailableError: No room for a copy; the disk is as it was.
         """
-        self._replace(upper, self._image.stat().st_size, finish)
+        self._replace(upper, data, self._image.stat().st_size, finish)
 
-    def _replace(self, upper: Path, size_bytes: int, finish: Callable[[Path], None]) -> None:
+    def _replace(self, upper: Path, data: Path, size_bytes: int, finish: Callable[[Path], None]) -> None:
         fresh = Disk(self._refill)
         fresh.discard()
         try:
-            fresh.fill(upper, size_bytes)
+            fresh.fill(upper, data, size_bytes)
             finish(fresh.upper)
             fresh.unmount()
             fresh.hand_over(self._image)
         finally:
             fresh.discard()
 
-    def fill(self, upper: Path, size_bytes: int) -> None:
-        """Make it new and mounted, holding a copy of ``upper``; what a failure leaves is for ``discard``."""
+    def fill(self, upper: Path, data: Path, size_bytes: int) -> None:
+        """Make it new and mounted, holding a copy of both; what a failure leaves is for ``discard``."""
         self._home.mkdir(parents=True)
         with self._image.open("wb") as image:
             image.truncate(size_bytes)
         run([*_MKFS, str(self._image)])
         self._mount_own()
         run(["cp", "-a", "--sparse=auto", str(upper), str(self.upper)])
+        copy_volume(data, self.volume.file)
 
     def hand_over(self, image: Path) -> None:
         """Take the place of another's image in one step."""
@@ -160,18 +138,11 @@ class Disk:
         The loop device frees itself once nobody holds a copy of the mount. A machine or a build that starts at this
         moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
         """
+        self.volume.close()
         for folder in (self.root, self._own, self._refill / _OWN):  # the last after a refill that was killed
             while is_mounted(folder):
                 run(["umount", str(folder)])
         waited = 0.0
-        while self._is_attached() and waited < _DETACH_S:
+        while is_attached(self._image) and waited < _DETACH_S:
             pause_blocking(_TICK_S)
             waited += _TICK_S
-
-    def _is_attached(self) -> bool:
-        own = str(self._image)
-        for path in Path("/sys/block").glob("loop*/loop/backing_file"):
-            with contextlib.suppress(OSError):
-                if path.read_text().removesuffix("\n") == own:
-                    return True
-        return False

@@ -54,6 +54,18 @@ def write(root: Path, path: str, data: bytes, *, mode: int = 0o600) -> None:
             os.fchmod(descriptor, mode)
 
 
+def ensure_folder(root: Path, path: str) -> None:
+    """Make sure that a folder is below ``root``.
+
+    Raises:
+        RefusedError: It, or a folder on the way, is a link or no folder.
+    """
+    with _parent(root, path, make=True) as (folder, name):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=folder)
+        os.close(os.open(name, _FOLDER, dir_fd=folder))
+
+
 def read(root: Path, path: str) -> bytes:
     """A file below ``root``.
 

@@ -8,9 +8,10 @@ from typing import Self
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.nspawn import host
 from hermesops.localcloud.nspawn.cgroup import World
-from hermesops.localcloud.nspawn.disk import Disk, share, unshare
+from hermesops.localcloud.nspawn.disk import Disk
 from hermesops.localcloud.nspawn.guest import remove_tree
 from hermesops.localcloud.nspawn.machine import Machine, forget_nspawn, known_to_nspawn
+from hermesops.localcloud.nspawn.mounts import share, unshare
 from hermesops.localcloud.nspawn.network import Network
 from hermesops.localcloud.nspawn.store import MachineRecord, Store
 from hermesops.localcloud.nspawn.world import identify

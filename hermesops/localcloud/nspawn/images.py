@@ -7,10 +7,12 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.driver import SavedImage
 from hermesops.localcloud.nspawn import contents
 from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.disk import Disk
 from hermesops.localcloud.nspawn.guest import remove_tree
 from hermesops.localcloud.nspawn.holding import Holding
 from hermesops.localcloud.nspawn.machine import Machine
 from hermesops.localcloud.nspawn.store import ImageRecord
+from hermesops.localcloud.nspawn.volume import copy_volume, data_beside
 from hermesops.model.ids import ImageId, MachineId
 
 _MAX_LAYERS = 100
@@ -42,15 +44,17 @@ class Images:
                 raise RefusedError(f"machine {machine_id} stands on {_MAX_LAYERS} layers; build a fresh image")
             layer = self._store.layers / str(image_id)
             copying = self._store.layers / f".{image_id}.copying"
-            remove_tree(copying)
+            _forget(copying)
             try:
                 self._copy_disk(self._held.machine(record), copying)
             except BaseException:
-                remove_tree(copying)
+                _forget(copying)
                 raise
             image = ImageRecord(image_id, record.base, (*record.layers, layer.name), _bytes_used(copying))
             with self._held.layers_lock:
-                remove_tree(layer)
+                _forget(layer)
+                if data_beside(copying).exists():
+                    data_beside(copying).rename(data_beside(layer))
                 copying.rename(layer)
                 self._store.save_image(image)
         return SavedImage(image.id, image.bytes_used)
@@ -60,10 +64,10 @@ class Images:
         try:
             if running:
                 with machine.group.frozen():
-                    run(["cp", "-a", "--sparse=auto", str(machine.disk.upper), str(target)])
+                    _copy(machine.disk, target)
             else:
                 machine.mount()
-                run(["cp", "-a", "--sparse=auto", str(machine.disk.upper), str(target)])
+                _copy(machine.disk, target)
         except UnavailableError as error:
             free = shutil.disk_usage(self._store.state).free // 2**20
             raise UnavailableError(
@@ -94,7 +98,7 @@ class Images:
             settings = contents.daemon_settings(machine.disk.root)
             machine.disk.unmount()
             upper = self._store.layers / image.layers[-1]
-            machine.disk.refill(upper, lambda fresh: contents.give_daemon_settings(fresh, settings))
+            machine.disk.refill(upper, data_beside(upper), lambda fresh: contents.give_daemon_settings(fresh, settings))
             if was_on:
                 machine.boot()
 
@@ -113,5 +117,17 @@ class Images:
             self._store.sweep_layers(partial=False)
 
 
-def _bytes_used(folder: Path) -> int:
-    return int(run(["du", "-s", "-B1", str(folder)]).split()[0])
+def _copy(disk: Disk, target: Path) -> None:
+    disk.volume.settle()
+    run(["cp", "-a", "--sparse=auto", str(disk.upper), str(target)])
+    copy_volume(disk.volume.file, data_beside(target))
+
+
+def _forget(layer: Path) -> None:
+    remove_tree(layer)
+    remove_tree(data_beside(layer))
+
+
+def _bytes_used(layer: Path) -> int:
+    both = [path for path in (layer, data_beside(layer)) if path.exists()]
+    return sum(int(run(["du", "-s", "-B1", str(path)]).split()[0]) for path in both)

@@ -77,6 +77,7 @@ class Machine:
 
     def set_off(self) -> None:
         """Start one that is mounted and of which nothing else is left from before."""
+        self.disk.volume.open()
         self.group.create(memory_mib=self.record.memory_mib, vcpu=self.record.vcpu)
         self._network.admit(self.name, self.record.number)
         launch(

@@ -17,6 +17,7 @@ from hermesops.localcloud.nspawn import contents
 from hermesops.localcloud.nspawn.holding import Holding
 from hermesops.localcloud.nspawn.store import MachineRecord
 from hermesops.localcloud.nspawn.vendor import ensure_vendor_layer
+from hermesops.localcloud.nspawn.volume import copy_volume, data_beside
 from hermesops.model.ids import MachineId
 
 _ANSWER_S = 0.5
@@ -65,6 +66,8 @@ class Machines:
         machine.take_down()
         machine.disk.make(plan.disk_gib)
         machine.mount()
+        if record.layers:
+            copy_volume(data_beside(held.store.layers / record.layers[-1]), machine.disk.volume.file)
         contents.personalise(
             machine.disk.root,
             plan,

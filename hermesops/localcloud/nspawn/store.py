@@ -181,6 +181,6 @@ class Store:
         used |= {layer for record in self.machines().values() if record for layer in record.layers}
         used |= {Path(record.vendor).name for record in self.machines().values() if record}
         for entry in self.layers.iterdir():
-            kept = entry.name in used or entry.name.startswith("vendor-")
+            kept = entry.name.removesuffix(".data") in used or entry.name.startswith("vendor-")
             if not kept and (partial or not entry.name.startswith(".")):
                 remove_tree(entry)

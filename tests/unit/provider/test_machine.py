@@ -101,3 +101,9 @@ def test_the_schema_says_what_check_and_diff_do() -> None:
     missing = {name for name in GOOD if check({k: v for k, v in GOOD.items() if k != name})}
     assert set(resource["requiredInputs"]) == missing
     assert set(resource["inputProperties"]) < set(resource["properties"])
+
+
+def test_what_is_said_with_the_order_alone_changes_no_machine_that_is_there() -> None:
+    for before, after in ((GOOD, GOOD | {"data_gb": "40"}), (GOOD | {"data_gb": "40"}, GOOD | {"data_gb": "80"})):
+        assert compare(before, after) == compare(GOOD, GOOD)
+        assert not compare(before, after).changes

@@ -13,6 +13,7 @@ from pulumi.runtime.proto import resource_pb2
 from hermesops import assets
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
+from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef
 from hermesops.provider.image import IMAGE
 from hermesops.provider.machine import MACHINE
@@ -68,6 +69,19 @@ def registered() -> Iterator[Registered]:
     yield engine
     loop.close()
     asyncio.set_event_loop_policy(before)  # and with it the loop that was current
+
+
+@pulumi.runtime.test
+def test_a_machine_is_told_the_size_of_its_plans_data_volume(registered: Registered) -> pulumi.Output[None]:
+    light = CellMachine(ADA, "starter", "hel1", None, None, Plan.LIGHT)
+    nobodys = CellMachine(BEA, "basic", "nbg1", None, None)
+    cell = Cell("c1", CellArgs((light, nobodys), data_gb={Plan.LIGHT: 40, Plan.HEAVY: 80}))
+
+    def compare(_: object) -> None:
+        assert registered.asked[ADA].object["data_gb"] == "40"
+        assert "data_gb" not in registered.asked[BEA].object
+
+    return cell.machines.apply(compare)
 
 
 @pulumi.runtime.test

@@ -1,0 +1,120 @@
+"""A machine's data volume: a file system of the size that its order names, mounted where its user's data is.
+
+A machine in a container can mount no disk, so this computer does it for it, and without encryption. The file lies on
+the machine's own disk, which limits and carries it, beside what the machine itself sees.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from hermesops.errors import RefusedError
+from hermesops.localcloud.nspawn import guest
+from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.mounts import is_attached, is_mounted
+from hermesops.node.data_size import wanted_gb
+from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
+
+_BLOCK = 4096
+_JOURNAL_MIB = 128
+"""mkfs would take a gigabyte of the user's forty."""
+
+_MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(_BLOCK), "-J", f"size={_JOURNAL_MIB}")
+_LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
+_OPTIONS = "loop,discard,noatime,nosuid,nodev,noinit_itable"  # what was never written reads as zeros already
+_CLEAN_OR_CORRECTED = (0, 1)
+_SUPERBLOCK = 1024
+_BLOCKS_AT = slice(4, 8)
+
+
+def data_beside(layer: Path) -> Path:
+    """The data volume that was saved with an image's layer; there may be none."""
+    return layer.with_name(f"{layer.name}.data")
+
+
+class Volume:
+    """The data volume of one machine.
+
+    Args:
+        file: The file it is kept in.
+        root: The machine's mounted disk.
+    """
+
+    def __init__(self, file: Path, root: Path) -> None:
+        self.file = file
+        self._root = root
+        self._place = root / DATA_PATH.lstrip("/")
+
+    def open(self) -> None:
+        """Make it where the order wants one and there is none, grow it, and mount it; no process of the machine runs.
+
+        A machine without one, as those of older worlds, has a plain folder there.
+
+        Raises:
+            RefusedError: The way to the data leads through a link.
+            UnavailableError: There is no room, or the file system is damaged.
+        """
+        size = wanted_gb(self._variables()) * GB // _BLOCK * _BLOCK
+        if is_mounted(self._place) or not (size or self.file.exists()):
+            return
+        guest.ensure_folder(self._root, DATA_PATH)
+        if self.file.exists():
+            self._grow(size)
+        else:
+            self._make(size)
+        before = self._place.stat()
+        run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self.file), str(self._place)])
+        with contextlib.suppress(OSError):  # absent, or it holds what a repair has found
+            (self._place / "lost+found").rmdir()
+        if self._place.stat().st_uid == 0:
+            os.chown(self._place, before.st_uid, before.st_gid)
+            self._place.chmod(before.st_mode & 0o7777)
+
+    def close(self) -> None:
+        """Unmount it; absent is success."""
+        while is_mounted(self._place):
+            run(["umount", str(self._place)])
+
+    def settle(self) -> None:
+        """Bring everything that was written into the file, for whoever copies it; nothing writes meanwhile."""
+        if is_mounted(self._place):
+            run(["sync", "-f", str(self._place)])
+
+    def _variables(self) -> bytes:
+        try:
+            return guest.read(self._root, VARIABLES)
+        except RefusedError:
+            return b""
+
+    def _make(self, size: int) -> None:
+        """Whole or not at all, with what the image has in that place already."""
+        making = self.file.with_suffix(".making")
+        with making.open("wb") as file:
+            file.truncate(size)
+        run([*_MKFS, *_LAZY, "-d", str(self._place), str(making)])
+        making.rename(self.file)
+
+    def _grow(self, size: int) -> None:
+        """Never smaller; the same again after it was killed. While somebody's copy of the mount lives, it stays."""
+        size = max(size, self.file.stat().st_size)
+        if _size_of(self.file) >= size or is_attached(self.file):
+            return
+        with self.file.open("r+b") as file:
+            file.truncate(size)
+        run(["e2fsck", "-fp", str(self.file)], accept=_CLEAN_OR_CORRECTED)
+        run(["resize2fs", str(self.file)])
+
+
+def copy_volume(source: Path, target: Path) -> None:
+    """Copy the file of a volume that nobody writes to; absent is success, and then there is none."""
+    if source.exists():
+        run(["cp", "--sparse=auto", str(source), str(target)])
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _size_of(file: Path) -> int:
+    """Bytes that the file system in a file goes to. Source: the kernel's Documentation/filesystems/ext4, superblock."""
+    with file.open("rb") as image:
+        image.seek(_SUPERBLOCK)
+        return int.from_bytes(image.read(_BLOCKS_AT.stop)[_BLOCKS_AT], "little") * _BLOCK
