@@ -28,9 +28,18 @@ def read_router_key(path: Path) -> bytes:
     Raises:
         RefusedError: The file is missing, open to others, or holds less than 32 bytes.
     """
-    key = read_secret(path, what="model router's key").encode()
+    return parse_router_key(read_secret(path, what="model router's key"), str(path))
+
+
+def parse_router_key(text: str, where: str) -> bytes:
+    """The same from its text.
+
+    Raises:
+        RefusedError: It is less than 32 bytes.
+    """
+    key = text.encode()
     if len(key) < _SHORTEST:
-        raise RefusedError(f"the model router's key in {path} is shorter than {_SHORTEST} bytes")
+        raise RefusedError(f"the model router's key in {where} is shorter than {_SHORTEST} bytes")
     return key
 
 

@@ -102,7 +102,11 @@ class Secrets:
     def file(self, needed: Needed) -> Path:
         """A file with its text, for programs that take nothing else: its own, or one lent while this process lives."""
         file = self._files.get(needed.name) or self.home.path(needed.name)
-        return file or self._lent.lend(needed.name, self.read(needed))
+        return file or self.lend(needed, self.read(needed))
+
+    def lend(self, needed: Needed, text: str) -> Path:
+        """A file with this text, until this process ends."""
+        return self._lent.lend(needed.name, text)
 
 
 def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Home) -> Home:

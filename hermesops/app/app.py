@@ -16,6 +16,7 @@ from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.endpoint import Endpoint
+    from hermesops.access.secrets import Secrets
     from hermesops.app.guards import Guards
     from hermesops.app.registry_place import RegistryPlace
     from hermesops.engine.interface import Engine, Progress
@@ -53,6 +54,28 @@ class App:
         return endpoint_of(self.env)
 
     @cached_property
+    def secrets(self) -> "Secrets":
+        """What opens all the rest."""
+        from hermesops.app.secrets import secrets_of
+
+        return secrets_of(self.env)
+
+    @property
+    def api_key_file(self) -> Path:
+        """A file with the API key, for programs that take nothing else."""
+        from hermesops.access.needed import API_KEY
+
+        given = self.endpoint.api_key_file
+        return given or self.secrets.lend(API_KEY, self.endpoint.api_key)
+
+    @property
+    def router_key(self) -> bytes:
+        """What signs agents' tokens for the model router."""
+        from hermesops.app.secrets import router_key_of
+
+        return router_key_of(self.env, self.endpoint, self.secrets)
+
+    @cached_property
     def registry(self) -> "Registry":
         """Instances, cells, images, operations, leases, audit."""
         return self.registry_place.open()
@@ -67,21 +90,26 @@ class App:
     @cached_property
     def engine(self) -> "Engine":
         """What runs Pulumi programs."""
-        from hermesops.access.secret_file import make_secret
         from hermesops.engine import make_engine
 
         settings = self.env.settings
-        passphrase_file = settings.pulumi_passphrase_file or self.env.keys / "pulumi.passphrase"
-        if settings.pulumi_passphrase_file is None and not passphrase_file.exists():
-            make_secret(passphrase_file, secrets.token_urlsafe(32))
         return make_engine(
             settings.pulumi_engine,
             production=self.env.is_production,
             backend=settings.pulumi_backend or str(self.env.folder / "pulumi"),
-            passphrase_file=passphrase_file,
+            passphrase=self._passphrase,
             plugin_environment={**self.env.inherited, "HERMESOPS_ENV": self.env.name},
             token_of=self._token_of,
         )
+
+    def _passphrase(self) -> str:
+        from hermesops.access.needed import PULUMI_PASSPHRASE
+        from hermesops.engine.choose import read_passphrase
+
+        file = self.env.settings.pulumi_passphrase_file
+        if file is not None:
+            return read_passphrase(file)
+        return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
         from hermesops.placement.cell_names import lease_of

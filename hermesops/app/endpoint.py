@@ -1,6 +1,5 @@
 """Where an environment's vendor is."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.errors import UsageError
@@ -19,20 +18,29 @@ def endpoint_of(env: Environment) -> "Endpoint":
         RefusedError: The API key's file cannot be read, or may be read by others.
     """
     from hermesops.access.endpoint import Endpoint, local_endpoint
-    from hermesops.access.secret_file import read_secret
+    from hermesops.access.needed import API_KEY
+    from hermesops.app.secrets import secrets_of
 
     settings = env.settings
     if env.is_local:
         return local_endpoint(env.world / "world.json")
     if not settings.api_url:
         raise UsageError(f"environment {env.name} has no api_url", hint="hermesops settings show")
-    if settings.api_key is None and settings.api_key_file is None:
-        raise UsageError(f"environment {env.name} has neither api_key_file nor api_key", hint="hermesops settings show")
-    key = settings.api_key.get_secret_value() if settings.api_key else ""
+    key, file = settings.api_key.get_secret_value() if settings.api_key else None, settings.api_key_file
+    if not key:
+        secrets = secrets_of(env)
+        key = secrets.find(API_KEY)
+        if key is None:
+            raise UsageError(
+                f"environment {env.name} has neither api_key_file nor api_key, and no secret api.key in "
+                f"{secrets.home.title}",
+                hint="hermesops secrets set api.key --from FILE",
+            )
+        file = file or secrets.home.path(API_KEY.name)
     return Endpoint(
         settings.api_url,
-        key or read_secret(settings.api_key_file or Path(), what="API key"),
-        settings.api_key_file,
+        key,
+        file,
         settings.router_url,
         settings.router_key_file,
         tuple(address.strip() for address in settings.broker_addresses.split(",") if address.strip()),

@@ -199,13 +199,9 @@ def generation_of(app: "App") -> "Generation":
     """Reads tokens for the model router."""
     from functools import partial
 
-    from hermesops.access.instance_keys import read_router_key
-    from hermesops.errors import UsageError
     from hermesops.model.route import instance_of_token
 
-    if app.endpoint.router_key_file is None:
-        raise UsageError(f"environment {app.env.name} has no router_key_file", hint="hermesops settings show")
-    return partial(instance_of_token, read_router_key(app.endpoint.router_key_file))
+    return partial(instance_of_token, app.router_key)
 
 
 def _id(machine: "Machine") -> "MachineId":

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets
 from hermesops.app.narration import Tell
-from hermesops.errors import UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
 
@@ -80,16 +79,14 @@ class Session:
     @cached_property
     def reach(self) -> "RestingReach":
         """Machines, nodes and gateways."""
-        from hermesops.access.instance_keys import InstanceKeys, read_router_key
+        from hermesops.access.instance_keys import InstanceKeys
         from hermesops.lifecycle.resting import RestingReach
 
         endpoint = self.app.endpoint
-        if endpoint.router_key_file is None:
-            raise UsageError(f"environment {self.app.env.name} has no router_key_file", hint="hermesops settings show")
         return RestingReach(
             rows=self.app.registry,
             vendor=self.client,
-            keys=InstanceKeys(self.app.registry, read_router_key(endpoint.router_key_file)),
+            keys=InstanceKeys(self.app.registry, self.app.router_key),
             agents=self.agents,
             router_url=endpoint.router_url,
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
@@ -151,10 +148,7 @@ class Session:
         """Runs playbooks on machines."""
         from hermesops.converge import Access, Converger
 
-        endpoint = self.app.endpoint
-        if endpoint.api_key_file is None:
-            raise UsageError("Ansible is given the API key by file only", hint="set api_key_file instead of api_key")
-        return Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
+        return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
 
     def recipe(self, image: str) -> "Recipe":
         """What an image is made of, here and now."""

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from hermesops.engine.interface import Engine
@@ -18,7 +17,7 @@ def make_engine(
     *,
     production: bool,
     backend: str | Path,
-    passphrase_file: Path,
+    passphrase: Callable[[], str],
     plugin_environment: Mapping[str, str],
     plugin_folders: Sequence[Path] | None = None,
     parallel: int = PARALLEL,
@@ -31,7 +30,7 @@ def make_engine(
             production never takes by itself.
         production: Whether what is run belongs to users.
         backend: Folder or URL of Pulumi's file backend; both engines keep the same files there.
-        passphrase_file: Read only when a secret of the state is read or written.
+        passphrase: Asked for only when a secret of the state is read or written.
         plugin_environment: The whole environment of the engine's and the plugins' processes.
         plugin_folders: Where plugins are looked for before ``PATH``; None means beside this Python.
         parallel: How many steps at once.
@@ -46,7 +45,7 @@ def make_engine(
 
         return EmbeddedEngine(
             backend,
-            passphrase=partial(read_passphrase, passphrase_file),
+            passphrase=passphrase,
             environment=plugin_environment,
             plugin_folders=plugin_folders,
             parallel=parallel,
@@ -63,7 +62,7 @@ def make_engine(
     return CliEngine(
         command,
         backend,
-        passphrase=partial(read_passphrase, passphrase_file),
+        passphrase=passphrase,
         environment=plugin_environment,
         plugin_folders=plugin_folders,
         parallel=parallel,

@@ -3,12 +3,14 @@
 The CLI against the embedded engine where there is a CLI; the walks themselves are tried with the embedded one alone.
 """
 
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from hermesops.engine import make_engine
+from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
 from hermesops.errors import RefusedError
 from hermesops.settings import Environment
@@ -34,7 +36,7 @@ def engine(kind: str, stack: FakeStack) -> Engine:
         kind,
         production=False,
         backend=stack.backend,
-        passphrase_file=passphrase,
+        passphrase=partial(read_passphrase, passphrase),
         plugin_environment=dict(Environment.load().inherited),
         plugin_folders=[stack.plugins],
         parallel=1,

@@ -4,11 +4,13 @@ What a real CLI makes of it is tested where there is one (test_engine_alternatio
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hermesops.engine import make_engine
+from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from tests.support.fake_stack import STACK, machines
@@ -66,7 +68,7 @@ class StandIn:
             "cli",
             production=True,
             backend=self.backend,
-            passphrase_file=self.folder / "passphrase",
+            passphrase=partial(read_passphrase, self.folder / "passphrase"),
             plugin_environment={"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.folder), "OURS": "passed on"},
             plugin_folders=[Path("/plugins")],
             parallel=7,

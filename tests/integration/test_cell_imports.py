@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from hermesops.app import App
 from hermesops.engine import make_engine
+from hermesops.engine.choose import read_passphrase
 from hermesops.errors import RefusedError
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
@@ -83,7 +85,7 @@ async def test_the_pulumi_command_takes_them_in_alike(app: App, vendor: FakeJust
         "cli",
         production=False,
         backend=str(app.env.folder / "pulumi"),
-        passphrase_file=_passphrase(tmp_path),
+        passphrase=partial(read_passphrase, _passphrase(tmp_path)),
         plugin_environment={**Environment.load().inherited, **variables, "HERMESOPS_ENV": app.env.name},
     )
     await check_taken_in(app, vendor)

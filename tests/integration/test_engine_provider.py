@@ -1,6 +1,7 @@
 """The embedded engine with the real provider plugin in front of a JustAVPS: a cell from nothing to nothing."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pulumi
@@ -8,6 +9,7 @@ import pytest
 from pulumi import ResourceOptions
 
 from hermesops.engine import make_engine
+from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine, Program
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
@@ -44,7 +46,7 @@ def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
         "embedded",
         production=False,
         backend=tmp_path / "pulumi",
-        passphrase_file=passphrase,
+        passphrase=partial(read_passphrase, passphrase),
         plugin_environment=environment,
     )
 

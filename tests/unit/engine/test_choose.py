@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ def made(kind: str, tmp_path: Path, *, production: bool, path: str = "/nonexiste
         kind,
         production=production,
         backend=tmp_path,
-        passphrase_file=tmp_path / "not read",
+        passphrase=partial(read_passphrase, tmp_path / "not read"),
         plugin_environment={"PATH": path, "HOME": str(tmp_path)},
     )
 

@@ -1,0 +1,53 @@
+"""Where an environment's secrets are."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.errors import UsageError
+from hermesops.settings import SECRET_PREFIX, Environment
+
+if TYPE_CHECKING:
+    from hermesops.access.endpoint import Endpoint
+    from hermesops.access.secrets import Secrets
+
+
+def secrets_of(env: Environment) -> "Secrets":
+    """An environment's secrets, as its settings say; nothing is read.
+
+    Raises:
+        RefusedError: The setting ``secrets_home`` names no home.
+    """
+    from hermesops.access.homes import VariablesHome
+    from hermesops.access.needed import NEEDED
+    from hermesops.access.secrets import Secrets, home_of
+
+    settings = env.settings
+    given = {one.name: getattr(settings, one.setting) for one in NEEDED}
+    variables = {name: text.get_secret_value() for name, text in env.secrets.items()}
+    home = home_of(
+        settings.secrets_home,
+        keys=env.keys,
+        identity=settings.secrets_identity,
+        variables=VariablesHome(variables, prefix=SECRET_PREFIX),
+    )
+    return Secrets({name: file for name, file in given.items() if file}, home)
+
+
+def router_key_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") -> bytes:
+    """The key that signs tokens for the model router.
+
+    Raises:
+        UsageError: There is none.
+        RefusedError: It is too short, or others may read it.
+    """
+    from hermesops.access.instance_keys import parse_router_key, read_router_key
+    from hermesops.access.needed import ROUTER_KEY
+
+    if endpoint.router_key_file is not None:
+        return read_router_key(endpoint.router_key_file)
+    text = secrets.find(ROUTER_KEY)
+    if text is None:
+        raise UsageError(
+            f"environment {env.name} has no router_key_file, and no secret router.key in {secrets.home.title}",
+            hint="hermesops secrets set router.key --from FILE",
+        )
+    return parse_router_key(text, secrets.home.title)
