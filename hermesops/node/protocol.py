@@ -33,6 +33,18 @@ VARIABLES = "/etc/justavps/env"
 DATA_PATH = "/var/lib/hermes"
 """Where the data of a machine's user is, and its volume is mounted."""
 
+DATA_VARIABLE = "HERMES_DATA_GB"
+"""Variable of a machine's order that says how many gigabytes its data volume shall have; without it there is none."""
+
+GB = 10**9
+"""Bytes of a gigabyte of data, as plans count them."""
+
+VARIABLES = "/etc/justavps/env"
+"""Where the vendor writes the variables of a machine's order."""
+
+DATA_PATH = "/var/lib/hermes"
+"""Where the data of a machine's user is, and its volume is mounted."""
+
 MAX_PAYLOAD_BYTES = 1024 * 1024
 
 API_KEY_MIN = 32
