@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hermesops.node.checked import exactly, listed, mapping, matching, one_line, string
-from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError
 from hermesops.node.messengers import adapters_for
 from hermesops.node.schedule import is_schedule
@@ -20,18 +19,6 @@ VERSION = 1
 
 PROGRAM = "/opt/hermes/node/hermes-node"
 """Where role ``hermes_node`` puts hermes-node on every machine."""
-
-DATA_VARIABLE = "HERMES_DATA_GB"
-"""Variable of a machine's order that says how many gigabytes its data volume shall have; without it there is none."""
-
-GB = 10**9
-"""Bytes of a gigabyte of data, as plans count them."""
-
-VARIABLES = "/etc/justavps/env"
-"""Where the vendor writes the variables of a machine's order."""
-
-DATA_PATH = "/var/lib/hermes"
-"""Where the data of a machine's user is, and its volume is mounted."""
 
 DATA_VARIABLE = "HERMES_DATA_GB"
 """Variable of a machine's order that says how many gigabytes its data volume shall have; without it there is none."""
@@ -172,21 +159,16 @@ class Payload:
 
     Attributes:
         model_base_url: Where the model router is, as the machine reaches it, up to and including ``/v1``.
-        credential: The machine's certificate with its user's names; only where the machine has asked for one.
     """
 
     identity: Identity
     secrets: Secrets = field(repr=False)
     model_base_url: str
     settings: Settings = field(default_factory=Settings)
-    credential: Credential | None = None
 
     def to_json(self) -> bytes:
         """The file that ``hermes-node personalise`` reads; it holds secrets."""
-        fields = {"version": VERSION, **asdict(self)}
-        if self.credential is None:  # which a node of before certificates would not understand
-            del fields["credential"]
-        return json.dumps(fields, sort_keys=True).encode()
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "Payload":
@@ -203,14 +185,12 @@ class Payload:
         version = fields.pop("version", None)
         if version != VERSION:
             raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
-        required, optional = {"identity", "secrets", "model_base_url"}, {"settings", "credential"}
-        exactly(fields, "payload", required=required, optional=optional)
+        exactly(fields, "payload", required={"identity", "secrets", "model_base_url"}, optional={"settings"})
         return cls(
             identity=_identity(fields["identity"]),
             secrets=_secrets(fields["secrets"]),
             model_base_url=matching(fields["model_base_url"], _URL, "model_base_url"),
             settings=Settings.parse(fields.get("settings", {})),
-            credential=Credential.parse(fields["credential"]) if "credential" in fields else None,
         )
 
 
