@@ -8,7 +8,12 @@ from hermesops.errors import HaltedError
 from hermesops.image.build import Builder, Recipe, Stopwatch
 from hermesops.image.machines import borrowed
 from hermesops.image.survey import Survey
+from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM
+
+_OF_ONE_MACHINE = " ".join(
+    map(str, (Layout().machine_key, Layout().machine_request, Layout().machine_certificate, Layout().authority))
+)
 
 
 class SimulatedBuilder(Builder):
@@ -18,6 +23,8 @@ class SimulatedBuilder(Builder):
         self.tell("a simulated world: the image is saved of a machine as it comes, without Ansible")
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+            # As clean.sh of a real image does: every machine makes a key of its own.
+            await self.channel_to(machine_id).run(f"rm -f {_OF_ONE_MACHINE}")
             clock.lap("machine")
             image = await self._images.save(machine_id, image_name)
             clock.lap("save")

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import backup, drain, errand, fence, fencing, observe
+from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe
 from hermesops.node.agent import agent_of
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.layout import Layout
@@ -79,6 +79,18 @@ def _admit(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
     return {"lease": words.lease}
 
 
+def _certificate(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
+    match words.action:
+        case "request":
+            return certificate.request(machine, anew=words.new, lease=_lease(words))
+        case "install":
+            return certificate.install(machine, words.path, lease=_lease(words))
+        case "renew":
+            return certificate.renew(machine)
+        case _:
+            return certificate.show(machine)
+
+
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]] = {
     "personalise": _personalise,
     "configure": lambda words, machine: asdict(configure(machine, wait_s=words.wait, lease=_lease(words))),
@@ -92,6 +104,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "state": lambda _, machine: backup.state(machine),
     "backup": lambda words, machine: backup.backup(machine, words.path, lease=_lease(words)),
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
+    "certificate": _certificate,
     "status": lambda _, machine: observe.status(machine),
 }
 
@@ -133,10 +146,22 @@ def _parser() -> argparse.ArgumentParser:
     ):
         uploaded = commands.add_parser(name, parents=[leased], help=does)
         uploaded.add_argument("path", type=Path, help="where and with what, root's and mode 0600; it is removed")
+    _certificate_parser(commands, leased)
     commands.add_parser("export", help="everything of the user's as lines of JSON")
     commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
     commands.add_parser("status", help="what runs here, and whose it is")
     return parser
+
+
+def _certificate_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
+    certified = commands.add_parser("certificate", help="what this machine proves itself with")
+    actions = certified.add_subparsers(dest="action", required=True)
+    asking = actions.add_parser("request", parents=[leased], help="make the key where there is none, and ask with it")
+    asking.add_argument("--new", action="store_true", help="make another key: this one came with a copied disk")
+    given = actions.add_parser("install", parents=[leased], help="take a certificate for this machine's own")
+    given.add_argument("path", type=Path, help="the certificate with what belongs to it, mode 0600; it is removed")
+    actions.add_parser("renew", help="replace it by a fresh one through the platform, once it is due")
+    actions.add_parser("show", help="what it says, and until when it counts")
 
 
 if __name__ == "__main__":

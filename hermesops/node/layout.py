@@ -47,6 +47,26 @@ class Layout:
         return self.root / "etc/hermes-node/lease.json"
 
     @property
+    def machine_key(self) -> Path:
+        """The machine's own private key, made at its first boot; it never leaves the machine."""
+        return self.root / "etc/hermes-node/machine.key"
+
+    @property
+    def machine_request(self) -> Path:
+        """What a certificate for that key is asked for with."""
+        return self.root / "etc/hermes-node/machine.csr"
+
+    @property
+    def machine_certificate(self) -> Path:
+        """The certificate that the platform's authority gave the machine, PEM after one line about it."""
+        return self.root / "etc/hermes-node/machine.crt"
+
+    @property
+    def authority(self) -> Path:
+        """The authorities that the platform's own certificate may be signed by, PEM."""
+        return self.root / "etc/hermes-node/authority.crt"
+
+    @property
     def managed(self) -> Path:
         """hermes-agent's managed scope: what is in it wins over the user's own files."""
         return self.root / "etc/hermes"

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from hermesops.node import files as real_files
+from hermesops.node import keys as real_keys
+from hermesops.node import platform as real_platform
 from hermesops.node import state as real_state
 from hermesops.node import system as real_system
+from hermesops.node.credential import Credential
 from hermesops.node.errand import Home
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
@@ -119,6 +122,26 @@ class State(Protocol):
         """Write everything as lines of JSON."""
 
 
+class Keys(Protocol):
+    """Making keys and using them; see ``node.keys``."""
+
+    def make(self) -> bytes:
+        """A fresh private key."""
+
+    def request(self, key: bytes, /) -> bytes:
+        """A request for a certificate of it."""
+
+    def fits(self, key: bytes, certificate: bytes, /) -> bool:
+        """Whether a certificate is of this key."""
+
+
+class AsksPlatform(Protocol):
+    """One question to the platform's service; see ``node.platform.ask``."""
+
+    def __call__(self, credential: Credential, key: bytes, method: str, path: str, body: bytes = b"", /) -> bytes:
+        """What it answers."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """One machine.
@@ -128,9 +151,13 @@ class Machine:
         files: Its files.
         system: What else there is of it.
         state: The agent's state.
+        keys: Its own key.
+        ask_platform: The way to the platform's service.
     """
 
     layout: Layout
     files: Files = real_files
     system: System = real_system
     state: State = real_state
+    keys: Keys = real_keys
+    ask_platform: AsksPlatform = real_platform.ask

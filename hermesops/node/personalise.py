@@ -7,12 +7,12 @@ until then the gateway's unit does not start.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hermesops.node import base as base_configuration
-from hermesops.node import fence, fencing, gateway, render, warm
+from hermesops.node import certificate, fence, fencing, gateway, render, warm
 from hermesops.node.agent import Agent, account
 from hermesops.node.backup import settle
 from hermesops.node.base import Base
@@ -69,7 +69,10 @@ def personalise(
         _guard(machine, payload, replace_instance)
         fence.refuse(machine, payload.identity)
         fencing.admit(machine, lease, replaces=bool(replace_instance))
-        return _apply(machine, base, payload, wait_s=wait_s, started=started)
+        if payload.credential:
+            certificate.put(machine, payload.credential)
+        # Not kept with the rest: it is replaced by itself, and the payload's digest must not change with it.
+        return _apply(machine, base, replace(payload, credential=None), wait_s=wait_s, started=started)
 
 
 def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = None) -> Outcome:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hermesops.node.checked import exactly, listed, mapping, matching, one_line, string
+from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError
 from hermesops.node.messengers import adapters_for
 from hermesops.node.schedule import is_schedule
@@ -159,16 +160,21 @@ class Payload:
 
     Attributes:
         model_base_url: Where the model router is, as the machine reaches it, up to and including ``/v1``.
+        credential: The machine's certificate with its user's names; only where the machine has asked for one.
     """
 
     identity: Identity
     secrets: Secrets = field(repr=False)
     model_base_url: str
     settings: Settings = field(default_factory=Settings)
+    credential: Credential | None = None
 
     def to_json(self) -> bytes:
         """The file that ``hermes-node personalise`` reads; it holds secrets."""
-        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True).encode()
+        fields = {"version": VERSION, **asdict(self)}
+        if self.credential is None:  # which a node of before certificates would not understand
+            del fields["credential"]
+        return json.dumps(fields, sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "Payload":
@@ -185,12 +191,14 @@ class Payload:
         version = fields.pop("version", None)
         if version != VERSION:
             raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
-        exactly(fields, "payload", required={"identity", "secrets", "model_base_url"}, optional={"settings"})
+        required, optional = {"identity", "secrets", "model_base_url"}, {"settings", "credential"}
+        exactly(fields, "payload", required=required, optional=optional)
         return cls(
             identity=_identity(fields["identity"]),
             secrets=_secrets(fields["secrets"]),
             model_base_url=matching(fields["model_base_url"], _URL, "model_base_url"),
             settings=Settings.parse(fields.get("settings", {})),
+            credential=Credential.parse(fields["credential"]) if "credential" in fields else None,
         )
 
 

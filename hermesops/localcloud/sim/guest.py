@@ -15,10 +15,12 @@ from uuid import NAMESPACE_OID, uuid5
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.files import SimFiles
 from hermesops.localcloud.sim.gateway import Gateway
+from hermesops.localcloud.sim.keys import SimKeys, no_platform
 from hermesops.localcloud.sim.software import ACCOUNTS, UNIT
 from hermesops.localcloud.sim.state import SimState
 from hermesops.localcloud.sim.store import Record, Store
 from hermesops.node import __main__ as node
+from hermesops.node import certificate
 from hermesops.node.errors import NotReadyError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
@@ -65,6 +67,9 @@ class Guest:
         """What happens once at each boot."""
         self.disk.forget_memory()
         self.gateway.stop()  # also where an image says that it ran: that was another machine's
+        machine = self._machine(Path("/"))
+        if machine.files.read(machine.layout.machine_key) is None:  # as hermes-identity.service does
+            certificate.request(machine)
         if self.gateway.is_enabled:
             self.gateway.start()
 
@@ -80,7 +85,7 @@ class Guest:
 
     def _machine(self, root: Path) -> Machine:
         state = SimState(self.store, self.record.id, self.disk, self.gateway)
-        return Machine(Layout(root), SimFiles(self.disk), self, state)
+        return Machine(Layout(root), SimFiles(self.disk), self, state, SimKeys(), no_platform)
 
     # hermes-node's System
 

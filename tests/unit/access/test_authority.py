@@ -1,6 +1,5 @@
 """The authority: its names and no others, its life and no longer, and one authority for one environment."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,25 +14,11 @@ from hermesops.access.authority import SKEW, Authority
 from hermesops.errors import RefusedError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
+from tests.support.credentials import Roots
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIFE = timedelta(days=7)
 NAMES = MachineNames("local", MachineId("m-1"), CellName("cell1"), InstanceId("i-1"))
-
-
-class Roots:
-    """Roots in memory."""
-
-    def __init__(self) -> None:
-        self.held: list[str] = []
-
-    def list_authorities(self) -> Sequence[str]:
-        return self.held
-
-    def trust_authority(self, certificate: str, *, only_first: bool) -> bool:
-        if not (self.held and only_first):
-            self.held.append(certificate)
-        return certificate in self.held
 
 
 @pytest.fixture

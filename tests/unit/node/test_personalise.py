@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.node import personalise
+from hermesops.node import certificate, keys, personalise
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
@@ -18,6 +18,7 @@ from hermesops.node.machine import Machine as NodeMachine
 from hermesops.node.observe import jobs_missing
 from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
 from hermesops.node.system import Answer
+from tests.support.credentials import authority_in, credential_of
 
 _PAYLOAD = Payload(
     Identity("i-1", "u-1", "light", "c1", 3),
@@ -274,3 +275,25 @@ def test_who_was_outranked_changes_nothing(machine: Machine) -> None:
     with pytest.raises(OutrankedError, match="b:2:b"):
         personalise.configure(machine.node, wait_s=1, lease=older)
     assert {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()} == before
+
+
+def test_a_payload_brings_the_machines_certificate_and_its_digest_stays_the_same(
+    machine: Machine, tmp_path: Path
+) -> None:
+    node = machine.node
+    asked = certificate.request(node)["request"]
+    credential = credential_of(authority_in(tmp_path), asked)
+    assert Payload.from_json(replace(_PAYLOAD, credential=credential).to_json()).credential == credential
+    machine.personalise(replace(_PAYLOAD, credential=credential))
+    assert certificate.show(node)["serial"] == credential.serial
+    assert machine.layout.payload.read_bytes() == _PAYLOAD.to_json()
+    outcome = machine.personalise(replace(_PAYLOAD, credential=credential_of(authority_in(tmp_path), asked)))
+    assert (outcome.changed, outcome.gateway) == ([], "left alone")
+
+
+def test_a_payload_with_another_machines_certificate_changes_nothing(machine: Machine, tmp_path: Path) -> None:
+    other = keys.request(keys.make()).decode()
+    certificate.request(machine.node)
+    with pytest.raises(RefusedError, match="not of this machine's key"):
+        machine.personalise(replace(_PAYLOAD, credential=credential_of(authority_in(tmp_path), other)))
+    assert not machine.layout.identity.exists()
