@@ -138,6 +138,17 @@ class Settings(BaseModel):
     )
     model_api_key: SecretStr | None = Field(None, description="Key for model_base_url")
 
+    platform_url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="hermesops identity serve as machines reach it; empty: the local world's, else machines get no "
+        "certificates",
+    )
+    authority_key_file: Path | None = Field(
+        None, description="Key that signs machines' certificates; empty: keys/authority.key, made on first use"
+    )
+    certificate_days: float = Field(7, gt=0.01, le=90, description="Days for which a machine's certificate counts")
+
     local_driver: Literal["", "nspawn", "sim"] = Field(
         "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"
     )

@@ -9,7 +9,6 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Protocol, Self
 
 from cryptography import x509
@@ -24,7 +23,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hermesops.access.secret_file import make_secret, read_secret
 from hermesops.errors import RefusedError
 from hermesops.model.certificate import MachineNames
 
@@ -88,27 +86,20 @@ class Authority:
         self._root = root
 
     @classmethod
-    def load(cls, file: Path, roots: Roots, *, environment: str) -> Self:
-        """Read the authority's key, made on first use, and find its certificate among those that are trusted.
+    def load(cls, text: str, roots: Roots, *, environment: str, source: str) -> Self:
+        """The authority of a key, whose certificate is among those that are trusted; the first one begins with it.
 
         Args:
-            file: Of mode 0600.
+            text: The key, PEM.
             roots: Its certificate is there.
             environment: Name of the environment.
+            source: Where the key came from, for error messages.
 
         Raises:
-            RefusedError: The file is missing though machines trust an authority, damaged, readable by others, or of
-                an authority that nobody trusts.
+            RefusedError: The key is damaged, or of an authority that nobody trusts.
         """
-        if not file.exists() and not roots.list_authorities():
-            make_secret(file, _pem_of(ec.generate_private_key(ec.SECP256R1())))
-        try:
-            key = load_pem_private_key(read_secret(file, what=_WHAT).encode(), None)
-        except (ValueError, TypeError):  # the cause would carry the key
-            raise RefusedError(f"the {_WHAT} in {file} is damaged", hint=f"put a copy of it back at {file}") from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise RefusedError(f"the {_WHAT} in {file} is no EC key", hint=f"put a copy of it back at {file}")
-        return cls(key, _find(key, roots) or _begin(key, roots, environment, file))
+        key = read_key(text, source=source)
+        return cls(key, _find(key, roots) or _begin(key, roots, environment, source))
 
     @property
     def certificate(self) -> str:
@@ -174,6 +165,27 @@ class Authority:
         )
 
 
+def fresh_key() -> str:
+    """A key for an authority, PEM."""
+    return _pem_of(ec.generate_private_key(ec.SECP256R1()))
+
+
+def read_key(text: str, *, source: str) -> ec.EllipticCurvePrivateKey:
+    """An authority's key.
+
+    Raises:
+        RefusedError: It is none.
+    """
+    hint = f"put a copy of it back in {source}"
+    try:
+        key = load_pem_private_key(text.encode(), None)
+    except (ValueError, TypeError):  # the cause would carry the key
+        raise RefusedError(f"the {_WHAT} in {source} is damaged", hint=hint) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise RefusedError(f"the {_WHAT} in {source} is no EC key on P-256", hint=hint)
+    return key
+
+
 def digest_of(key: ec.EllipticCurvePublicKey) -> str:
     """SHA-256 of a public key."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
@@ -206,13 +218,13 @@ def _find(key: ec.EllipticCurvePrivateKey, roots: Roots) -> x509.Certificate | N
     return next((one for one in certificates if one.public_key() == wanted), None)
 
 
-def _begin(key: ec.EllipticCurvePrivateKey, roots: Roots, environment: str, file: Path) -> x509.Certificate:
+def _begin(key: ec.EllipticCurvePrivateKey, roots: Roots, environment: str, source: str) -> x509.Certificate:
     made = make_root(key, environment)
     roots.trust_authority(made, only_first=True)
     if (found := _find(key, roots)) is None:  # somebody else's key has begun it
         raise RefusedError(
-            f"{file} holds the key of an authority that environment {environment} does not trust",
-            hint=f"put the key that belongs to this registry back at {file}",
+            f"{source} holds the key of an authority that environment {environment} does not trust",
+            hint=f"put the key that belongs to this registry back in {source}",
         )
     return found
 

@@ -23,6 +23,7 @@ class Endpoint:
         router_key_file: The key that signs router tokens.
         broker_addresses: From where the vendor's broker speaks to machines; their firewall lets it in.
         daemon_port: To which port of a machine it speaks.
+        platform_url: The service that machines prove themselves to; empty where there is none.
     """
 
     api_url: str
@@ -32,6 +33,7 @@ class Endpoint:
     router_key_file: Path | None
     broker_addresses: tuple[str, ...]
     daemon_port: int
+    platform_url: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a key that no request could carry.
@@ -63,6 +65,7 @@ def local_endpoint(world_file: Path) -> Endpoint:
             router_key_file=Path(world["model_secret_file"]),
             broker_addresses=(world["broker_address"],),
             daemon_port=int(world["daemon_port"]),
+            platform_url=str(world.get("platform_url", "")),
         )
     except FileNotFoundError:
         raise UnavailableError("the local world is not up", hint="hermesops local up") from None

@@ -78,8 +78,19 @@ BACKUP_KEY = Needed(
         "end the old one: aws iam delete-access-key",
     ),
 )
+AUTHORITY_KEY = Needed(
+    "authority.key",
+    "signs machines' certificates",
+    "authority_key_file",
+    rotation=(
+        "hermesops{env} identity trust FILE makes a new key in FILE, which machines trust beside the old one",
+        "hermesops{env} identity renew --all tells every machine; so does a week of renewals",
+        "hermesops{env} secrets set authority.key --from FILE",
+        "restart hermesops identity serve",
+    ),
+)
 
-NEEDED = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY)
+NEEDED = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY, AUTHORITY_KEY)
 """All of them, in the order in which they are shown."""
 
 

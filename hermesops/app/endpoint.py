@@ -45,4 +45,5 @@ def endpoint_of(env: Environment) -> "Endpoint":
         settings.router_key_file,
         tuple(address.strip() for address in settings.broker_addresses.split(",") if address.strip()),
         settings.daemon_port,
+        settings.platform_url,
     )

@@ -208,7 +208,11 @@ class Pools:
             router_url=self._app.endpoint.router_url,
             gateway_timeout_s=self._settings.gateway_timeout_s,
         )
-        return await warm_up.warm(machine_id, lease)
+        key = await warm_up.warm(machine_id, lease)
+        # Not of the way to its user: who comes finds a key that is known, and a certificate in the payload.
+        if certifying := self._session.reach.under(lease).certifying:
+            await certifying.certify(self._session.reach.channel(machine_id), machine_id)
+        return key
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:
         """The machines in the cell's state."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
+    from hermesops.lifecycle.certifying import Certifying
     from hermesops.lifecycle.life_requests import LifeRequests
     from hermesops.lifecycle.newcomers import Newcomers
     from hermesops.lifecycle.questions import Policy, Questions
@@ -91,7 +92,16 @@ class Session:
             router_url=endpoint.router_url,
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
             tell=self.app.tell,
+            certifying=self._certifying,
         )
+
+    @property
+    def _certifying(self) -> "Certifying | None":
+        from hermesops.app.identities import certificates_of
+        from hermesops.lifecycle.certifying import Certifying
+
+        certificates = certificates_of(self.app)
+        return Certifying(certificates) if certificates else None
 
     @cached_property
     def pools(self) -> "Pools":

@@ -105,8 +105,8 @@ async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> Non
             await booting.do(step, instance, world)
         case Release(machine_id=machine_id):
             await world.release(machine_id)
-        case Personalise(machine_id=machine_id):
-            await world.personalise(instance, machine_id)
+        case Personalise(machine_id=machine_id, request=request):
+            await world.personalise(instance, machine_id, request)
         case AwaitGateway(machine_id=machine_id):
             await world.await_gateway(instance, machine_id)
         case MarkRunning():

@@ -74,8 +74,8 @@ class Configure:
         back = f'hermesops instance settings {instance.title} --back --reason "…" goes back'
         try:
             match step:
-                case Personalise(machine_id=machine_id):
-                    await self._world.personalise(instance, machine_id)
+                case Personalise(machine_id=machine_id, request=request):
+                    await self._world.personalise(instance, machine_id, request)
                 case AwaitGateway(machine_id=machine_id):
                     await self._world.await_gateway(instance, machine_id)
                 case _ as never:

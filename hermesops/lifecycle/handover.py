@@ -1,7 +1,7 @@
 """What a machine is handed to become a user's or to learn of a change: the payload, and the steps to it. Pure."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
@@ -14,9 +14,14 @@ from hermesops.node import protocol
 
 @dataclass(frozen=True)
 class Personalise:
-    """Hand the machine its user: identity, keys, settings."""
+    """Hand the machine its user: identity, keys, settings, and a certificate with the user's names.
+
+    Attributes:
+        request: What the machine asks for the certificate with; ``None`` where it takes none.
+    """
 
     machine_id: MachineId
+    request: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,17 @@ def next_step(
                 hint="touch neither before a person has looked: hermesops instance show",
             )
         )
-    if node.instance_id is None or node.epoch < seen.instance.epoch or node.digest != payload_digest:
-        return Personalise(machine.id)
+    is_its_users = node.instance_id is not None and node.epoch >= seen.instance.epoch and node.digest == payload_digest
+    if not is_its_users or lacks_certificate(seen.instance, machine, node):
+        return Personalise(machine.id, node.request)
     return None if seen.gateway is GatewayHealth.OK else AwaitGateway(machine.id)
+
+
+def lacks_certificate(instance: Instance, machine: MachineSeen, node: NodeSeen) -> bool:
+    """Whether a machine could prove that it is this instance's, and does not yet."""
+    named = node.names
+    its_own = named and (named.machine_id, named.cell, named.instance_id) == (machine.id, instance.cell, instance.id)
+    return node.request is not None and not its_own
 
 
 def silence(instance: Instance) -> UnavailableError:
@@ -67,8 +80,8 @@ def terminated(instance: Instance) -> RefusedError:
 
 def payload_of(
     instance: Instance, settings: InstanceSettings, secrets: InstanceSecrets, *, model_base_url: str
-) -> bytes:
-    """The file that ``hermes-node personalise`` reads. It holds secrets: mode 0600, on a tmpfs, unlinked after use.
+) -> protocol.Payload:
+    """What ``hermes-node personalise`` reads. It holds secrets: its file has mode 0600, on a tmpfs, and is unlinked.
 
     Args:
         instance: Whose machine it will be.
@@ -94,12 +107,15 @@ def payload_of(
             cron=settings.cron,
             disabled_tools=settings.disabled_tools,
         ),
-    ).to_json()
+    )
 
 
-def digest_of(payload: bytes) -> str:
-    """What hermes-node reports of the payload it was last handed; tells whether a machine has the current one."""
-    return hashlib.sha256(payload).hexdigest()
+def digest_of(payload: protocol.Payload) -> str:
+    """What hermes-node reports of the payload it was last handed; tells whether a machine has the current one.
+
+    The certificate that came with it is not of it.
+    """
+    return hashlib.sha256(replace(payload, credential=None).to_json()).hexdigest()
 
 
 def under_way(instance: Instance, operation: Operation) -> RefusedError:

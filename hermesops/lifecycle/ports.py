@@ -31,8 +31,8 @@ class HandsOver(AwaitsGateways, Protocol):
     def payload_digest(self, instance: Instance) -> str:
         """Digest of what the instance's node should have been given."""
 
-    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
-        """Give the node its payload."""
+    async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
+        """Give the node its payload, with a certificate where it asks for one."""
 
 
 class Cells(Protocol):

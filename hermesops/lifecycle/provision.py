@@ -190,8 +190,8 @@ class Provision:
                 self._rows.set_machine(instance.id, machine_id)
             case StartMachine() | AwaitMachine():
                 await booting.do(step, instance, self._world)
-            case Personalise(machine_id=machine_id):
-                await self._world.personalise(instance, machine_id)
+            case Personalise(machine_id=machine_id, request=request):
+                await self._world.personalise(instance, machine_id, request)
             case AwaitGateway(machine_id=machine_id):
                 await self._world.await_gateway(instance, machine_id)
             case MarkRunning():

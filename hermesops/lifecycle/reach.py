@@ -7,6 +7,7 @@ import copy
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import NoReturn, Protocol, Self
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.lifecycle.certifying import INBOX, Certifying
 from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
 from hermesops.lifecycle.node_commands import change
@@ -26,9 +28,8 @@ from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
-from hermesops.node.protocol import PROGRAM
+from hermesops.node.protocol import PROGRAM, Payload
 
-INBOX = "/run/hermes-node"
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
 
@@ -84,6 +85,7 @@ class Reach:
         router_url: The model router as machines reach it.
         gateway_timeout_s: Seconds a gateway has to become healthy.
         tell: Narration.
+        certifying: Gets machines their certificates; ``None`` where nobody gives any.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Reach:
         router_url: str,
         gateway_timeout_s: float,
         tell: Callable[[str], None],
+        certifying: Certifying | None = None,
     ) -> None:
         self.gateways = GatewayUnits(self.channel)
         self.lease: Lease | None = None
@@ -106,12 +109,14 @@ class Reach:
         self._router_url = router_url
         self._gateway_timeout_s = gateway_timeout_s
         self._tell = tell
+        self.certifying = certifying
 
     def under(self, lease: Lease) -> Self:
         """The same world, changed under a lease: a machine that knows of a later one refuses."""
         bound = copy.copy(self)
         bound.lease = lease
         bound.gateways = GatewayUnits(bound.channel, lease)
+        bound.certifying = self.certifying and self.certifying.under(lease)
         return bound
 
     def channel(self, machine_id: MachineId) -> Channel:
@@ -210,6 +215,7 @@ class Reach:
         status = json.loads(done.stdout)
         identity = status.get("identity") or {}
         # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
+        told = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
         return NodeSeen(
             instance_id=InstanceId(identity["instance"]) if identity else None,
@@ -217,9 +223,11 @@ class Reach:
             digest=(status.get("payload") or "") if is_applied else "",
             release=(status.get("release") or {}).get("id") or "",
             fenced=bool(status.get("fenced")),
+            request=str(told["request"]) if told else None,
+            names=self.certifying.names(told) if told and self.certifying else None,
         )
 
-    def _payload(self, instance: Instance) -> bytes:
+    def _payload(self, instance: Instance) -> Payload:
         return payload_of(
             instance,
             self._rows.instance_settings(instance.id),
@@ -270,19 +278,26 @@ class Reach:
             tell=self._tell,
         )
 
-    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+    async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         """Hand the machine its payload: one upload to a tmpfs, one command that names only the path.
+
+        Its certificate comes with it, so that it costs no further round trip.
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        await self._hand(instance, machine_id, wait_s=self._gateway_timeout_s)
+        await self._hand(instance, machine_id, request, wait_s=self._gateway_timeout_s)
 
-    async def _hand(self, instance: Instance, machine_id: MachineId, *, wait_s: float) -> None:
-        channel = self.channel(machine_id)
+    async def _hand(self, instance: Instance, machine_id: MachineId, request: str | None, *, wait_s: float) -> None:
+        channel, payload = self.channel(machine_id), self._payload(instance)
+        if request is not None and self.certifying:
+            given = await self.certifying.credential(
+                channel, machine_id, request, cell=instance.cell, instance_id=instance.id
+            )
+            payload = replace(payload, credential=given)
         path = f"{INBOX}/{uuid4().hex}.json"
-        await channel.put(path, self._payload(instance), mode=0o600)
+        await channel.put(path, payload.to_json(), mode=0o600)
         words = f"personalise {path} --wait {wait_s:g}"
         done = await change(channel, words, self.lease, timeout_s=wait_s + _PERSONALISE_S)
         if done.exit_code in _NOT_WELL:

@@ -67,9 +67,10 @@ class StopMachine:
 
 @dataclass(frozen=True)
 class Prepare:
-    """Make the new machine the instance's, its gateway fenced."""
+    """Make the new machine the instance's, its gateway fenced; ``request`` as in ``Personalise``."""
 
     machine_id: MachineId
+    request: str | None = None
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def _handed_over(seen: Relocating) -> Prepare | PutBack | AwaitNext | CutOver | 
     if there.node.instance_id not in (None, instance.id):
         return Impossible(quiesce.not_its_own(instance, str(there.node.instance_id)))
     if there.node.instance_id is None or there.node.epoch <= instance.epoch or not there.node.fenced:
-        return Prepare(there.machine.id)
+        return Prepare(there.machine.id, there.node.request)
     if there.state is None:
         return AwaitNext(there.machine.id)
     if seen.source.state.differences(there.state):

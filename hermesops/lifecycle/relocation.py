@@ -130,7 +130,7 @@ class World(awaken.World, Protocol):
     async def look_as(self, instance: Instance) -> Sight:
         """See an instance as if its row said this."""
 
-    async def prepare(self, instance: Instance, machine_id: MachineId) -> None:
+    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         """Make a machine the instance's without starting its gateway, which is fenced."""
 
 
@@ -265,8 +265,8 @@ class Relocate:
                 await self._world.await_machine(there, machine_id)
             case AwaitNext(machine_id=machine_id):
                 await self._world.await_machine(there, machine_id)
-            case Prepare(machine_id=machine_id):
-                await self._world.prepare(there, machine_id)
+            case Prepare(machine_id=machine_id, request=request):
+                await self._world.prepare(there, machine_id, request)
             case PutBack(machine_id=machine_id, snapshot=snapshot):
                 await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():

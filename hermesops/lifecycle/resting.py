@@ -9,9 +9,10 @@ from hermesops import waiting
 from hermesops.channel import Completed
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.certifying import INBOX
 from hermesops.lifecycle.gateway_units import SILENT
 from hermesops.lifecycle.node_commands import change
-from hermesops.lifecycle.reach import INBOX, Reach
+from hermesops.lifecycle.reach import Reach
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
@@ -93,14 +94,14 @@ class RestingReach(Reach):
         what = f"machine {instance.machine_name} to stop"
         await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self._tell)
 
-    async def prepare(self, instance: Instance, machine_id: MachineId) -> None:
+    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         """Make a machine the instance's without starting its gateway, which is fenced.
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        await self._hand(instance, machine_id, wait_s=0)
+        await self._hand(instance, machine_id, request, wait_s=0)
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
     async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ Plain data, so that deciding stays pure and a test can write down any situation.
 from dataclasses import dataclass
 
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.certificate import MachineNames
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
@@ -29,6 +30,9 @@ class NodeSeen:
         digest: Of the payload last personalised in full; empty when none was, or only in part.
         release: What ``current`` points at.
         fenced: Whether its gateway is stopped for good.
+        request: What the machine asks for a certificate with, empty before it has made its key; ``None`` where it knows
+            of no certificates, or nobody gives any.
+        names: What its certificate says; ``None`` while it has none that counts.
     """
 
     instance_id: InstanceId | None
@@ -36,6 +40,8 @@ class NodeSeen:
     digest: str
     release: str
     fenced: bool = False
+    request: str | None = None
+    names: MachineNames | None = None
 
 
 @dataclass(frozen=True)

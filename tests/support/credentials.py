@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hermesops.access.authority import Authority
+from hermesops.access.authority import Authority, fresh_key
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.node.credential import Credential
@@ -30,7 +30,10 @@ class Roots:
 
 def authority_in(folder: Path, *, environment: str = "local") -> Authority:
     """One of its own."""
-    return Authority.load(folder / f"{environment}.key", Roots(), environment=environment)
+    file = folder / f"{environment}.key"
+    if not file.exists():
+        file.write_text(fresh_key())
+    return Authority.load(file.read_text(), Roots(), environment=environment, source=str(file))
 
 
 def credential_of(

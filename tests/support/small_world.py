@@ -151,13 +151,13 @@ class SmallWorld:
         computer.fenced = False
         self._start_gateway(computer)
 
-    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+    async def personalise(self, instance: Instance, machine_id: MachineId, _request: str | None = None) -> None:
         computer = self._by_id(machine_id)
         computer.digest = self.payload_digest(instance)
         if not computer.runs:
             self._start_gateway(computer)
 
-    async def prepare(self, instance: Instance, machine_id: MachineId) -> None:
+    async def prepare(self, instance: Instance, machine_id: MachineId, _request: str | None = None) -> None:
         computer = self._by_id(machine_id)
         computer.owner, computer.epoch, computer.fenced = instance.id, instance.epoch, True
         computer.digest = self.payload_digest(instance)

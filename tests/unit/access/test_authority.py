@@ -7,14 +7,14 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hermesops.access.authority import SKEW, Authority
+from hermesops.access.authority import SKEW, Authority, fresh_key, make_root, read_key
 from hermesops.errors import RefusedError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from tests.support.credentials import Roots
+from tests.support.credentials import Roots, authority_in
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIFE = timedelta(days=7)
@@ -23,7 +23,7 @@ NAMES = MachineNames("local", MachineId("m-1"), CellName("cell1"), InstanceId("i
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    return Authority.load(tmp_path / "authority.key", Roots(), environment="local")
+    return authority_in(tmp_path)
 
 
 def request_of(
@@ -89,29 +89,33 @@ def test_a_request_with_a_key_that_it_does_not_prove_to_have_is_refused(authorit
         authority.issue(pem, NAMES, now=NOW, life=LIFE)
 
 
-def test_the_key_is_made_once_and_stays(tmp_path: Path) -> None:
-    roots, file = Roots(), tmp_path / "authority.key"
-    first = Authority.load(file, roots, environment="local")
-    assert Authority.load(file, roots, environment="local").certificate == first.certificate
+def test_the_first_key_begins_the_authority_and_is_the_only_one() -> None:
+    roots, key = Roots(), fresh_key()
+    first = Authority.load(key, roots, environment="local", source="keys/")
+    assert Authority.load(key, roots, environment="local", source="keys/").certificate == first.certificate
     assert len(roots.held) == 1
-    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(RefusedError, match="keys/ holds the key of an authority"):
+        Authority.load(fresh_key(), roots, environment="local", source="keys/")
 
 
-def test_a_lost_key_is_not_made_anew_while_machines_trust_the_old_one(tmp_path: Path) -> None:
-    roots, file = Roots(), tmp_path / "authority.key"
-    Authority.load(file, roots, environment="local")
-    file.unlink()
-    with pytest.raises(RefusedError, match="is missing"):
-        Authority.load(file, roots, environment="local")
+def test_two_authorities_are_trusted_side_by_side() -> None:
+    roots, old, new = Roots(), fresh_key(), fresh_key()
+    Authority.load(old, roots, environment="local", source="a")
+    roots.trust_authority(make_root(read_key(new, source="b"), "local"), only_first=False)
+    names = {Authority.load(key, roots, environment="local", source="c").certificate for key in (old, new)}
+    assert names == set(roots.held)
 
 
-def test_two_computers_do_not_begin_two_authorities(tmp_path: Path) -> None:
-    roots = Roots()
-    Authority.load(tmp_path / "one.key", roots, environment="local")
-    other = Roots()
-    Authority.load(tmp_path / "two.key", other, environment="local")
-    with pytest.raises(RefusedError, match="does not trust"):
-        Authority.load(tmp_path / "two.key", roots, environment="local")
+@pytest.mark.parametrize(
+    "text", ["", "canary-3f1b", ec.generate_private_key(ec.SECP384R1())], ids=["empty", "no", "P-384"]
+)
+def test_what_is_no_key_is_refused_without_a_word_of_it(text: str | ec.EllipticCurvePrivateKey) -> None:
+    if not isinstance(text, str):
+        text = text.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    with pytest.raises(RefusedError) as refused:
+        Authority.load(text, Roots(), environment="local", source="keys/")
+    assert not text or text not in repr(refused.value)
+    assert refused.value.__cause__ is None
 
 
 def test_a_service_is_proved_by_its_address_and_cannot_pass_for_a_machine(authority: Authority) -> None:

@@ -134,7 +134,7 @@ class World:
         assert instance.machine_id == machine_id
         self.machine, self.node = READY, self.node or FRESH
 
-    async def personalise(self, instance: Instance, machine_id: MachineId) -> None:
+    async def personalise(self, instance: Instance, machine_id: MachineId, _request: str | None) -> None:
         assert instance.machine_id == machine_id
         self.change("personalised", lambda: setattr(self, "node", OURS))
 
