@@ -1,20 +1,19 @@
-"""The keys that encrypt secrets in the registry (AES-256-GCM); they live in a file, never in the database."""
+"""The keys that encrypt secrets in the registry (AES-256-GCM); they live outside the database."""
 
-import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from hermesops.access.ring import Ring
 from hermesops.access.secret_file import make_secret, read_secret
 from hermesops.errors import RefusedError
 
 _FORM = "hs1"
-_KEY_BYTES = 32
 _NONCE_BYTES = 12
 _WHAT = "registry's key"
 
@@ -23,18 +22,26 @@ class KeyRing:
     """Several keys, one of which encrypts; the others still open what they sealed.
 
     A sealed value reads ``hs1.<key id>.<nonce and ciphertext>``; the form, the key's id and the place that the value
-    belongs to are authenticated with it.
+    belongs to are authenticated with it. Keys that were added since are looked for when a value names one.
 
     Args:
-        current: Id of the key that encrypts.
+        current: Id of the key that encrypts where nobody names another.
         keys: Every key by its id, 32 bytes each.
         source: Where they came from, for error messages.
+        read: Reads the ring's text again; ``None`` where it cannot change.
     """
 
-    def __init__(self, current: str, keys: Mapping[str, bytes], *, source: str = "memory") -> None:
-        self._current = current
-        self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+    def __init__(
+        self,
+        current: str,
+        keys: Mapping[str, bytes],
+        *,
+        source: str = "memory",
+        read: Callable[[], str] | None = None,
+    ) -> None:
         self._source = source
+        self._read = read
+        self._take(Ring(current, keys))
 
     @classmethod
     def load(cls, path: Path, *, create: bool = False) -> Self:
@@ -48,25 +55,59 @@ class KeyRing:
             RefusedError: The file is missing, damaged, or readable by others.
         """
         if create and not path.exists():
-            make_secret(path, _fresh())
-        text = read_secret(path, what=_WHAT)
-        try:
-            current, keys = _parse(text)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            # The cause would carry the file's text, that is, the keys.
-            raise RefusedError(f"the {_WHAT} in {path} is damaged", hint=f"put a copy of it back at {path}") from None
-        return cls(current, keys, source=str(path))
+            make_secret(path, Ring.fresh().to_text())
+        return cls.kept(lambda: read_secret(path, what=_WHAT), source=str(path))
+
+    @classmethod
+    def kept(cls, read: Callable[[], str], *, source: str) -> Self:
+        """Read the ring from wherever it is kept.
+
+        Args:
+            read: Reads its text; again, when a value names a key that was not there.
+            source: Where that is, for error messages.
+
+        Raises:
+            RefusedError: It is damaged.
+        """
+        ring = parse_ring(read(), source)
+        return cls(ring.current, ring.keys, source=source, read=read)
 
     @property
     def key_ids(self) -> frozenset[str]:
         """The keys at hand."""
         return frozenset(self._ciphers)
 
-    def seal(self, plain: str, *, place: str) -> str:
-        """Encrypt ``plain`` for one place; twice the same text gives two different values."""
+    @property
+    def current(self) -> str:
+        """The key that encrypts where nobody names another."""
+        return self._current
+
+    @property
+    def source(self) -> str:
+        """Where the keys came from."""
+        return self._source
+
+    def reload(self) -> None:
+        """Take the keys as they are kept now.
+
+        Raises:
+            RefusedError: They are damaged, or cannot be read.
+        """
+        if self._read is not None:
+            self._take(parse_ring(self._read(), self._source))
+
+    def seal(self, plain: str, *, place: str, key: str = "") -> str:
+        """Encrypt ``plain`` for one place; twice the same text gives two different values.
+
+        Args:
+            plain: What is to be kept secret.
+            place: Where it belongs.
+            key: Id of the key, one of those at hand; empty for the current one.
+        """
+        key = key or self._current
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = self._ciphers[self._current].encrypt(nonce, plain.encode(), _bound(self._current, place))
-        return f"{_FORM}.{self._current}.{urlsafe_b64encode(nonce + sealed).decode()}"
+        sealed = self._ciphers[key].encrypt(nonce, plain.encode(), _bound(key, place))
+        return f"{_FORM}.{key}.{urlsafe_b64encode(nonce + sealed).decode()}"
 
     def unseal(self, sealed: str, *, place: str) -> str:
         """Decrypt what was sealed for ``place``.
@@ -78,6 +119,8 @@ class KeyRing:
         key_id, _, body = rest.partition(".")
         if form != _FORM or not body:
             raise RefusedError(f"{place} holds no sealed value")
+        if key_id not in self._ciphers:
+            self.reload()
         if key_id not in self._ciphers:
             raise RefusedError(
                 f"{place} is sealed with key {key_id}, which is not in {self._source}",
@@ -93,19 +136,21 @@ class KeyRing:
             ) from None
         return plain.decode()
 
-
-def _fresh() -> str:
-    key_id = secrets.token_hex(4)
-    key = urlsafe_b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
-    return json.dumps({"current": key_id, "keys": {key_id: key}})
+    def _take(self, ring: Ring) -> None:
+        self._ciphers = {key_id: AESGCM(key) for key_id, key in ring.keys.items()}
+        self._current = ring.current
 
 
-def _parse(text: str) -> tuple[str, Mapping[str, bytes]]:
-    content = json.loads(text)
-    keys = {key_id: urlsafe_b64decode(key) for key_id, key in content["keys"].items()}
-    if content["current"] not in keys or any(len(key) != _KEY_BYTES for key in keys.values()):
-        raise ValueError("the current key is missing, or a key has another length")
-    return content["current"], keys
+def parse_ring(text: str, source: str) -> Ring:
+    """A ring from its text.
+
+    Raises:
+        RefusedError: It is damaged.
+    """
+    try:
+        return Ring.parse(text)
+    except ValueError:
+        raise RefusedError(f"the {_WHAT} in {source} is damaged", hint=f"put a copy of it back at {source}") from None
 
 
 def _bound(key_id: str, place: str) -> bytes:

@@ -36,8 +36,8 @@ class BackupRows(Rows):
 
     def make_repository(self, instance_id: InstanceId, password: str) -> str:
         """Give an instance a repository's password, unless it has one; the one that counts."""
-        sealed = self._seal_key(password, "password", instance_id)
         with self._database.writing() as connection:
+            sealed = self._seal_key(connection, password, "password", instance_id)
             values = {"instance_id": instance_id, "password": sealed}
             if insert_if_absent(connection, backup_repositories, values):
                 self._note(connection, "backup_repository_made", instance_subject(instance_id))
@@ -52,8 +52,8 @@ class BackupRows(Rows):
                 backup_repositories.update()
                 .where(backup_repositories.c.instance_id == instance_id)
                 .values(
-                    access_key=self._seal_key(credential.access_key, "access_key", instance_id),
-                    secret_key=self._seal_key(credential.secret_key, "secret_key", instance_id),
+                    access_key=self._seal_key(connection, credential.access_key, "access_key", instance_id),
+                    secret_key=self._seal_key(connection, credential.secret_key, "secret_key", instance_id),
                     issued_at=self._database.now(connection),
                 )
             )
@@ -155,8 +155,8 @@ class BackupRows(Rows):
         query = sa.select(backup_repositories).where(backup_repositories.c.instance_id == instance_id)
         return connection.execute(query).one_or_none()
 
-    def _seal_key(self, plain: str, column: str, instance_id: InstanceId) -> str:
-        return self._desk.sealer.seal(plain, place=place(_TABLE, column, instance_id))
+    def _seal_key(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
+        return self._seal_in(connection, plain, place(_TABLE, column, instance_id))
 
     def _unseal_key(self, sealed: str, column: str, instance_id: InstanceId) -> str:
         return self._desk.sealer.unseal(sealed, place=place(_TABLE, column, instance_id))

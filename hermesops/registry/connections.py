@@ -52,8 +52,8 @@ class ConnectionRows(Rows):
                     id=row_id,
                     instance_id=instance_id,
                     service=service,
-                    access_token=self._sealed(_ACCESS, row_id, access_token),
-                    refresh_token=self._sealed(_REFRESH, row_id, refresh_token) if refresh_token else None,
+                    access_token=self._sealed(connection, _ACCESS, row_id, access_token),
+                    refresh_token=self._sealed(connection, _REFRESH, row_id, refresh_token) if refresh_token else None,
                     scopes=list(scopes),
                     expires_at=expires_at,
                     connected_at=self._database.now(connection),
@@ -92,8 +92,8 @@ class ConnectionRows(Rows):
             connected_at=row.connected_at,
         )
 
-    def _sealed(self, column: str, row_id: str, plain: str) -> str:
-        return self._desk.sealer.seal(plain, place=place("hermes_connections", column, row_id))
+    def _sealed(self, connection: sa.Connection, column: str, row_id: str, plain: str) -> str:
+        return self._seal_in(connection, plain, place("hermes_connections", column, row_id))
 
     def _unsealed(self, column: str, row_id: str, sealed: str) -> str:
         return self._desk.sealer.unseal(sealed, place=place("hermes_connections", column, row_id))

@@ -17,17 +17,15 @@ from hermesops.registry.rows import Rows
 from hermesops.registry.schema import (
     LIVING,
     UNFINISHED,
-    backup_repositories,
     cells,
     hermes_connections,
     hermes_instances,
     instance_details,
     leases,
     operations,
-    proxy_tokens,
     spare_machines,
 )
-from hermesops.registry.sealing import place
+from hermesops.registry.sealed_cells import sealed_cells
 
 _AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
 _RESTORE = "hermesops registry copies; a copy from before may have the row whole"
@@ -134,27 +132,11 @@ class ConsistencyRows(Rows):
                 yield Contradiction(subject, what, f"wait {LEASE_S:.0f} s")
 
     def _secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
-        for row in connection.execute(sa.select(instance_details)):
-            for column in ("settings", "settings_before", "api_server_key"):
-                yield from self._opens("instance_details", column, row.instance_id, getattr(row, column))
-        for row in connection.execute(sa.select(spare_machines)):
-            yield from self._opens("spare_machines", "api_server_key", row.name, row.api_server_key)
-        for row in connection.execute(sa.select(backup_repositories)):
-            for column in ("password", "access_key", "secret_key"):
-                yield from self._opens("backup_repositories", column, row.instance_id, getattr(row, column))
-        for row in connection.execute(sa.select(hermes_connections)):
-            for column in ("access_token", "refresh_token"):
-                yield from self._opens("hermes_connections", column, row.id, getattr(row, column))
-        for row in connection.execute(sa.select(proxy_tokens)):
-            yield from self._opens("proxy_tokens", "token", f"{row.machine_id}/{row.purpose}", row.token)
-
-    def _opens(self, table: str, column: str, row: str, sealed: str | None) -> Iterator[Contradiction]:
-        if not sealed:
-            return
-        try:
-            self._desk.sealer.unseal(sealed, place=place(table, column, row))
-        except RefusedError as error:
-            yield Contradiction(place(table, column, row), f"does not open: {error.message}", error.hint or _RESTORE)
+        for cell in sealed_cells(connection):
+            try:
+                self._desk.sealer.unseal(cell.sealed, place=cell.place)
+            except RefusedError as error:
+                yield Contradiction(cell.place, f"does not open: {error.message}", error.hint or _RESTORE)
 
     def _left_secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
         ended = sa.select(hermes_instances.c.id).where(sa.not_(LIVING))

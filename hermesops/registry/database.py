@@ -30,10 +30,12 @@ class Ending:
     Attributes:
         before_commit: Done in order, in the transaction.
         after_commit: Done once it is committed; by purpose, so that the last word counts.
+        found: What it found out and stays true until then, by name.
     """
 
     before_commit: list[Callable[[], None]] = field(default_factory=list)
     after_commit: dict[str, Callable[[], None]] = field(default_factory=dict)
+    found: dict[str, str] = field(default_factory=dict)
 
 
 def ending_of(connection: sa.Connection) -> Ending:

@@ -50,12 +50,14 @@ class InstanceSecretRows(Rows):
             values[name] = tuple(values.get(name, ()))
         return InstanceSettings(**values)
 
-    def _seal_settings(self, settings: InstanceSettings, column: str, instance_id: InstanceId) -> str:
+    def _seal_settings(
+        self, connection: sa.Connection, settings: InstanceSettings, column: str, instance_id: InstanceId
+    ) -> str:
         plain = json.dumps(dataclasses.asdict(settings), default=dict)
-        return self._seal(plain, column, instance_id)
+        return self._seal(connection, plain, column, instance_id)
 
-    def _seal(self, plain: str, column: str, instance_id: InstanceId) -> str:
-        return self._desk.sealer.seal(plain, place=_place(column, instance_id))
+    def _seal(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
+        return self._seal_in(connection, plain, _place(column, instance_id))
 
     def api_server_key(self, instance_id: InstanceId) -> str:
         """The bearer of the agent's own HTTP API."""

@@ -108,8 +108,8 @@ class PlacingRows(InstanceRows, CellRows):
                 "region": machine.region,
                 "image_id": machine.image_id,
                 "epoch": 1,
-                "settings": self._seal(NO_SETTINGS, "settings", instance_id),
-                "api_server_key": self._seal(key, "api_server_key", instance_id),
+                "settings": self._seal(connection, NO_SETTINGS, "settings", instance_id),
+                "api_server_key": self._seal(connection, key, "api_server_key", instance_id),
                 "model_token_generation": 1,
             }
             connection.execute(instance_details.insert().values(details))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import sqlalchemy as sa
+
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.instance_secrets import InstanceSecretRows
@@ -33,7 +35,7 @@ class RecoveryRows(InstanceSecretRows):
             }
             if not insert_if_absent(connection, hermes_instances, row):
                 return False
-            connection.execute(instance_details.insert().values(self._details(one)))
+            connection.execute(instance_details.insert().values(self._details(connection, one)))
             after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
             self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
         return True
@@ -75,7 +77,7 @@ class RecoveryRows(InstanceSecretRows):
                 self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
         return before
 
-    def _details(self, one: Recovered) -> dict[str, Any]:
+    def _details(self, connection: sa.Connection, one: Recovered) -> dict[str, Any]:
         return {
             "instance_id": one.id,
             "cell": one.cell,
@@ -85,7 +87,7 @@ class RecoveryRows(InstanceSecretRows):
             "region": one.region,
             "image_id": one.image_id,
             "epoch": one.epoch,
-            "settings": self._seal_settings(one.settings, "settings", one.id),
-            "api_server_key": self._seal(one.api_server_key, "api_server_key", one.id),
+            "settings": self._seal_settings(connection, one.settings, "settings", one.id),
+            "api_server_key": self._seal(connection, one.api_server_key, "api_server_key", one.id),
             "model_token_generation": one.model_token_generation,
         }

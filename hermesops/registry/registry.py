@@ -24,6 +24,7 @@ from hermesops.registry.leases import LeaseRows
 from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
 from hermesops.registry.recovery import RecoveryRows
+from hermesops.registry.resealing import PROOF, ResealingRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
@@ -35,7 +36,6 @@ from hermesops.registry.trail import Trail
 from hermesops.registry.users import UserRows
 from hermesops.registry.warnings import Warn, in_silence
 
-_PROOF = "key_proof"
 _PROVEN = "this key opens this registry"
 
 
@@ -58,6 +58,7 @@ class Registry(
     LeaseRows,
     TokenRows,
     EpochRows,
+    ResealingRows,
     AuditRows,
 ):
     """Everything the registry can say and write; each group of rows has its module.
@@ -140,10 +141,10 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
 
 def _prove(database: Database, keys: Sealer, proof: str | None) -> None:
     """Leave a proof of the key in a new registry; in another one, open the proof that is there."""
-    where = place("meta", "value", _PROOF)
+    where = place("meta", "value", PROOF)
     if proof is None:
         with database.writing() as connection:
-            insert_if_absent(connection, meta, {"name": _PROOF, "value": keys.seal(_PROVEN, place=where)})
+            insert_if_absent(connection, meta, {"name": PROOF, "value": keys.seal(_PROVEN, place=where)})
         proof = _proof(database) or ""
     if keys.unseal(proof, place=where) != _PROVEN:
         raise RefusedError(f"the registry {database.title} carries a proof of another registry's key")
@@ -153,4 +154,4 @@ def _proof(database: Database) -> str | None:
     if schema_version.current(database) is None:
         return None
     with database.reading() as connection:
-        return connection.execute(sa.select(meta.c.value).where(meta.c.name == _PROOF)).scalar()
+        return connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar()

@@ -8,7 +8,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from hermesops.registry.database import Database
-from hermesops.registry.sealing import Sealer
+from hermesops.registry.sealing import Sealer, key_in
 from hermesops.registry.trail import Trail
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ class Rows:
     ) -> None:
         """Append an audit entry in the transaction of the change that it tells of."""
         self._desk.trail.note(connection, action, subject, before=before or {}, after=after or {}, why=why)
+
+    def _seal_in(self, connection: sa.Connection, plain: str, where: str) -> str:
+        """Encrypt what the transaction is about to write at that place."""
+        sealer = self._desk.sealer
+        return sealer.seal(plain, place=where, key=key_in(self._database, connection, sealer))
 
 
 def new_id() -> str:

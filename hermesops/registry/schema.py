@@ -11,6 +11,9 @@ from hermesops.model.operation import OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.registry.columns import IpAddress, UtcTimestamp, choice, text_list, uuid
 
+SEALED = "sealed"
+"""Marks a column that holds what the registry's key encrypted, for the place ``table/column/primary key``."""
+
 metadata = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -56,7 +59,7 @@ hermes_instances = sa.Table(
     sa.Column("plan", choice(Plan, "hermes_plan"), nullable=False),
     sa.Column("vm_id", sa.String(64), nullable=True),
     sa.Column("vm_ip", IpAddress, nullable=True),
-    sa.Column("proxy_token", sa.String(1024), nullable=True),
+    sa.Column("proxy_token", sa.String(1024), nullable=True, info={SEALED: True}),
     sa.Column("status", choice(InstanceStatus, "hermes_instance_status"), nullable=False),
     sa.Column("stripe_subscription_id", sa.String(255), nullable=True),
     sa.Column("created_at", UtcTimestamp, nullable=False),
@@ -71,8 +74,8 @@ hermes_connections = sa.Table(
     sa.Column("id", uuid(), primary_key=True),
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
     sa.Column("service", sa.String(64), nullable=False),
-    sa.Column("access_token", sa.Text, nullable=False),
-    sa.Column("refresh_token", sa.Text, nullable=True),
+    sa.Column("access_token", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("refresh_token", sa.Text, nullable=True, info={SEALED: True}),
     sa.Column("scopes", text_list(), nullable=False),
     sa.Column("expires_at", UtcTimestamp, nullable=True),
     sa.Column("connected_at", UtcTimestamp, nullable=False),
@@ -89,10 +92,10 @@ instance_details = sa.Table(
     sa.Column("region", sa.String(64), nullable=False),
     sa.Column("image_id", sa.String(64), nullable=True),
     sa.Column("epoch", sa.Integer, nullable=False),
-    sa.Column("settings", sa.Text, nullable=False),
-    sa.Column("api_server_key", sa.Text, nullable=False),
+    sa.Column("settings", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("api_server_key", sa.Text, nullable=False, info={SEALED: True}),
     sa.Column("model_token_generation", sa.Integer, nullable=False),
-    sa.Column("settings_before", sa.Text, nullable=True),
+    sa.Column("settings_before", sa.Text, nullable=True, info={SEALED: True}),
     sa.Column("grace_until", UtcTimestamp, nullable=True),
 )
 
@@ -110,7 +113,7 @@ spare_machines = sa.Table(
     sa.Column("image_id", sa.String(64), nullable=True),
     sa.Column("machine_id", sa.String(64), nullable=True),
     sa.Column("wanted", sa.Boolean(name="wanted"), nullable=False),
-    sa.Column("api_server_key", sa.Text, nullable=True),
+    sa.Column("api_server_key", sa.Text, nullable=True, info={SEALED: True}),
     sa.Column("status", sa.String(16), nullable=False),
     sa.Column("epoch", sa.Integer, nullable=False),
     sa.Column("created_at", UtcTimestamp, nullable=False),
@@ -123,7 +126,7 @@ proxy_tokens = sa.Table(
     sa.Column("machine_id", sa.String(64), primary_key=True),
     sa.Column("purpose", sa.String(64), primary_key=True),
     sa.Column("token_id", sa.String(64), nullable=False),
-    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("token", sa.Text, nullable=False, info={SEALED: True}),
     sa.Column("expires_at", UtcTimestamp, nullable=False),
 )
 
@@ -209,9 +212,9 @@ backup_repositories = sa.Table(
     "backup_repositories",
     metadata,
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
-    sa.Column("password", sa.Text, nullable=False),
-    sa.Column("access_key", sa.Text, nullable=True),
-    sa.Column("secret_key", sa.Text, nullable=True),
+    sa.Column("password", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("access_key", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("secret_key", sa.Text, nullable=True, info={SEALED: True}),
     sa.Column("issued_at", UtcTimestamp, nullable=True),
     sa.Column("restored_by", uuid(), nullable=True),
 )

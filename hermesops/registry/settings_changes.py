@@ -35,9 +35,9 @@ class SettingsChangeRows(InstanceSecretRows, OperationRows):
             fields = changed(held, settings)
             if fields:
                 last = self._last(connection, _KIND, subject)
-                values = {"settings": self._seal_settings(settings, "settings", instance_id)}
+                values = {"settings": self._seal_settings(connection, settings, "settings", instance_id)}
                 if last is None or last.status is OperationStatus.DONE:
-                    values["settings_before"] = self._seal_settings(held, "settings_before", instance_id)
+                    values["settings_before"] = self._seal_settings(connection, held, "settings_before", instance_id)
                 elif not last.status.has_ended:
                     self._move_in(
                         connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"

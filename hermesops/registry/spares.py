@@ -111,8 +111,8 @@ class SpareRows(PlacingRows):
         Raises:
             RefusedError: It was given up or taken in the meantime.
         """
-        sealed = self._desk.sealer.seal(api_server_key, place=_key_place(name)) if api_server_key else None
         with self._database.writing() as connection:
+            sealed = self._seal_in(connection, api_server_key, _key_place(name)) if api_server_key else None
             row = self._spare_in(connection, name)
             if not row.wanted or row.status not in {SpareStatus.GROWING, SpareStatus.READY}:
                 raise RefusedError(f"machine {name} is {row.status}: it is no longer one that could be taken")

@@ -44,8 +44,8 @@ class TerminationRows(InstanceSecretRows, OperationRows):
                 instance_details.update()
                 .where(instance_details.c.instance_id == instance_id)
                 .values(
-                    settings=self._seal(NO_SETTINGS, "settings", instance_id),
-                    api_server_key=self._seal("", "api_server_key", instance_id),
+                    settings=self._seal(connection, NO_SETTINGS, "settings", instance_id),
+                    api_server_key=self._seal(connection, "", "api_server_key", instance_id),
                     settings_before=None,
                     machine_wanted=False,
                     model_token_generation=details.model_token_generation + 1,

@@ -1,0 +1,252 @@
+"""The registry's key is rotated while others write, on either database, and killed at each of its writes."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.access.key_ring import KeyRing
+from hermesops.access.key_rotation import KeyRotation
+from hermesops.access.ring import Ring
+from hermesops.access.secret_file import make_secret, read_secret, replace_secret
+from hermesops.errors import RefusedError
+from hermesops.model.backup import Credential
+from hermesops.model.ids import MachineId
+from hermesops.model.token import ProxyToken
+from hermesops.registry import Registry, schema
+from hermesops.registry.sealed_cells import sealed_cells, sealed_columns
+from tests.support.registries import placed, registry_at
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
+MACHINE = MachineId("m-1")
+USERS = ("ada", "bob", "eve")
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+class Deadly:
+    """Passes calls on, and dies before or after the one that its turn has come to."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self.at = at
+        self.count = 0
+        self._after = after
+
+    def counted(self, real: Callable[P, T]) -> Callable[P, T]:
+        def call(*given: P.args, **named: P.kwargs) -> T:
+            self.count += 1
+            if self.count == self.at and not self._after:
+                raise Died
+            answer = real(*given, **named)
+            if self.count == self.at:
+                raise Died
+            return answer
+
+        return call
+
+
+class DeadlyRows:
+    """The registry, whose writes are counted; two values are sealed anew at a time."""
+
+    def __init__(self, registry: Registry, deadly: Deadly) -> None:
+        self.sealing_key = registry.sealing_key
+        self.count_sealed_otherwise = registry.count_sealed_otherwise
+        self.seal_with = deadly.counted(registry.seal_with)
+        self.reseal = deadly.counted(partial(registry.reseal, limit=1))
+        self.note_resealed = deadly.counted(registry.note_resealed)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "registry.key"
+    make_secret(made, Ring.fresh().to_text())
+    return made
+
+
+@pytest.fixture
+def registry(registry_url: str, file: Path) -> Iterator[Registry]:
+    opened = registry_at(registry_url, keys=KeyRing.load(file))
+    for alias in USERS:
+        fill(opened, alias)
+    yield opened
+    opened.close()
+
+
+def fill(registry: Registry, alias: str) -> None:
+    instance = placed(registry, alias)
+    registry.set_machine(instance.id, MachineId(f"m-{alias}"))
+    registry.make_repository(instance.id, f"password of {alias}")
+    registry.keep_repository_credential(instance.id, Credential("access", f"secret of {alias}"), why="test")
+    registry.connect_service(instance.id, "calendar", access_token=f"token of {alias}", refresh_token="again")
+    keep(registry, alias, f"proxy of {alias}")
+
+
+def keep(registry: Registry, alias: str, text: str) -> None:
+    token = ProxyToken("t-1", MachineId(f"m-{alias}"), "platform", LATER, text)
+    registry.keep_proxy_token(token)
+
+
+def known(registry: Registry) -> list[str]:
+    """Every secret, in clear."""
+    with registry._database.reading() as connection:
+        cells = list(sealed_cells(connection))
+    return sorted(f"{cell.place} {registry._desk.sealer.unseal(cell.sealed, place=cell.place)}" for cell in cells)
+
+
+def rotation(
+    rows: Registry | DeadlyRows, file: Path, *, deadly: Deadly | None = None, needed_since: datetime | None = None
+) -> KeyRotation:
+    write: Callable[[str], None] = partial(replace_secret, file)
+    return KeyRotation(
+        rows,
+        lambda: read_secret(file, what="key"),
+        deadly.counted(write) if deadly else write,
+        source=str(file),
+        now=lambda: LATER,
+        needed_since=lambda: needed_since,
+        tell=lambda _line: None,
+    )
+
+
+def ring_in(file: Path) -> Ring:
+    return Ring.parse(file.read_text())
+
+
+def test_every_secret_opens_after_a_rotation_and_the_old_key_is_dropped(registry: Registry, file: Path) -> None:
+    before, old = known(registry), ring_in(file).current
+    key = rotation(registry, file).run(why="yearly")
+    assert key != old
+    assert set(ring_in(file).keys) == {key}
+    assert known(registry) == before
+    assert registry.count_sealed_otherwise() == 0
+    told = [entry for entry in registry.list_audit(subject="registry/key") if entry.why == "yearly"]
+    assert [entry.action for entry in told] == ["registry_key_rotated", "registry_key_changed"]
+
+
+def test_a_key_is_kept_while_a_copy_of_the_registry_may_need_it(registry: Registry, file: Path) -> None:
+    old = ring_in(file).current
+    key = rotation(registry, file, needed_since=LATER - timedelta(days=3)).run(why="one")
+    assert set(ring_in(file).keys) == {key, old}
+    assert set(ring_in(file).retired) == {old}
+    newest = rotation(registry, file, needed_since=LATER + timedelta(days=1)).run(why="two")
+    assert set(ring_in(file).keys) == {newest}, "the oldest copy is younger than both rotations"
+
+
+def test_who_opened_before_goes_on_reading_and_writing(registry: Registry, file: Path, registry_url: str) -> None:
+    other = registry_at(registry_url, keys=KeyRing.load(file))
+    old = ring_in(file).current
+    key = rotation(registry, file).run(why="test")
+    keep(other, "ada", "written by who knew only the old key")
+    assert known(other) == known(registry)
+    with registry._database.reading() as connection:
+        assert not [cell for cell in sealed_cells(connection) if cell.sealed.startswith(f"hs1.{old}.")]
+        assert all(cell.sealed.startswith(f"hs1.{key}.") for cell in sealed_cells(connection))
+    other.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)
+def test_a_change_waits_for_who_is_sealing(registry: Registry, file: Path, registry_url: str) -> None:
+    """What is sealed with the old key commits before the change; SQLite lets one write at a time anyway."""
+    other = registry_at(registry_url, keys=KeyRing.load(file))
+    key = rotation(registry, file).prepare()
+    with registry._database.writing() as connection:
+        registry._seal_in(connection, "x", "a/b/c")
+        with other._database.reading() as looking:
+            asks = sa.text("SELECT pg_try_advisory_xact_lock(:lock)")
+            assert looking.execute(asks, {"lock": 0x6865726D6575}).scalar() is False
+    other.seal_with(key, why="test")
+    assert registry.sealing_key() == key
+    other.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_rotation_that_is_killed_anywhere_is_ended_by_the_same_command(
+    registry: Registry, file: Path, registry_url: str, when: str
+) -> None:
+    writer = registry_at(registry_url, keys=KeyRing.load(file))
+    before = known(registry)
+    at, lives = 0, 0
+    while True:
+        at += 1
+        deadly = Deadly(at, after=when == "after")
+        started = ring_in(file).current
+        try:
+            rotation(DeadlyRows(registry, deadly), file, deadly=deadly).run(why="test")
+        except Died:
+            lives += 1
+        else:
+            break
+        assert known(writer) == before, f"killed at write {at}"
+        keep(writer, "ada", "proxy of ada")
+        reopened = registry_at(registry_url, keys=KeyRing.load(file))
+        assert known(reopened) == before
+        rotation(reopened, file).run(why="again")
+        assert known(reopened) == before
+        assert len(ring_in(file).keys) == 1
+        assert ring_in(file).current != started
+        reopened.close()
+    assert lives >= 7, "added, changed, sealed anew three times, noted, settled"
+    writer.close()
+
+
+def test_another_computer_without_the_new_key_is_told_to_copy_it(
+    registry: Registry, file: Path, registry_url: str, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs.key"
+    make_secret(theirs, file.read_text())
+    other = registry_at(registry_url, keys=KeyRing.load(theirs))
+    rotation(registry, file).run(why="test")
+    with pytest.raises(RefusedError, match=r"not in .*theirs\.key"):
+        keep(other, "ada", "x")
+    with pytest.raises(RefusedError, match=r"not in .*theirs\.key"):
+        registry_at(registry_url, keys=KeyRing.load(theirs))
+    replace_secret(theirs, file.read_text())
+    keep(other, "ada", "proxy of ada")
+    other.close()
+
+
+def test_a_prepared_key_that_all_computers_have_disturbs_nobody(
+    registry: Registry, file: Path, registry_url: str, tmp_path: Path
+) -> None:
+    other_file = tmp_path / "theirs.key"
+    other = registry_at(registry_url, keys=KeyRing.load(file))
+    prepared = rotation(registry, file).prepare()
+    assert rotation(registry, file).prepare() == prepared
+    make_secret(other_file, file.read_text())
+    theirs = registry_at(registry_url, keys=KeyRing.load(other_file))
+    assert rotation(registry, file).run(why="test") == prepared
+    keep(theirs, "bob", "still writing")
+    assert known(theirs) == known(registry)
+    other.close()
+    theirs.close()
+
+
+def test_a_copy_from_before_is_brought_to_the_newest_key(registry: Registry, file: Path) -> None:
+    old = ring_in(file).current
+    key = rotation(registry, file, needed_since=LATER - timedelta(days=3)).run(why="test")
+    registry.seal_with(old, why="as if a copy from before were put back")
+    while registry.reseal():
+        pass
+    again = rotation(registry, file, needed_since=LATER - timedelta(days=3)).run(why="test")
+    assert again not in {old, key}
+    assert registry.sealing_key() == again
+    assert registry.count_sealed_otherwise() == 0
+
+
+def test_nothing_sealed_stands_in_a_column_that_is_not_marked(registry: Registry) -> None:
+    marked = {(column.table.name, column.name) for column in sealed_columns()} | {("meta", "value")}
+    with registry._database.reading() as connection:
+        for table in schema.metadata.sorted_tables:
+            for row in connection.execute(sa.select(table)).mappings():
+                sealed = {name for name, value in row.items() if isinstance(value, str) and value.startswith("hs1.")}
+                assert {(table.name, name) for name in sealed} <= marked
