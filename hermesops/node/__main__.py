@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe
+from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, volume
 from hermesops.node.agent import agent_of
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.layout import Layout
@@ -91,6 +91,18 @@ def _certificate(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
             return certificate.show(machine)
 
 
+def _volume(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
+    match words.action:
+        case "open":
+            return volume.open_volume(machine)
+        case "close":
+            return volume.close_volume(machine)
+        case "want":
+            return volume.want(machine, words.gigabytes, lease=_lease(words))
+        case _:
+            return volume.told(machine) or {}
+
+
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]] = {
     "personalise": _personalise,
     "configure": lambda words, machine: asdict(configure(machine, wait_s=words.wait, lease=_lease(words))),
@@ -105,6 +117,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "backup": lambda words, machine: backup.backup(machine, words.path, lease=_lease(words)),
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
     "certificate": _certificate,
+    "volume": _volume,
     "status": lambda _, machine: observe.status(machine),
 }
 
@@ -147,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         uploaded = commands.add_parser(name, parents=[leased], help=does)
         uploaded.add_argument("path", type=Path, help="where and with what, root's and mode 0600; it is removed")
     _certificate_parser(commands, leased)
+    _volume_parser(commands, leased)
     commands.add_parser("export", help="everything of the user's as lines of JSON")
     commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
     commands.add_parser("status", help="what runs here, and whose it is")
@@ -162,6 +176,18 @@ def _certificate_parser(commands: Any, leased: argparse.ArgumentParser) -> None:
     given.add_argument("path", type=Path, help="the certificate with what belongs to it, mode 0600; it is removed")
     actions.add_parser("renew", help="replace it by a fresh one through the platform, once it is due")
     actions.add_parser("show", help="what it says, and until when it counts")
+
+
+def _volume_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
+    data = commands.add_parser("volume", help="what its user's data are on")
+    actions = data.add_subparsers(dest="action", required=True)
+    actions.add_parser(
+        "open", help="mount it, with the key that the platform gives; waits for that as long as it takes"
+    )
+    actions.add_parser("close", help="unmount it and forget the key; the gateway is stopped")
+    wanted = actions.add_parser("want", parents=[leased], help="have it be larger from the next boot on")
+    wanted.add_argument("gigabytes", type=int, help="of 10^9 bytes")
+    actions.add_parser("show", help="what is mounted, how large, how full")
 
 
 if __name__ == "__main__":

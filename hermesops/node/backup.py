@@ -7,7 +7,7 @@ one comes.
 from pathlib import Path
 from typing import Any
 
-from hermesops.node import fencing
+from hermesops.node import fencing, volume
 from hermesops.node.agent import BACKUP_USER, Agent, account, agent_of, is_running
 from hermesops.node.errors import RefusedError
 from hermesops.node.files import Access
@@ -21,8 +21,14 @@ _PRIVATE = Access(0o600)
 def state(machine: Machine) -> dict[str, Any]:
     """Digest and size of the agent's state, whether it runs or not."""
     agent = agent_of(machine)
+    volume.refuse_closed(machine)
     digest, used = machine.state.look(agent.home)
-    return {"state": digest, "bytes": used, "gateway": "running" if is_running(machine, agent) else "stopped"}
+    return {
+        "state": digest,
+        "bytes": used,
+        "size": machine.volumes.look(agent.home.path).size,
+        "gateway": "running" if is_running(machine, agent) else "stopped",
+    }
 
 
 def backup(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[str, Any]:
@@ -37,6 +43,7 @@ def backup(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[
     repository = Repository.from_json(machine.files.take(path, limit=MAX_BYTES))
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
+        volume.refuse_closed(machine)
         agent = agent_of(machine)
         settle(machine, agent)
         copied = machine.state.save(agent.home, repository, account(machine, BACKUP_USER))
@@ -65,6 +72,7 @@ def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict
     repository = Repository.from_json(machine.files.take(path, limit=MAX_BYTES))
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
+        volume.refuse_closed(machine)
         agent = agent_of(machine)
         _refuse_running(machine, agent)
         settle(machine, agent)

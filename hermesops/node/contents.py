@@ -15,9 +15,13 @@ from pathlib import Path
 OURS = b".hermes-node"
 """Our own folder in the agent's home: copies of databases in the making, a state that comes in, and the former one."""
 
+FOUND = b"lost+found"
+"""What a repair of the file system has found; root's, where a home is the root of one."""
+
 _PROCESS = frozenset(
     {
         OURS,
+        FOUND,
         b".cache",
         b".clean_shutdown",
         b".drain_request.json",

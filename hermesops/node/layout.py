@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.node.protocol import PROGRAM
+from hermesops.node.protocol import PROGRAM, VARIABLES
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,36 @@ class Layout:
     def restoring(self) -> Path:
         """Exists while another state is put in place of the agent's; the gateway's unit looks for it."""
         return self.root / "etc/hermes-node/restoring"
+
+    @property
+    def variables(self) -> Path:
+        """The variables of this machine's order, as the vendor wrote them."""
+        return self.root / VARIABLES.lstrip("/")
+
+    @property
+    def data_file(self) -> Path:
+        """What an encrypted data volume is kept in."""
+        return self.root / "var/lib/hermes-data/volume"
+
+    @property
+    def data_unit(self) -> Path:
+        """What opens the data volume at boot; role ``hermes_data`` brings it."""
+        return self.root / "etc/systemd/system/hermes-data.service"
+
+    @property
+    def data_lock(self) -> Path:
+        """Held by whoever opens the data volume."""
+        return self.root / "run/hermes-node/data-lock"
+
+    @property
+    def data_told(self) -> Path:
+        """Why the data volume is not open yet."""
+        return self.root / "run/hermes-node/data.json"
+
+    @property
+    def container(self) -> Path:
+        """Exists on a machine that is a container, which can mount nothing; systemd writes it."""
+        return self.root / "run/systemd/container"
 
     def home(self, path: str) -> Path:
         """The agent's home as the base configuration names it."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TextIO
 
 from hermesops.node import files as real_files
 from hermesops.node import keys as real_keys
+from hermesops.node import luks as real_volumes
 from hermesops.node import platform as real_platform
 from hermesops.node import state as real_state
 from hermesops.node import system as real_system
@@ -20,6 +21,7 @@ from hermesops.node.credential import Credential
 from hermesops.node.errand import Home
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
+from hermesops.node.luks import Room
 from hermesops.node.repository import Repository
 from hermesops.node.state import Copied
 from hermesops.node.system import Answer
@@ -122,6 +124,25 @@ class State(Protocol):
         """Write everything as lines of JSON."""
 
 
+class Volumes(Protocol):
+    """The ways to the file system that data are on; see ``node.luks``."""
+
+    def look(self, place: Path, /) -> Room:
+        """What is mounted at a folder."""
+
+    def exists(self, file: Path, /) -> bool:
+        """Whether there is an encrypted volume, open or not."""
+
+    def identify(self, file: Path, /) -> str:
+        """Its id, or that of one to come."""
+
+    def open_volume(self, file: Path, place: Path, key: bytes, size: int, /) -> None:
+        """Mount it, made first where there is none."""
+
+    def close_volume(self, place: Path, /) -> None:
+        """Unmount it and forget its key."""
+
+
 class Keys(Protocol):
     """Making keys and using them; see ``node.keys``."""
 
@@ -153,6 +174,7 @@ class Machine:
         state: The agent's state.
         keys: Its own key.
         ask_platform: The way to the platform's service.
+        volumes: What the state is on.
     """
 
     layout: Layout
@@ -161,3 +183,4 @@ class Machine:
     state: State = real_state
     keys: Keys = real_keys
     ask_platform: AsksPlatform = real_platform.ask
+    volumes: Volumes = real_volumes

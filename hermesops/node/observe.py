@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, certificate, drain, fence, fencing, gateway, protocol, servers, warm
+from hermesops.node import VERSION, certificate, drain, fence, fencing, gateway, protocol, servers, volume, warm
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
@@ -67,6 +67,7 @@ def status(machine: Machine) -> dict[str, Any]:
         or (warm.is_warm(machine) and identity is not None),
         "jobs_missing": jobs_missing(machine),
         "lease": _lease(machine),
+        "volume": volume.told(machine),
         "certificate": certificate.of_status(machine),
     }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import base as base_configuration
-from hermesops.node import certificate, fence, fencing, gateway, render, warm
+from hermesops.node import certificate, fence, fencing, gateway, render, volume, warm
 from hermesops.node.agent import Agent, account
 from hermesops.node.backup import settle
 from hermesops.node.base import Base
@@ -116,6 +116,7 @@ def _guard(machine: Machine, payload: Payload, replace_instance: str) -> None:
 
 def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, started: float) -> Outcome:
     outcome = Outcome()
+    volume.await_open(machine)
     owner = account(machine, base.user)
     home = Home(machine.layout.home(base.home), owner, machine.layout.program)
     settle(machine, Agent(base, home))

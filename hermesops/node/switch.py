@@ -13,10 +13,11 @@ folders are there says how far it got:
 import errno
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from hermesops.node.archive import empty
-from hermesops.node.contents import OURS
+from hermesops.node.contents import FOUND, OURS
 
 
 def incoming(home: Path) -> Path:
@@ -43,7 +44,7 @@ def switch(home: Path) -> None:
         if not leaving.exists():
             empty(former)
             leaving.mkdir(mode=0o700)
-        _move_all(home, leaving, but=os.fsdecode(OURS))
+        _move_all(home, leaving, but={os.fsdecode(OURS), os.fsdecode(FOUND)})
         ready.rename(entering)
     if entering.exists():
         _move_all(entering, home)
@@ -63,9 +64,9 @@ def _ours(home: Path) -> Path:
     return home / os.fsdecode(OURS)
 
 
-def _move_all(source: Path, target: Path, *, but: str = "") -> None:
+def _move_all(source: Path, target: Path, *, but: Collection[str] = ()) -> None:
     for name in sorted(os.listdir(source)):  # noqa: PTH208 - names alone, while they move away
-        if name != but:
+        if name not in but:
             _move(source / name, target / name)
 
 

@@ -4,6 +4,7 @@ It runs as the agent's own user and reads a pipe. An archive without its last me
 content amounts to something else was changed: neither is put in place.
 """
 
+import errno
 import io
 import os
 import shutil
@@ -24,13 +25,21 @@ def unpack(source: BinaryIO, folder: Path) -> Packed:
         folder: Absent; what was begun is removed when this fails.
 
     Raises:
-        RefusedError: The stream is no state, was cut short, or is not what was packed.
-        OSError: There is no room.
+        RefusedError: The stream is no state, was cut short, or is not what was packed; or there is no room for it.
     """
     empty(folder)
     folder.mkdir(mode=0o700, parents=True)
     try:
         return _unpacked(source, folder)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        room = os.statvfs(folder)
+        contents.remove(folder)
+        size, free = (blocks * room.f_frsize / 1e9 for blocks in (room.f_blocks, os.statvfs(folder.parent).f_bavail))
+        raise RefusedError(
+            f"no room for what came beside what is there: {free:.1f} GB of {size:.1f} GB are free; nothing was changed"
+        ) from error
     except BaseException:
         contents.remove(folder)
         raise

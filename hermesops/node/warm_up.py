@@ -1,7 +1,7 @@
 """``warm``: start the gateway of a machine that is nobody's, so that its user need not wait for it."""
 
 from hermesops.node import base as base_configuration
-from hermesops.node import fence, fencing, render, warm
+from hermesops.node import fence, fencing, render, volume, warm
 from hermesops.node.agent import account
 from hermesops.node.files import Access
 from hermesops.node.machine import Machine
@@ -28,6 +28,7 @@ def warm_up(machine: Machine, *, model_base_url: str, wait_s: float, lease: Fenc
     with machine.files.locked(machine.layout.lock):
         base = base_configuration.load(machine.files, machine.layout.base)
         warm.refuse_owned(machine)
+        volume.await_open(machine)
         fence.refuse(machine, warm.NOBODY)
         fencing.admit(machine, lease)
         owner = account(machine, base.user)

@@ -19,6 +19,7 @@ from hermesops.localcloud.sim.keys import SimKeys, no_platform
 from hermesops.localcloud.sim.software import ACCOUNTS, UNIT
 from hermesops.localcloud.sim.state import SimState
 from hermesops.localcloud.sim.store import Record, Store
+from hermesops.localcloud.sim.volumes import SimVolumes
 from hermesops.node import __main__ as node
 from hermesops.node import certificate
 from hermesops.node.errors import NotReadyError
@@ -85,7 +86,8 @@ class Guest:
 
     def _machine(self, root: Path) -> Machine:
         state = SimState(self.store, self.record.id, self.disk, self.gateway)
-        return Machine(Layout(root), SimFiles(self.disk), self, state, SimKeys(), no_platform)
+        volumes = SimVolumes(self.disk, self.record.disk_gib)
+        return Machine(Layout(root), SimFiles(self.disk), self, state, SimKeys(), no_platform, volumes)
 
     # hermes-node's System
 

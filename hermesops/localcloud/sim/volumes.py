@@ -1,0 +1,43 @@
+"""The ``Volumes`` of hermes-node on a simulated machine: of the size that its order names, and always open."""
+
+from pathlib import Path
+
+from hermesops.localcloud.sim.disk import Disk
+from hermesops.node.data_size import wanted_gb
+from hermesops.node.luks import Room
+from hermesops.node.protocol import GB, VARIABLES
+
+
+class SimVolumes:
+    """One machine's.
+
+    Args:
+        disk: The machine's.
+        disk_gib: How large that is, which counts where the order names no size.
+    """
+
+    def __init__(self, disk: Disk, disk_gib: int) -> None:
+        self._disk = disk
+        self._disk_gib = disk_gib
+
+    def look(self, place: Path) -> Room:
+        """See ``node.luks.look``."""
+        variables = self._disk.look(VARIABLES)
+        size = wanted_gb(variables.data) * GB if variables else 0
+        used = sum(len(entry.data) for entry in self._disk.below(str(place)).values())
+        return Room(size > 0, is_encrypted=False, size=size or self._disk_gib << 30, used=used)
+
+    def exists(self, file: Path) -> bool:
+        """See ``node.luks.exists``: the world mounts it, as it does for containers."""
+        del file
+        return False
+
+    def identify(self, file: Path) -> str:
+        """See ``node.luks.identify``; nobody asks."""
+        return str(file)
+
+    def open_volume(self, file: Path, place: Path, key: bytes, size: int) -> None:
+        """See ``node.luks.open_volume``; it is open."""
+
+    def close_volume(self, place: Path) -> None:
+        """See ``node.luks.close_volume``; it goes with the machine."""
