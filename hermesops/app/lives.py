@@ -142,17 +142,17 @@ class Lives:
         )
 
     def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
-        from hermesops.lifecycle.terminate import Terminate
+        from hermesops.lifecycle.terminate import Terminate, Wish
 
         reach = self._session.reach.under(lease)
         return Terminate(
             instance_of(operation),
-            why=_why(operation),
-            keeps_backup=bool(operation.intent.get("keeps_backup")),
+            Wish(_why(operation), keeps_backup=bool(operation.intent.get("keeps_backup"))),
             rows=self._app.registry,
             world=reach,
             gateways=reach.gateways,
             backups=self._session.copies(reach),
+            snapshots=self._session.snapshots,
             cells=self._app.cell_stacks,
         )
 

@@ -60,10 +60,18 @@ class Snapshots:
         Raises:
             LeaseHeldError: Somebody is working on the instance.
         """
-        subject = instance_subject(instance.id)
-        async with self._app.alone(subject):
-            await self._vendor.delete_image(image.id)
-            self._app.registry.append_audit("snapshot_deleted", subject, why=reason, before={"image": image.id})
+        async with self._app.alone(instance_subject(instance.id)):
+            await self._delete(instance.id, image, why=reason)
+
+    async def drop(self, instance_id: InstanceId, *, why: str) -> None:
+        """Delete all of an instance's, and write it down; the caller holds its lease."""
+        for image in await self.of(instance_id):
+            await self._delete(instance_id, image, why=why)
+
+    async def _delete(self, instance_id: InstanceId, image: Image, *, why: str) -> None:
+        await self._vendor.delete_image(image.id)
+        subject = instance_subject(instance_id)
+        self._app.registry.append_audit("snapshot_deleted", subject, why=why, before={"image": image.id})
 
     # Images, as taking one sees them
 

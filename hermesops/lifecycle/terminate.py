@@ -1,4 +1,4 @@
-"""The end of an instance: its last backup proved, its machine destroyed through its cell, its secrets forgotten.
+"""The end of an instance: its last backup proved, machine and snapshots destroyed, its secrets forgotten.
 
 The row says that the machine shall go (so every run of the cell agrees) before anything is destroyed, and last that it
 is gone. Without a backup that was restored once and compared nothing goes, unless that was named.
@@ -116,6 +116,19 @@ def describe(step: Step, instance: Instance) -> str:
             return quiesce.describe(step, instance)
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What was asked.
+
+    Attributes:
+        why: What the last backup is made for, and why the machine goes.
+        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+    """
+
+    why: str
+    keeps_backup: bool
+
+
 class Rows(Protocol):
     """The registry, as far as termination writes it."""
 
@@ -139,39 +152,46 @@ class Gateways(Protocol):
         """Stop a gateway so that it does not start again."""
 
 
+class Snapshots(Protocol):
+    """The vendor's images of single instances."""
+
+    async def drop(self, instance_id: InstanceId, *, why: str) -> None:
+        """Delete an instance's."""
+
+
 class Terminate:
     """The work of ending one instance, for the operations' loop.
 
     Args:
         instance_id: Whose.
-        why: What its last backup is made for, and why its machine goes.
-        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+        wish: What was asked.
         rows: The registry.
         world: Machines and nodes.
         gateways: Their units.
         backups: Backups.
+        snapshots: What JustAVPS keeps of its disk, in clear.
         cells: Stacks of cells.
     """
 
     def __init__(
         self,
         instance_id: InstanceId,
+        wish: Wish,
         *,
-        why: str,
-        keeps_backup: bool,
         rows: Rows,
         world: Rests,
         gateways: Gateways,
         backups: Backups,
+        snapshots: Snapshots,
         cells: Cells,
     ) -> None:
         self._instance_id = instance_id
-        self._why = why
-        self._keeps_backup = keeps_backup
+        self._wish = wish
         self._rows = rows
         self._world = world
         self._gateways = gateways
         self._backups = backups
+        self._snapshots = snapshots
         self._cells = cells
 
     async def observe(self) -> Ending:
@@ -184,13 +204,13 @@ class Terminate:
             fenced=stopped is True,
             reachable=stopped is not None,
             wanted=self._rows.is_machine_wanted(self._instance_id),
-            backup=self._backups.made(self._instance_id, self._why),
+            backup=self._backups.made(self._instance_id, self._wish.why),
             newest=self._backups.newest(self._instance_id),
         )
 
     def decide(self, seen: Ending) -> Step | Finished | Impossible:
         """The next step for what was seen."""
-        return decide(seen, keeps_backup=self._keeps_backup)
+        return decide(seen, keeps_backup=self._wish.keeps_backup)
 
     def describe(self, step: Step, seen: Ending) -> str:
         """The step in a few words."""
@@ -204,18 +224,19 @@ class Terminate:
                 if (last := seen.backup or seen.newest) is not None:
                     await self._backups.prove(instance, last)
             case GiveUpMachine():
-                self._rows.give_up_machine(instance.id, why=self._why)
+                self._rows.give_up_machine(instance.id, why=self._wish.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
                 await self._gateways.fence(machine_id)
             case ShrinkCell():
                 await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
-                # First: nobody looks after what an ended instance still opens.
+                # First: nobody looks after what an ended instance still opens, or has lying about.
                 await self._backups.revoke(self._instance_id)
+                await self._snapshots.drop(self._instance_id, why=self._wish.why)
                 self._rows.mark_terminated(self._instance_id)
             case booting.StartMachine() | booting.AwaitMachine() | Fence() | quiesce.BackUp():
-                await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._why)
+                await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
             case _ as never:
                 assert_never(never)
 

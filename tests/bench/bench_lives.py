@@ -41,7 +41,7 @@ _ACTS = {
     "restore, onto a new machine": ("backup", "restore", USER, "--onto-new-machine", "--yes", *_ASKED),
     "suspend": ("instance", "suspend", USER, *_ASKED),
     "resume": ("instance", "resume", USER, *_ASKED),
-    "resize, onto a new machine": ("instance", "resize", USER, "--plan", "light", *_ASKED),
+    "resize, onto a new machine": ("instance", "resize", USER, "--plan", "light", "--onto-new-machine", *_ASKED),
     "move, back": ("instance", "move", USER, "--region", "hel1", *_ASKED),
 }
 """In this order they come back to where they began."""

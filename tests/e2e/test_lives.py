@@ -131,6 +131,7 @@ async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated:
     await lives.ok("instance", "terminate", "eve", "--undo")
     assert (await _row(lives, "eve"))["status"] == "running"
 
+    await hasty.ok("snapshot", "create", "eve", *ASKED)
     await hasty.ok("instance", "terminate", "eve", "--yes")
     await _undrifted(hasty)
     refused(await hasty.run("lifecycle", "apply"), 3, "eve: its days of grace are over", "not confirmed")

@@ -73,11 +73,12 @@ class SmallWorld:
     store_is_gone: bool = False
     store_goes: bool = False
     is_revoked: bool = False
+    snapshots: int = 0
 
     @classmethod
     def lively(cls) -> "SmallWorld":
         """Ada's agent, living, with memories."""
-        world = cls()
+        world = cls(snapshots=2)
         world.computers[ADA.machine_name] = Computer(
             MachineId(str(ADA.machine_id)), owner=ADA.id, epoch=1, digest="payload-1-light", runs=True, state=MEMORY
         )
@@ -141,6 +142,7 @@ class SmallWorld:
         return not self._by_id(machine.id).runs
 
     def mark_terminated(self, _instance_id: InstanceId) -> None:
+        assert not self.snapshots, "the vendor keeps the disk of an agent that has ended"
         self.instance = replace(self.instance, status=InstanceStatus.TERMINATED)
 
     async def state(self, machine_id: MachineId) -> State | None:
@@ -205,6 +207,10 @@ class SmallWorld:
     async def revoke(self, _instance_id: InstanceId) -> None:
         assert self.instance.status is not InstanceStatus.TERMINATED, "ended with a key that opens its repository"
         self.is_revoked = True
+
+    async def drop(self, _instance_id: InstanceId, *, why: str) -> None:
+        assert why
+        self.snapshots = 0
 
     # Rows
 

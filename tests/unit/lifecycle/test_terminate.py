@@ -15,6 +15,7 @@ from hermesops.lifecycle.terminate import (
     MarkTerminated,
     ShrinkCell,
     Terminate,
+    Wish,
     decide,
     describe,
 )
@@ -60,12 +61,12 @@ def test_a_terminated_instance_needs_nothing() -> None:
 def terminate(world: SmallWorld) -> Terminate:
     return Terminate(
         world.instance.id,
-        why="last 1",
-        keeps_backup=True,
+        Wish("last 1", keeps_backup=True),
         rows=world,
         world=world,
         gateways=world,
         backups=world,
+        snapshots=world,
         cells=world,
     )
 
