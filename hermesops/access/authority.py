@@ -131,8 +131,12 @@ class Authority:
             made.not_valid_after_utc,
         )
 
-    def serve(self, hosts: Sequence[str], *, now: datetime, life: timedelta) -> ServerCertificate:
-        """Make a key and sign a certificate for a service that machines find under these names or addresses."""
+    def serve(self, hosts: Sequence[str], *, life: timedelta) -> ServerCertificate:
+        """Make a key and sign a certificate for a service that machines find under these names or addresses.
+
+        It counts from a little before now, by this computer's clock: machines hold their own against it.
+        """
+        now = datetime.now(UTC)
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
         span = (now - SKEW, now + life)

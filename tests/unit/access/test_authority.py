@@ -119,7 +119,7 @@ def test_what_is_no_key_is_refused_without_a_word_of_it(text: str | ec.EllipticC
 
 
 def test_a_service_is_proved_by_its_address_and_cannot_pass_for_a_machine(authority: Authority) -> None:
-    served = authority.serve(["10.1.2.3", "identity.example"], now=NOW, life=LIFE)
+    served = authority.serve(["10.1.2.3", "identity.example"], life=LIFE)
     made = x509.load_pem_x509_certificate(served.pem.encode())
     named = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name.value) for name in named] == ["10.1.2.3", "identity.example"]

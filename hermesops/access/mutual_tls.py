@@ -1,0 +1,186 @@
+"""A small HTTPS server that lets in nobody without a certificate: one question a connection, bounded in every way.
+
+It must not know what is asked; who asks is told to whoever answers.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import h11
+import structlog
+
+from hermesops.access.platform_service import Answer, told
+from hermesops.node.keys import present
+from hermesops.waiting import pause
+
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
+"""``X509_V_FLAG_NO_CHECK_TIME`` of OpenSSL's ``x509_vfy.h``: rows and the registry's clock say what has run out, so
+that a machine whose certificate has is told so, and a clock that is off by minutes hurts nobody."""
+
+_PIECE = 4096
+_HEAD_BYTES = 8192
+_RELIEF_S = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a stranger may cost.
+
+    Attributes:
+        at_once: Connections; one more is dropped, and comes again.
+        time_s: Seconds that a connection may take from its first byte to its last.
+        body_bytes: Of a question.
+    """
+
+    at_once: int = 256
+    time_s: float = 10.0
+    body_bytes: int = 16 * 1024
+
+
+def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
+    """How this side proves itself, and whom it takes for proved.
+
+    Args:
+        certificate: Of this side, PEM.
+        key: Of the certificate, PEM.
+        roots: Authorities whose certificates the other side may have, PEM.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= _NO_CHECK_TIME
+    context.load_verify_locations(cadata=roots)
+    present(context, key.encode(), certificate.encode())
+    return context
+
+
+class MutualTlsServer:
+    """Serves on a listening socket.
+
+    Args:
+        answer: Called in a thread with the other side's certificate (DER), method, path and body.
+        context: How this side proves itself now.
+        bounds: What a stranger may cost.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[bytes, str, str, bytes], Answer],
+        context: Callable[[], Awaitable[ssl.SSLContext]],
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._answer = answer
+        self._context = context
+        self._bounds = bounds or Bounds()
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve until cancelled; what is under way then is dropped.
+
+        Args:
+            listener: Not blocking.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    connection, peer = await loop.sock_accept(listener)
+                except OSError as error:  # out of descriptors, for a moment
+                    log.warning("connection_not_taken", why=str(error))
+                    await pause(_RELIEF_S)
+                    continue
+                if len(self._open) >= self._bounds.at_once:
+                    log.warning("connection_dropped", peer=peer[0], why=f"{self._bounds.at_once} are open")
+                    connection.close()
+                    continue
+                task = loop.create_task(self._serve(connection, peer[0]))
+                self._open.add(task)
+                task.add_done_callback(self._open.discard)
+        finally:
+            for task in tuple(self._open):
+                task.cancel()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, connection: socket.socket, peer: str) -> None:
+        try:
+            async with asyncio.timeout(self._bounds.time_s):
+                await self._converse(connection)
+        except TimeoutError:
+            log.warning("connection_dropped", peer=peer, why=f"it took {self._bounds.time_s:g} s")
+        except ssl.SSLError as error:
+            log.warning("handshake_refused", peer=peer, why=error.reason or "no reason given")
+        except OSError as error:
+            log.info("connection_lost", peer=peer, why=str(error))
+        except Exception:  # the edge of what one connection may break
+            log.exception("question_failed", peer=peer)
+
+    async def _converse(self, connection: socket.socket) -> None:
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        try:
+            transport, protocol = await loop.connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(reader), connection, ssl=await self._context()
+            )
+        except BaseException:
+            connection.close()
+            raise
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        try:
+            certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
+            answer = await self._ask(http, reader, certificate)
+            writer.write(_sent(http, answer))
+            await writer.drain()
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _ask(self, http: h11.Connection, reader: asyncio.StreamReader, certificate: bytes) -> Answer:
+        try:
+            method, path, body = await self._question(http, reader)
+        except h11.RemoteProtocolError as error:
+            return told(HTTPStatus.BAD_REQUEST, {"error": f"not HTTP: {error}"[:200]})
+        if body is None:
+            return told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"more than {self._bounds.body_bytes} bytes"})
+        return await asyncio.to_thread(self._answer, certificate, method, path, body)
+
+    async def _question(self, http: h11.Connection, reader: asyncio.StreamReader) -> tuple[str, str, bytes | None]:
+        """Method, path and body; ``None`` for a body that is too long."""
+        method = path = ""
+        body = bytearray()
+        while True:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
+                http.receive_data(await reader.read(_PIECE))
+            elif isinstance(event, h11.Request):
+                method, path = event.method.decode(), event.target.decode(errors="replace")
+            elif isinstance(event, h11.Data):
+                body += event.data
+                if len(body) > self._bounds.body_bytes:
+                    return method, path, None
+            elif isinstance(event, h11.EndOfMessage):
+                return method, path, bytes(body)
+            else:  # it hung up
+                raise h11.RemoteProtocolError("no question")
+
+
+def _sent(http: h11.Connection, answer: Answer) -> bytes:
+    if http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+        return b""
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(answer.body))),
+        ("Cache-Control", "no-store"),
+        ("Connection", "close"),
+    ]
+    head = http.send(h11.Response(status_code=answer.status, headers=headers))
+    return b"".join(
+        part or b"" for part in (head, http.send(h11.Data(data=answer.body)), http.send(h11.EndOfMessage()))
+    )

@@ -1,0 +1,294 @@
+"""The service that machines prove themselves to, over real TLS on loopback, asked by hermes-node's own client."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hermesops.access.authority import Authority, fresh_key, make_root, read_key
+from hermesops.access.certificates import AN_HOUR, Certificates
+from hermesops.access.mutual_tls import Bounds, MutualTlsServer, context_of
+from hermesops.access.own_certificate import OwnCertificate
+from hermesops.access.platform_service import PlatformService
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.certificate import MachineNames
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.node import keys, platform
+from hermesops.node.credential import Credential
+from hermesops.node.errors import BadRequestError, NotReadyError
+from hermesops.node.errors import RefusedError as MachineRefusedError
+from hermesops.node.layout import Layout
+from hermesops.registry import Registry
+from tests.support.credentials import authority_in, credential_of
+from tests.support.registries import TurnedClock, registry_at
+
+MACHINE = MachineId("m-1")
+LIFE = timedelta(days=7)
+HOST = "127.0.0.1"
+
+
+class Keys:
+    """One volume, of one machine."""
+
+    def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
+        assert instance_id is None
+        if (volume_id, machine_id) != ("v-1", MACHINE):
+            raise RefusedError(f"volume {volume_id} is not machine {machine_id}'s")
+        return b'{"key": "canary-volume"}'
+
+
+class Absent:
+    """A registry that does not answer."""
+
+    def good_certificate(self, _serial: str) -> None:
+        raise UnavailableError("the registry does not answer")
+
+
+@dataclass
+class Served:
+    """A running service.
+
+    Attributes:
+        key: A machine's.
+        request: What it asks with.
+    """
+
+    registry: Registry
+    clock: TurnedClock
+    certificates: Certificates
+    authority: Authority
+    url: str
+    key: bytes
+    request: str
+
+    def certified(self, machine_id: MachineId = MACHINE) -> Credential:
+        return self.certificates.issue(self.request, machine_id)
+
+    async def ask(
+        self, who: Credential, path: str = "/v1/standing", body: bytes | None = None, key: bytes = b""
+    ) -> str:
+        method = "GET" if body is None else "POST"
+        answer = await asyncio.to_thread(platform.ask, who, key or self.key, method, path, body or b"", patience_s=0)
+        return answer.decode()
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, clock: TurnedClock, *, rows: Absent | None = None, bounds: Bounds | None = None
+) -> AsyncIterator[Served]:
+    registry = registry_at(f"sqlite:///{folder}/registry.db", clock=clock)
+    authority = Authority.load(fresh_key(), registry, environment="local", source="memory")
+    with socket.create_server((HOST, 0)) as listener:
+        listener.setblocking(False)
+        url = f"https://{HOST}:{listener.getsockname()[1]}"
+        certificates = Certificates(registry, lambda: authority, environment="local", url=url, life=LIFE)
+        service = PlatformService(rows or registry, certificates, Keys(), environment="local")
+        own = OwnCertificate(authority, registry, [HOST], LIFE)
+        server = asyncio.create_task(MutualTlsServer(service.answer, own.context, bounds).serve(listener))
+        try:
+            key = keys.make()
+            yield Served(registry, clock, certificates, authority, url, key, keys.request(key).decode())
+        finally:
+            server.cancel()
+            await asyncio.gather(server, return_exceptions=True)
+            registry.close()
+
+
+@pytest.fixture
+async def served(tmp_path: Path, clock: TurnedClock) -> AsyncIterator[Served]:
+    async with serving(tmp_path, clock) as service:
+        yield service
+
+
+async def test_a_machine_learns_how_it_stands_and_gets_its_key_and_a_fresh_certificate(served: Served) -> None:
+    mine = served.certified()
+    assert '"machine": "m-1"' in await served.ask(mine)
+    assert "canary-volume" in await served.ask(mine, "/v1/data-key/v-1")
+    fresh = Credential.from_json((await served.ask(mine, "/v1/certificate", served.request.encode())).encode())
+    assert (fresh.names, fresh.url) == (mine.names, served.url)
+    assert fresh.serial != mine.serial
+    assert '"machine": "m-1"' in await served.ask(fresh)
+    assert '"machine": "m-1"' in await served.ask(mine)
+
+
+async def test_the_installed_certificate_is_what_the_machine_proves_itself_with(served: Served, tmp_path: Path) -> None:
+    layout, mine = Layout(tmp_path), served.certified()
+    layout.machine_key.parent.mkdir(parents=True)
+    with pytest.raises(NotReadyError, match="no certificate yet"):
+        platform.Platform(layout).get("/v1/standing")
+    layout.machine_key.write_bytes(served.key)
+    layout.machine_certificate.write_bytes(mine.to_pem())
+    layout.authority.write_text(mine.authority)
+    assert b'"m-1"' in await asyncio.to_thread(platform.Platform(layout).get, "/v1/standing")
+
+
+async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Served) -> None:
+    mine = served.certified()
+    await served.ask(mine)
+    served.registry.revoke_certificates(MACHINE, why="lost")
+    for path, body in (
+        ("/v1/standing", None),
+        ("/v1/data-key/v-1", None),
+        ("/v1/certificate", served.request.encode()),
+    ):
+        with pytest.raises(MachineRefusedError, match="counts no more"):
+            await served.ask(mine, path, body)
+    assert len(served.registry.list_certificates()) == 1
+
+
+async def test_what_has_run_out_is_refused_by_the_registrys_clock(served: Served) -> None:
+    mine = served.certified()
+    served.clock.turn(LIFE.total_seconds() - 1)
+    await served.ask(mine)
+    served.clock.turn(2)
+    with pytest.raises(MachineRefusedError, match="counts no more"):
+        await served.ask(mine)
+
+
+@pytest.mark.parametrize("seconds", [-120, 120])
+async def test_a_clock_that_is_two_minutes_off_hurts_nobody(served: Served, seconds: float) -> None:
+    served.clock.turn(seconds)
+    await served.ask(served.certified())
+
+
+async def test_another_machines_volume_stays_shut(served: Served) -> None:
+    with pytest.raises(MachineRefusedError, match="not machine m-2's"):
+        await served.ask(served.certified(MachineId("m-2")), "/v1/data-key/v-1")
+    with pytest.raises(BadRequestError, match="404"):
+        await served.ask(served.certified(MachineId("m-2")), "/v1/data-key/../v-1")
+
+
+async def test_nobody_without_a_certificate_of_ours_gets_an_answer(served: Served, tmp_path: Path) -> None:
+    strange = authority_in(tmp_path, environment="elsewhere")
+    forged = credential_of(strange, served.request, MachineNames("local", MACHINE), url=served.url)
+    with pytest.raises(NotReadyError):
+        await served.ask(replace(forged, authority=served.authority.certificate))
+    context = ssl.create_default_context(cadata=served.authority.certificate)
+    port = int(served.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection(HOST, port, ssl=context)
+    writer.write(b"GET /v1/standing HTTP/1.1\r\nHost: x\r\n\r\n")
+    told = b""
+    with suppress(OSError):  # an alert, or the end, as the system has it
+        told = await reader.read()
+    assert told == b""
+    writer.close()
+    assert '"m-1"' in await served.ask(served.certified())
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (MachineNames("local", MACHINE), "counts no more"),
+        (MachineNames("staging", MACHINE), "no machine of this environment"),
+    ],
+    ids=["never written down", "another environment's"],
+)
+async def test_a_certificate_that_ours_signed_is_not_enough(served: Served, names: MachineNames, why: str) -> None:
+    signed = credential_of(served.authority, served.request, names, url=served.url)
+    with pytest.raises(MachineRefusedError, match=why):
+        await served.ask(signed)
+
+
+async def test_a_machine_does_not_take_a_stranger_or_another_machine_for_the_platform(
+    served: Served, tmp_path: Path
+) -> None:
+    mine = served.certified()
+    other = authority_in(tmp_path, environment="elsewhere").certificate
+    with pytest.raises(NotReadyError, match="CERTIFICATE_VERIFY_FAILED"):
+        await served.ask(replace(mine, authority=other))
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    posing = context_of(mine.certificate, served.key.decode(), mine.authority)
+    async with await asyncio.start_server(hang_up, HOST, 0, ssl=posing) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NotReadyError, match="CERTIFICATE_VERIFY_FAILED"):
+            await served.ask(replace(mine, url=f"https://{HOST}:{port}"))
+
+
+async def test_what_is_too_long_or_unknown_or_no_request_is_said(served: Served) -> None:
+    mine = served.certified()
+    with pytest.raises(BadRequestError, match="404"):
+        await served.ask(mine, "/v1/secrets")
+    with pytest.raises((BadRequestError, NotReadyError)):
+        await served.ask(mine, "/v1/certificate", b"x" * (1 << 20))
+    with pytest.raises(MachineRefusedError, match="no request"):
+        await served.ask(mine, "/v1/certificate", b"x")
+    assert '"m-1"' in await served.ask(mine)
+
+
+async def test_a_machine_fetches_only_so_many(served: Served) -> None:
+    mine = served.certified()
+    for _ in range(AN_HOUR - 1):
+        await served.ask(mine, "/v1/certificate", served.request.encode())
+    with pytest.raises(NotReadyError, match="503"):
+        await served.ask(mine, "/v1/certificate", served.request.encode())
+
+
+async def test_who_is_slow_or_says_nothing_is_hung_up_on_and_keeps_nobody_out(
+    tmp_path: Path, clock: TurnedClock
+) -> None:
+    async with serving(tmp_path, clock, bounds=Bounds(time_s=1.5)) as served:
+        mine = served.certified()
+        port = int(served.url.rpartition(":")[2])
+        silent = [await asyncio.open_connection(HOST, port) for _ in range(3)]
+        context = ssl.create_default_context(cadata=mine.authority)
+        keys.present(context, served.key, mine.certificate.encode())
+        slow_reader, slow = await asyncio.open_connection(HOST, port, ssl=context)
+        slow.write(b"POST /v1/certificate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+        assert '"m-1"' in await served.ask(mine)
+        for reader, writer in (*silent, (slow_reader, slow)):
+            assert await reader.read() == b""
+            writer.close()
+
+
+async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_path: Path, clock: TurnedClock) -> None:
+    async with serving(tmp_path, clock, bounds=Bounds(at_once=2)) as served:
+        mine = served.certified()
+        port = int(served.url.rpartition(":")[2])
+        held = [await asyncio.open_connection(HOST, port) for _ in range(2)]
+        with pytest.raises(NotReadyError):
+            await served.ask(mine)
+        for _, writer in held:
+            writer.close()
+        answer = await asyncio.to_thread(platform.ask, mine, served.key, "GET", "/v1/standing", patience_s=30)
+        assert b'"m-1"' in answer
+
+
+async def test_a_registry_that_is_away_is_told_as_that(tmp_path: Path, clock: TurnedClock) -> None:
+    async with serving(tmp_path, clock, rows=Absent()) as served:
+        with pytest.raises(NotReadyError, match=r"503: try again"):
+            await served.ask(served.certified())
+
+
+async def test_two_authorities_are_let_in_side_by_side(served: Served) -> None:
+    old = served.certified()
+    key = fresh_key()
+    served.clock.turn(1)
+    served.registry.trust_authority(make_root(read_key(key, source="x"), "local"))
+    new = Authority.load(key, served.registry, environment="local", source="x")
+    moved = Certificates(served.registry, lambda: new, environment="local", url=served.url, life=LIFE)
+    later = moved.issue(served.request, MACHINE)
+    assert later.authority.count("BEGIN CERTIFICATE") == 2
+    service = PlatformService(served.registry, moved, Keys(), environment="local")
+    with socket.create_server((HOST, 0)) as listener:
+        listener.setblocking(False)
+        url = f"https://{HOST}:{listener.getsockname()[1]}"
+        own = OwnCertificate(new, served.registry, [HOST], LIFE)
+        server = asyncio.create_task(MutualTlsServer(service.answer, own.context).serve(listener))
+        for who in (replace(old, authority=later.authority), later):
+            assert '"m-1"' in await served.ask(replace(who, url=url))
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
