@@ -111,11 +111,16 @@ class AwsHome:
 @contextmanager
 def _asking(title: str) -> Iterator[None]:
     """Turn AWS's errors into ours."""
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415 - as above
+    from botocore.exceptions import (  # noqa: PLC0415 - as above
+        BotoCoreError,
+        ClientError,
+        ConnectionError,  # noqa: A004 - its own, no child of Python's
+        HTTPClientError,
+    )
 
     try:
         yield
-    except HTTPClientError as error:
+    except (ConnectionError, HTTPClientError) as error:
         raise UnavailableError(f"{title}: Secrets Manager does not answer: {error}") from error
     except ClientError as error:
         code = _code(error)

@@ -60,6 +60,11 @@ class Secrets:
         changed_at = datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
         return Held(needed, str(file), file.exists(), changed_at)
 
+    def where(self, needed: Needed) -> str:
+        """Its home, or the file that a setting names; for people."""
+        file = self._files.get(needed.name) or self.home.path(needed.name)
+        return str(file or self.home.title)
+
     def find(self, needed: Needed) -> str | None:
         """Its text; ``None`` when its home has none.
 

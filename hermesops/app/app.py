@@ -181,14 +181,15 @@ class App:
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
         room = host.look(_existing(self.env.world), []) if real else None
-        return [*check_computer(room), *await check_environment(self._registry_opens, self._vendor_answers)]
+        return [*check_computer(room), *await check_environment(self._registry_opens, self.vendor_answers)]
 
     def _registry_opens(self) -> str:
         return f"{len(self.registry.list_instances())} instances"
 
-    async def _vendor_answers(self) -> str:
-        async with self.session() as session:
-            account = await session.client.get_account()
+    async def vendor_answers(self) -> str:
+        """Ask the vendor something harmless; what it answered, in a few words."""
+        async with self.vendor() as client:
+            account = await client.get_account()
         return f"{self.endpoint.api_url} knows {account.machines_count} machines"
 
     def alone(self, subject: str) -> "LeaseKeeper":

@@ -121,8 +121,25 @@ class RegistryPlace:
 
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:
-        file = self._env.settings.registry_key_file or self._env.keys / "registry.key"
-        return lambda is_new: KeyRing.load(file, create=is_new)
+        from hermesops.access.needed import REGISTRY_KEY
+        from hermesops.access.ring import Ring
+        from hermesops.app.secrets import secrets_of
+
+        secrets = secrets_of(self._env)
+        file = self._env.settings.registry_key_file or secrets.home.path(REGISTRY_KEY.name)
+        if file is not None:
+            return partial(_ring_in, file)
+
+        def kept(is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
+            if is_new:
+                secrets.made(REGISTRY_KEY, Ring.fresh().to_text())
+            return KeyRing.kept(partial(secrets.read, REGISTRY_KEY), source=secrets.home.title)
+
+        return kept
+
+
+def _ring_in(file: Path, is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
+    return KeyRing.load(file, create=is_new)
 
 
 def _anchor_name(given: str) -> str:

@@ -28,6 +28,7 @@ SUMMARIES = {
     "audit": "Who changed what, and why.",
     "settings": "Settings of an environment.",
 }
+    "secrets": "Keys and passwords that hermesops itself needs.",
 """What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
 
 

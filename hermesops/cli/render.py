@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hermesops.access.secrets import Held
     from hermesops.lifecycle.newcomers import Arrival
     from hermesops.lifecycle.sight import Sight
     from hermesops.model.check import Check
@@ -98,6 +99,19 @@ def check(made: "Check") -> dict[str, object]:
     """A check; what to do about it only where something is to be done."""
     hint = made.hint if made.verdict.value != "ok" else ""
     return {"check": made.name, "verdict": made.verdict.value, "seen": made.seen, "hint": hint or None}
+
+
+def held_secret(one: "Held", now: datetime) -> dict[str, object]:
+    """A secret as everybody may see it."""
+    return {
+        "name": one.needed.name,
+        "home": one.where,
+        "is_there": one.is_there,
+        "changed_at": moment(one.changed_at),
+        "age": f"{(now - one.changed_at).days} d" if one.changed_at else None,
+        "setting": one.needed.setting,
+        "purpose": one.needed.purpose,
+    }
 
 
 def change(one: "Change") -> dict[str, object]:

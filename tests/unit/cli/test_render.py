@@ -1,9 +1,11 @@
 """Shapes of JSON are an interface: a field that goes, or changes its meaning, raises their version."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import yaml
 
+from hermesops.access.needed import API_KEY
+from hermesops.access.secrets import Held
 from hermesops.cli import console, render
 from hermesops.errors import RefusedError
 from hermesops.justavps.wire import MachineStatus
@@ -166,3 +168,17 @@ def test_a_copy_of_a_state() -> None:
     }
     damaged = render.state_version(StateVersion("17", AT, "", None, current=False))
     assert (damaged["note"], damaged["damaged"], damaged["what"]) == ("damaged", True, None)
+
+
+def test_a_secret_is_shown_without_its_text() -> None:
+    shown = render.held_secret(Held(API_KEY, "age:secrets.age", is_there=True, changed_at=AT), AT + timedelta(days=3))
+    assert shown == {
+        "name": "api.key",
+        "home": "age:secrets.age",
+        "is_there": True,
+        "changed_at": "2026-01-02T03:04:05+00:00",
+        "age": "3 d",
+        "setting": "api_key_file",
+        "purpose": "opens JustAVPS's API",
+    }
+    assert render.held_secret(Held(API_KEY, "x", is_there=False, changed_at=None), AT)["age"] is None

@@ -1,0 +1,53 @@
+"""The registry's key, rotated: its ring is where the environment's secrets are, its values in the registry."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hermesops.errors import RefusedError
+
+if TYPE_CHECKING:
+    from hermesops.access.key_rotation import KeyRotation
+    from hermesops.app.app import App
+
+_FOREIGN_COPIES = timedelta(days=90)
+"""How long somebody may want back a copy that the database's own backups hold; nobody tells us of those."""
+
+
+async def rotate_registry_key(app: "App", *, why: str) -> str:
+    """Rotate it, or end a rotation that was cut short; id of the key that seals now.
+
+    Raises:
+        RefusedError: Somebody else rotates it right now, its home takes nothing, or something does not open.
+    """
+    async with app.alone("registry/key"):
+        return _rotation(app).run(why=why)
+
+
+def prepare_registry_key(app: "App") -> str:
+    """Only add a key that other computers can be given before it is used; its id."""
+    return _rotation(app).prepare()
+
+
+def _rotation(app: "App") -> "KeyRotation":
+    from hermesops.access.key_rotation import KeyRotation
+    from hermesops.access.needed import REGISTRY_KEY
+
+    registry, secrets = app.registry, app.secrets
+    return KeyRotation(
+        registry,
+        partial(secrets.read, REGISTRY_KEY),
+        partial(secrets.write, REGISTRY_KEY),
+        source=secrets.where(REGISTRY_KEY),
+        now=registry.now,
+        needed_since=partial(_oldest_copy, app),
+        tell=app.tell,
+    )
+
+
+def _oldest_copy(app: "App") -> datetime | None:
+    try:
+        taken = app.registry_place.copies.list()
+    except RefusedError:  # PostgreSQL's backups are its own
+        return datetime.now(UTC) - _FOREIGN_COPIES
+    return min((one.taken_at for one in taken), default=None)

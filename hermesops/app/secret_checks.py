@@ -1,0 +1,102 @@
+"""Whether the secrets of an environment are there, and open what they should."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from hermesops.access.needed import API_KEY, BACKUP_KEY, NEEDED, PULUMI_PASSPHRASE, REGISTRY_KEY, ROUTER_KEY, Needed
+from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.model.check import Check, Verdict
+
+if TYPE_CHECKING:
+    from hermesops.access.secrets import Held
+    from hermesops.app.app import App
+
+LOCAL_WORLD = "the local world"
+
+
+def held_secrets(app: "App") -> "tuple[Held, ...]":
+    """What there is of each secret that this environment needs, in the table's order.
+
+    Raises:
+        RefusedError: The home does not let us in.
+        UnavailableError: The home does not answer.
+    """
+    from hermesops.access.secrets import Held
+
+    worlds_own = {API_KEY, ROUTER_KEY, BACKUP_KEY} if app.env.is_local else set()
+    found = (app.secrets.held(one) for one in NEEDED)
+    return tuple(
+        Held(one.needed, LOCAL_WORLD, app.env.world.exists(), None)
+        if one.needed in worlds_own and not one.is_there
+        else one
+        for one in found
+    )
+
+
+async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
+    """Use each secret for something harmless.
+
+    Args:
+        app: The environment.
+        names: Only these; empty for all.
+    """
+    opens: dict[Needed, Callable[[], Awaitable[str]]] = {
+        API_KEY: app.vendor_answers,
+        REGISTRY_KEY: _sync(app, _registry_opens),
+        PULUMI_PASSPHRASE: _sync(app, _passphrase),
+        ROUTER_KEY: _sync(app, _router_key),
+        BACKUP_KEY: _bucket(app),
+    }
+    return [await _checked(one, opens[one]) for one in NEEDED if one in opens and (not names or one.name in names)]
+
+
+async def _checked(one: Needed, opens: Callable[[], Awaitable[str]]) -> Check:
+    try:
+        return Check(one.name, Verdict.OK, await opens())
+    except UnavailableError as error:  # silence says nothing of the secret
+        return Check(one.name, Verdict.UNKNOWN, error.message, error.hint)
+    except HermesError as error:
+        return Check(one.name, Verdict.FAILED, error.message, error.hint)
+
+
+def _sync(app: "App", look: "Callable[[App], str]") -> Callable[[], Awaitable[str]]:
+    async def opens() -> str:
+        return look(app)
+
+    return opens
+
+
+def _registry_opens(app: "App") -> str:
+    from hermesops.access.key_ring import parse_ring
+
+    registry = app.registry
+    left = registry.count_sealed_otherwise()
+    if left:
+        raise RefusedError(
+            f"{left} values are sealed with an older key than {registry.sealing_key()}: a rotation was cut short",
+            hint=f"{app.program} secrets rotate {REGISTRY_KEY.name} --reason WHY",
+        )
+    ring = parse_ring(app.secrets.read(REGISTRY_KEY), app.secrets.where(REGISTRY_KEY))
+    kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
+    return f"the registry opens; key {registry.sealing_key()} seals{kept}"
+
+
+def _passphrase(app: "App") -> str:
+    if app.secrets.find(PULUMI_PASSPHRASE) is None:
+        return "made when the first cell is"
+    return "readable; stack preview --all tries it on every state"
+
+
+def _router_key(app: "App") -> str:
+    return f"{8 * len(app.router_key)} bits"
+
+
+def _bucket(app: "App") -> Callable[[], Awaitable[str]]:
+    async def opens() -> str:
+        if app.env.is_local and not app.env.settings.backup_bucket:
+            return "the local world's own, made with the first backup"
+        async with app.session() as session:
+            bucket = await session.backups.keys.reach()
+        return f"bucket {bucket.name} answers, and keeps versions"
+
+    return opens

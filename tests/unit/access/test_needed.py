@@ -1,0 +1,25 @@
+import pytest
+
+from hermesops.access.needed import NEEDED, Needed, needed
+from hermesops.errors import UsageError
+from hermesops.settings import Settings
+
+
+@pytest.mark.parametrize("one", NEEDED, ids=lambda one: one.name)
+def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(one: Needed) -> None:
+    assert one.setting in Settings.model_fields
+    assert one.name.replace(".", "").isalpha()
+    assert one.name.islower()
+
+
+@pytest.mark.parametrize("one", NEEDED, ids=lambda one: one.name)
+def test_each_secret_is_rotated_by_us_or_says_how(one: Needed) -> None:
+    assert bool(one.rotation) == (one.name != "registry.key")
+    for step in one.rotation:
+        assert "{" not in step.format(env=" --env staging")
+
+
+def test_what_is_not_needed_is_named_with_what_is() -> None:
+    assert needed("api.key").setting == "api_key_file"
+    with pytest.raises(UsageError, match=r"api\.key"):
+        needed("password")
