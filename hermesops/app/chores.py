@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from hermesops.app.tokens import Tokens
 from hermesops.errors import HermesError, UsageError
 from hermesops.operation.chores import Chore, Report
 
@@ -34,6 +35,7 @@ class Errands:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._app = session.app
+        self._tokens = Tokens(session)
 
     def all(self) -> dict[str, Chore]:
         """Every chore, by name."""
@@ -41,6 +43,13 @@ class Errands:
             Chore("backups", "back up agents whose turn of the day has come", _MINUTE, self._unbacked, self._back_up),
             Chore(
                 "lives", "end agents whose grace is over, give left machines back", 10 * _MINUTE, self._ends, self._end
+            ),
+            Chore(
+                "tokens",
+                "renew the platform's proxy tokens, revoke those unused",
+                _MINUTE,
+                self._old_tokens,
+                self._renew,
             ),
             Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
             Chore(
@@ -119,6 +128,15 @@ class Errands:
             else:
                 told[instance.id] = ""
         return _report(told, "backups of {} ended agents erased")
+
+    # Tokens
+
+    def _old_tokens(self) -> list[str]:
+        due = self._tokens.due()
+        return [*due.renew, *(f"{token.purpose} of {token.machine_id}" for token in due.drop)]
+
+    async def _renew(self) -> Report:
+        return _report(await self._tokens.renew_due(), "{} tokens renewed")
 
     # Lives
 

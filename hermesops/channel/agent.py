@@ -86,6 +86,15 @@ class AgentApi:
             return GatewayHealth.SILENT
         return health_of(answer)
 
+    async def opens(self, machine: Machine, token: str) -> bool:
+        """Whether a token opens the proxy's way to a machine, whatever the gateway behind it says.
+
+        Raises:
+            JustAvpsError: The proxy did not answer.
+        """
+        answer = await self._proxy.request(Port.of(machine, AGENT_PORT, token), "GET", "/health", timeout_s=_HEALTH_S)
+        return not _is_refusal(answer)
+
     async def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
         """Say something to the agent and yield its answer as it comes.
 

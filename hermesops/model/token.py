@@ -8,6 +8,41 @@ from hermesops.model.ids import MachineId
 LONGEST_TOKEN_LIFE = timedelta(hours=6)
 """How long a proxy token of ours may live (seed, layer L5); the vendor would allow seven days."""
 
+PLATFORM = "platform"
+"""Purpose of the token that the platform's message router reads in ``hermes_instances.proxy_token``."""
+
+_NEXT, _FORMER = " next", " former"
+
+
+def next_of(purpose: str) -> str:
+    """Under what a token is kept that was made for a purpose and has not been tried yet."""
+    return purpose + _NEXT
+
+
+def former_of(purpose: str) -> str:
+    """Under what a token is kept that another has replaced, until it is revoked."""
+    return purpose + _FORMER
+
+
+def purpose_of(kept_as: str) -> str:
+    """What a token is, was or will be for."""
+    return kept_as.removesuffix(_NEXT).removesuffix(_FORMER)
+
+
+@dataclass(frozen=True)
+class KeptToken:
+    """What may be shown of a token.
+
+    Attributes:
+        id: The vendor's id of it, with which it is revoked.
+        purpose: Who uses it and for what; or ``next_of`` or ``former_of`` that.
+    """
+
+    id: str
+    machine_id: MachineId
+    purpose: str
+    expires_at: datetime
+
 
 @dataclass(frozen=True)
 class ProxyToken:

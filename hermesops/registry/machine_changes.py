@@ -130,7 +130,8 @@ class MachineChangeRows(SpareRows):
                 .where(instance_details.c.instance_id == instance_id)
                 .values(**moved, machine_name=name, machine_wanted=True, epoch=details.epoch + 1)
             )
-            on = {"vm_id": row.machine_id, "vm_ip": None, "plan": Plan(row.plan)}
+            # A token opens one machine: that of the machine before would only be refused.
+            on = {"vm_id": row.machine_id, "vm_ip": None, "proxy_token": None, "plan": Plan(row.plan)}
             connection.execute(hermes_instances.update().where(columns.id == instance_id).values(on))
             self._note(
                 connection,

@@ -3,13 +3,10 @@
 import sqlalchemy as sa
 
 from hermesops.model.ids import MachineId
-from hermesops.model.token import ProxyToken
+from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.registry.rows import Rows, insert_or_update
 from hermesops.registry.schema import LIVING, hermes_instances, proxy_tokens
 from hermesops.registry.sealing import place
-
-PLATFORM = "platform"
-"""Purpose of the token that the platform's message router reads in ``hermes_instances.proxy_token``."""
 
 
 class TokenRows(Rows):
@@ -26,23 +23,66 @@ class TokenRows(Rows):
 
     def keep_proxy_token(self, token: ProxyToken) -> None:
         """Remember a token instead of the one before it."""
-        sealed = self._desk.sealer.seal(token.token, place=_place(token.machine_id, token.purpose))
         with self._database.writing() as connection:
-            values = {
-                "machine_id": token.machine_id,
-                "purpose": token.purpose,
-                "token_id": token.id,
-                "token": sealed,
-                "expires_at": token.expires_at,
-            }
-            insert_or_update(connection, proxy_tokens, values)
-            if token.purpose == PLATFORM:
-                self._publish(connection, token)
+            self._keep(connection, token, token.purpose)
 
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str) -> None:
-        """Drop a token; harmless when there is none."""
+    def keep_next_token(self, token: ProxyToken) -> None:
+        """Remember a token that is not in use yet, so that it can be found and revoked whatever happens next."""
         with self._database.writing() as connection:
-            connection.execute(proxy_tokens.delete().where(*_is(machine_id, purpose)))
+            self._keep(connection, token, next_of(token.purpose))
+
+    def replace_proxy_token(self, fresh: ProxyToken, *, before: str) -> bool:
+        """Put a token in the place of the one before, which is remembered until it is revoked, in one transaction.
+
+        Args:
+            fresh: The new one.
+            before: Id of the one that it replaces; empty for none.
+
+        Returns:
+            Whether it was; ``False`` when another was put there in the meantime.
+        """
+        with self._database.writing() as connection:
+            now = sa.select(proxy_tokens).where(*_is(fresh.machine_id, fresh.purpose)).with_for_update()
+            row = connection.execute(now).one_or_none()
+            if (row.token_id if row else "") != before:
+                return False
+            if row:
+                text = self._desk.sealer.unseal(row.token, place=_place(fresh.machine_id, fresh.purpose))
+                was = ProxyToken(row.token_id, fresh.machine_id, fresh.purpose, row.expires_at, text)
+                self._keep(connection, was, former_of(fresh.purpose))
+            self._keep(connection, fresh, fresh.purpose)
+            made = (*_is(fresh.machine_id, next_of(fresh.purpose)), proxy_tokens.c.token_id == fresh.id)
+            connection.execute(proxy_tokens.delete().where(*made))
+            return True
+
+    def _keep(self, connection: sa.Connection, token: ProxyToken, purpose: str) -> None:
+        values = {
+            "machine_id": token.machine_id,
+            "purpose": purpose,
+            "token_id": token.id,
+            "token": self._seal_in(connection, token.token, _place(token.machine_id, purpose)),
+            "expires_at": token.expires_at,
+        }
+        insert_or_update(connection, proxy_tokens, values)
+        if purpose == PLATFORM:
+            self._publish(connection, token)
+
+    def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
+        """Drop a token; harmless when there is none, or when it is another than the one named."""
+        which = [*_is(machine_id, purpose), *([proxy_tokens.c.token_id == token_id] if token_id else ())]
+        with self._database.writing() as connection:
+            gone = connection.execute(proxy_tokens.delete().where(*which).returning(proxy_tokens.c.token_id)).first()
+            if gone and purpose == PLATFORM:
+                is_it = hermes_instances.c.vm_id == machine_id
+                connection.execute(hermes_instances.update().where(is_it).values(proxy_token=None))
+
+    def kept_tokens(self) -> tuple[KeptToken, ...]:
+        """Every token that is remembered, as far as it may be shown."""
+        columns = proxy_tokens.c
+        query = sa.select(columns.token_id, columns.machine_id, columns.purpose, columns.expires_at)
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(columns.machine_id, columns.purpose))
+            return tuple(KeptToken(id_, MachineId(of), purpose, until) for id_, of, purpose, until in found)
 
     def list_proxy_tokens(self, machine_id: MachineId) -> tuple[ProxyToken, ...]:
         """Every token kept for a machine."""
@@ -57,7 +97,7 @@ class TokenRows(Rows):
         """Put the token where the platform's other services look for it."""
         is_it = (hermes_instances.c.vm_id == token.machine_id) & LIVING
         for instance_id in connection.scalars(sa.select(hermes_instances.c.id).where(is_it)).all():
-            sealed = self._desk.sealer.seal(token.token, place=place("hermes_instances", "proxy_token", instance_id))
+            sealed = self._seal_in(connection, token.token, place("hermes_instances", "proxy_token", instance_id))
             connection.execute(
                 hermes_instances.update().where(hermes_instances.c.id == instance_id).values(proxy_token=sealed)
             )

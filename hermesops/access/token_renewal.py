@@ -1,0 +1,191 @@
+"""Tokens that others use are renewed before they run out: the new one is tried first, the old one ends last.
+
+Whoever is killed in between leaves a row for each token that the vendor still counts, and the next one goes on from it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from hermesops import waiting
+from hermesops.access.proxy_tokens import RENEW_BEFORE, Issuer
+from hermesops.errors import HermesError
+from hermesops.model.ids import MachineId
+from hermesops.model.token import (
+    LONGEST_TOKEN_LIFE,
+    PLATFORM,
+    KeptToken,
+    ProxyToken,
+    former_of,
+    next_of,
+    purpose_of,
+)
+
+_LEAST_LEFT = max(LONGEST_TOKEN_LIFE / 2, timedelta(hours=2))
+"""With less life left a token is renewed: half of it remains for whatever keeps that from succeeding."""
+
+_EDGE_S = 60.0
+"""Seconds for a new token to reach the vendor's edge, which keeps its own copy of them.
+
+Source: facts on the vendor's public client: "DB copy diverged from CF KV"; how long it lags is not documented.
+"""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to be done.
+
+    Attributes:
+        renew: Machines whose agents' token for the platform is missing or has lived half its life.
+        drop: Tokens that nobody uses any more.
+    """
+
+    renew: tuple[MachineId, ...]
+    drop: tuple[KeptToken, ...]
+
+
+def due_of(
+    running: Collection[MachineId], used: Collection[MachineId], kept: Iterable[KeptToken], now: datetime
+) -> Due:
+    """What has fallen due. Pure.
+
+    Args:
+        running: Machines of agents that run.
+        used: Those and others that something is done with.
+        kept: The tokens that are remembered.
+        now: The time.
+    """
+    tokens = list(kept)
+    fresh = {one.machine_id for one in tokens if one.purpose == PLATFORM and one.expires_at - now > _LEAST_LEFT}
+    drop = [one for one in tokens if not _is_used(one, running, used)]
+    return Due(tuple(machine for machine in running if machine not in fresh), tuple(drop))
+
+
+def _is_used(token: KeptToken, running: Collection[MachineId], used: Collection[MachineId]) -> bool:
+    purpose = purpose_of(token.purpose)
+    if purpose == PLATFORM:
+        # The platform sends nothing to an agent that sleeps. One that was replaced is of no use anywhere.
+        return token.machine_id in running and token.purpose != former_of(PLATFORM)
+    return token.machine_id in used
+
+
+class Rows(Protocol):
+    """Where tokens are remembered."""
+
+    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
+        """The token last kept."""
+
+    def keep_next_token(self, token: ProxyToken) -> None:
+        """Remember one that is not in use yet."""
+
+    def replace_proxy_token(self, fresh: ProxyToken, *, before: str) -> bool:
+        """Put one in the place of another, unless a third is there."""
+
+    def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
+        """Drop one."""
+
+
+class TokenRenewal:
+    """Renews tokens.
+
+    Args:
+        issuer: Who makes them.
+        rows: Where they are remembered.
+        opens: Whether a token opens the proxy's way to a machine.
+        now: What time it is; by default this computer's clock.
+        patience_s: Seconds for a new token to reach the vendor's edge.
+    """
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        rows: Rows,
+        opens: Callable[[MachineId, str], Awaitable[bool]],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        patience_s: float = _EDGE_S,
+    ) -> None:
+        self._issuer = issuer
+        self._rows = rows
+        self._opens = opens
+        self._now = now
+        self._patience_s = patience_s
+
+    async def renew(self, machine_id: MachineId, purpose: str = PLATFORM) -> ProxyToken:
+        """Replace a purpose's token by a new one that was seen to work; of two at once, from two computers, one counts.
+
+        Raises:
+            UnavailableError: The new one did not open the proxy, or nobody answered; the old one stays in use.
+        """
+        await self._end_former(machine_id, purpose)
+        old = self._rows.proxy_token(machine_id, purpose)
+        fresh = await self._fresh(machine_id, purpose)
+        try:
+            await self._try(machine_id, fresh)
+        except HermesError:
+            await self._end(fresh, next_of(purpose))
+            raise
+        if not self._rows.replace_proxy_token(fresh, before=old.id if old else ""):
+            await self._end(fresh, next_of(purpose))
+            return self._rows.proxy_token(machine_id, purpose) or fresh
+        with contextlib.suppress(HermesError):  # it is remembered as one to be revoked
+            await self._end_former(machine_id, purpose)
+        return fresh
+
+    async def drop(self, token: KeptToken) -> None:
+        """Revoke a token and forget it.
+
+        Raises:
+            HermesError: The vendor did not confirm; it is still remembered.
+        """
+        await self._issuer.revoke_proxy_token(token.id)
+        self._rows.forget_proxy_token(token.machine_id, token.purpose, token_id=token.id)
+
+    async def _fresh(self, machine_id: MachineId, purpose: str) -> ProxyToken:
+        """One that was made and not tried, by somebody who was killed; else a new one."""
+        asked_at = self._now()
+        longest = asked_at + LONGEST_TOKEN_LIFE
+        left = self._rows.proxy_token(machine_id, next_of(purpose))
+        if left and left.lives_until(asked_at + _LEAST_LEFT + RENEW_BEFORE):
+            return ProxyToken(left.id, machine_id, purpose, left.expires_at, left.token)
+        if left:
+            await self._end(left, left.purpose)
+        lifetime_s = int(LONGEST_TOKEN_LIFE.total_seconds())
+        issued = await self._issuer.issue_proxy_token(machine_id, label=f"hermesops-{purpose}", lifetime_s=lifetime_s)
+        fresh = ProxyToken(issued.id, machine_id, purpose, min(issued.expires_at or longest, longest), issued.token)
+        self._rows.keep_next_token(fresh)
+        return fresh
+
+    async def _try(self, machine_id: MachineId, fresh: ProxyToken) -> None:
+        async def opens() -> bool | waiting.Pending[bool]:
+            return True if await self._opens(machine_id, fresh.token) else waiting.Pending("refused by the proxy")
+
+        await waiting.until(opens, what="the new proxy token", timeout_s=self._patience_s, every_s=1.0)
+
+    async def _end_former(self, machine_id: MachineId, purpose: str) -> None:
+        if former := self._rows.proxy_token(machine_id, former_of(purpose)):
+            await self._end(former, former.purpose)
+
+    async def _end(self, token: ProxyToken, kept_as: str) -> None:
+        await self.drop(KeptToken(token.id, token.machine_id, kept_as, token.expires_at))
+
+
+async def renew_each(
+    machines: Mapping[MachineId, str], renew: Callable[[MachineId], Awaitable[object]], *, at_once: int
+) -> dict[str, str]:
+    """Renew the tokens of several machines, a few at a time; why not, by whose they are, empty for done."""
+    turn = asyncio.Semaphore(at_once)
+
+    async def one(machine_id: MachineId) -> str:
+        async with turn:
+            try:
+                await renew(machine_id)
+            except HermesError as failure:
+                return failure.message
+        return ""
+
+    told = await asyncio.gather(*map(one, machines))
+    return dict(zip(machines.values(), told, strict=True))

@@ -1,0 +1,97 @@
+"""Composes the tokens that the platform's message router reads: who has one, who needs another."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hermesops.errors import HermesError, UnavailableError
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.spare import Purpose
+from hermesops.model.token import KeptToken, purpose_of
+
+if TYPE_CHECKING:
+    from hermesops.access.token_renewal import Due, TokenRenewal
+    from hermesops.app.session import Session
+
+_AT_ONCE = 8
+
+
+class Tokens:
+    """Proxy tokens of one session's instances.
+
+    Args:
+        session: What reaches the vendor and its proxy.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._registry = session.app.registry
+
+    @cached_property
+    def renewal(self) -> "TokenRenewal":
+        """Renews and revokes."""
+        from hermesops.access.token_renewal import TokenRenewal
+
+        return TokenRenewal(self._session.client, self._registry, self._opens)
+
+    async def _opens(self, machine_id: MachineId, token: str) -> bool:
+        return await self._session.agents.opens(await self._session.client.get_machine(machine_id), token)
+
+    def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
+        """The tokens that are remembered, of one instance or of all, with whose machine they open."""
+        owners = {one.machine_id: one for one in self._registry.list_instances()}
+        kept = self._registry.kept_tokens()
+        return [
+            (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
+        ]
+
+    def due(self) -> "Due":
+        """What has fallen due."""
+        from hermesops.access.token_renewal import due_of
+
+        living = self._registry.list_instances()
+        running = [one.machine_id for one in living if one.status is InstanceStatus.RUNNING and one.machine_id]
+        spares = self._registry.list_spares()
+        beside = [one.machine_id for one in spares if one.wanted and one.purpose is not Purpose.FORMER]
+        used = {one for one in (*(each.machine_id for each in living), *beside) if one}
+        return due_of(running, used, self._registry.kept_tokens(), self._registry.now())
+
+    async def renew_due(self) -> dict[str, str]:
+        """Do what has fallen due; why not, by user or machine, empty for done."""
+        from hermesops.access.token_renewal import renew_each
+
+        due = self.due()
+        titles = {one.machine_id: one.title for one in self._registry.list_instances()}
+        told: dict[str, str] = {}
+        for token in due.drop:
+            try:
+                await self.renewal.drop(token)
+            except HermesError as error:
+                told[f"{token.purpose} of {token.machine_id}"] = error.message
+        machines = {machine: titles[machine] for machine in due.renew if machine in titles}
+        return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
+
+    async def revoke(self, instance: Instance, purpose: str, *, reason: str) -> Sequence[KeptToken]:
+        """Revoke an instance's tokens, of one purpose or of all, and write down who did; those that were."""
+        found = [token for _, token in self.of(instance) if purpose in {"", purpose_of(token.purpose)}]
+        for token in found:
+            await self.renewal.drop(token)
+        self._note(instance, "tokens_revoked", reason, [token.purpose for token in found])
+        return found
+
+    async def renew(self, instance: Instance, purpose: str, *, reason: str) -> None:
+        """Replace an instance's token of a purpose, and write down who did.
+
+        Raises:
+            UnavailableError: The instance is on no machine, or the new one could not be tried.
+        """
+        if instance.machine_id is None:
+            raise UnavailableError(f"the agent of {instance.title} is on no machine")
+        await self.renewal.renew(instance.machine_id, purpose)
+        self._note(instance, "token_renewed", reason, [purpose])
+
+    def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
+        from hermesops.model.ids import instance_subject
+
+        self._registry.append_audit(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
