@@ -19,6 +19,7 @@ from hermesops.model.ids import (
 )
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
 from hermesops.registry.revocation import revoke_machine
@@ -153,7 +154,9 @@ class InstanceRows(InstanceSecretRows):
         if left:
             machine_id = sa.select(hermes_instances.c.vm_id).where(hermes_instances.c.id == instance_id)
             now = self._database.now(connection)
-            revoke_machine(connection, connection.execute(machine_id).scalar(), now, "its machine was given up")
+            left_id = connection.execute(machine_id).scalar()
+            revoke_machine(connection, left_id, now, "its machine was given up")
+            destroy_data_keys(connection, now, machine_id=left_id)
         return bool(left)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:

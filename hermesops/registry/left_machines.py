@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.spare import SpareStatus
+from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.revocation import revoke_machine
 from hermesops.registry.schema import spare_machines
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def give_up_spares(connection: "sa.Connection", instance_id: InstanceId, now: datetime) -> list[str]:
     """Let the next runs of their cells destroy every spare machine of an instance; the names of those still wanted.
 
-    Their certificates count no more.
+    Their certificates count no more, and nothing opens their data.
     """
     columns = spare_machines.c
     gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
@@ -23,4 +24,5 @@ def give_up_spares(connection: "sa.Connection", instance_id: InstanceId, now: da
     left = connection.execute(giving_up.returning(columns.name, columns.machine_id)).all()
     for row in left:
         revoke_machine(connection, row.machine_id, now, "its machine was given up")
+        destroy_data_keys(connection, now, machine_id=row.machine_id)
     return sorted(row.name for row in left)

@@ -14,6 +14,7 @@ from hermesops.registry.chores import ChoreRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.consistency import ConsistencyRows
 from hermesops.registry.copies import Copies
+from hermesops.registry.data_keys import DataKeyRows
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.ended_backups import EndedBackupRows
 from hermesops.registry.epoch import EpochRows
@@ -52,6 +53,7 @@ class Registry(
     ConnectionRows,
     BackupRows,
     CertificateRows,
+    DataKeyRows,
     EndedBackupRows,
     ChoreRows,
     ImageRows,

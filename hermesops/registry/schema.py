@@ -253,3 +253,14 @@ certificates = sa.Table(
     sa.Column("revoked_at", UtcTimestamp, nullable=True),
     sa.Column("why", sa.Text, nullable=False),
 )
+
+data_keys = sa.Table(
+    "data_keys",
+    metadata,
+    sa.Column("volume_id", uuid(), primary_key=True),
+    sa.Column("machine_id", sa.String(64), nullable=False, index=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("key", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("destroyed_at", UtcTimestamp, nullable=True),
+)

@@ -12,6 +12,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, machine_name
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
+from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.placing import ATTEMPTS, Choose, PlacingRows
 from hermesops.registry.revocation import revoke_machine
 from hermesops.registry.rows import insert_if_absent, new_id
@@ -156,7 +157,9 @@ class SpareRows(PlacingRows):
         is_it = spare_machines.c.name == row.name
         gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
         connection.execute(spare_machines.update().where(is_it).values(gone))
-        revoke_machine(connection, row.machine_id, self._database.now(connection), "its machine was given up")
+        now = self._database.now(connection)
+        revoke_machine(connection, row.machine_id, now, "its machine was given up")
+        destroy_data_keys(connection, now, machine_id=row.machine_id)
         before = {"status": row.status, "purpose": row.purpose}
         self._note(connection, "spare_retired", spare_subject(row.name), before=before, why=why)
 

@@ -5,6 +5,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
 from hermesops.registry.operations import OperationRows
@@ -56,6 +57,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
             now = self._database.now(connection)
             give_up_spares(connection, instance_id, now)
             revoke_machine(connection, row.vm_id, now, "its instance was terminated")
+            destroy_data_keys(connection, now, machine_id=row.vm_id, instance_id=instance_id)
             before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
             self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
             self._abandon_others(connection, instance_id)

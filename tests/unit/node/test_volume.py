@@ -140,8 +140,8 @@ def test_a_volume_is_opened_with_the_key_that_the_platform_keeps_for_it(computer
 
 
 def test_it_waits_for_its_certificate_and_for_the_platform_as_long_as_it_takes(computer: Computer) -> None:
-    gone: NodeError = NotReadyError("the platform does not answer")
-    computer.platform.answers = [gone] * 9 + [RefusedError("the platform says 403: revoked"), b"k" * 64]
+    gone = NotReadyError("the platform does not answer")
+    computer.platform.answers = [*[gone] * 9, RefusedError("the platform says 403: revoked"), b"k" * 64]
 
     def later() -> None:
         if len(computer.system.slept) == 3:
