@@ -7,9 +7,9 @@ from hermesops.errors import BrokenInvariantError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting, handover
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import AwaitGateway, Personalise
+from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise, not_its_own
 from hermesops.lifecycle.ports import HandsOver, Rests
-from hermesops.lifecycle.quiesce import gone, not_its_own
+from hermesops.lifecycle.quiesce import gone
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -22,11 +22,6 @@ class Release:
     """Take the fence away and start the gateway."""
 
     machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class MarkRunning:
-    """Write ``running`` into the registry."""
 
 
 Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | MarkRunning

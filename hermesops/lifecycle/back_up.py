@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.handover import silence, terminated
+from hermesops.lifecycle.handover import not_its_own, silence, terminated
 from hermesops.lifecycle.ports import Copies, Looks
-from hermesops.lifecycle.quiesce import not_its_own
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId

@@ -31,6 +31,11 @@ class AwaitGateway:
     machine_id: MachineId
 
 
+@dataclass(frozen=True)
+class MarkRunning:
+    """Write ``running`` into the registry."""
+
+
 def next_step(
     seen: Sight, machine: MachineSeen, node: NodeSeen, *, payload_digest: str
 ) -> Personalise | AwaitGateway | Impossible | None:
@@ -43,13 +48,7 @@ def next_step(
         payload_digest: Digest of what the node should have been given.
     """
     if node.instance_id not in (None, seen.instance.id):
-        return Impossible(
-            BrokenInvariantError(
-                f"machine {seen.instance.machine_name} belongs to instance {node.instance_id} by its own account, "
-                f"to {seen.instance.id} by the registry's",
-                hint="touch neither before a person has looked: hermesops instance show",
-            )
-        )
+        return Impossible(not_its_own(seen.instance, node.instance_id))
     is_its_users = node.instance_id is not None and node.epoch >= seen.instance.epoch and node.digest == payload_digest
     if not is_its_users or lacks_certificate(seen.instance, machine, node):
         return Personalise(machine.id, node.request)
@@ -61,6 +60,15 @@ def lacks_certificate(instance: Instance, machine: MachineSeen, node: NodeSeen) 
     named = node.names
     its_own = named and (named.machine_id, named.cell, named.instance_id) == (machine.id, instance.cell, instance.id)
     return node.request is not None and not its_own
+
+
+def not_its_own(instance: Instance, holder: str) -> BrokenInvariantError:
+    """What is said of a machine that calls itself somebody else's."""
+    return BrokenInvariantError(
+        f"machine {instance.machine_name} belongs to instance {holder} by its own account, "
+        f"to {instance.id} by the registry's",
+        hint=f"touch neither before a person has looked: hermesops instance show {instance.title}",
+    )
 
 
 def silence(instance: Instance) -> UnavailableError:

@@ -11,7 +11,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import AwaitGateway, Personalise, asleep, next_step, terminated
+from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise, asleep, next_step, terminated
 from hermesops.lifecycle.ports import Cells, HandsOver
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.ids import InstanceId, MachineId
@@ -29,11 +29,6 @@ class RecordMachine:
     """Write the vendor's id of the machine into the registry."""
 
     machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class MarkRunning:
-    """Write ``running`` into the registry."""
 
 
 Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | AwaitGateway | MarkRunning

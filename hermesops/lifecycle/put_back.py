@@ -9,9 +9,9 @@ from typing import Protocol, assert_never
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.awaken import Release
-from hermesops.lifecycle.handover import AwaitGateway, silence, terminated
+from hermesops.lifecycle.handover import AwaitGateway, not_its_own, silence, terminated
 from hermesops.lifecycle.ports import AwaitsGateways, Copies, Rests
-from hermesops.lifecycle.quiesce import BackUp, Fence, not_its_own
+from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.backup import Backup
 from hermesops.model.health import GatewayHealth

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
+from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import silence
+from hermesops.lifecycle.handover import not_its_own, silence
 from hermesops.lifecycle.ports import Copies, Rests
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
@@ -77,15 +77,6 @@ async def resting_state(seen: Sight, world: Rests) -> State | None:
     if seen.machine is None or seen.node is None or not seen.node.fenced:
         return None
     return await world.state(seen.machine.id)
-
-
-def not_its_own(instance: Instance, holder: str) -> BrokenInvariantError:
-    """What is said of a machine that calls itself somebody else's."""
-    return BrokenInvariantError(
-        f"machine {instance.machine_name} belongs to instance {holder} by its own account, "
-        f"to {instance.id} by the registry's",
-        hint=f"touch neither before a person has looked: hermesops instance show {instance.title}",
-    )
 
 
 def gone(instance: Instance) -> RefusedError:

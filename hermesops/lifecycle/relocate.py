@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import awaken, quiesce
-from hermesops.lifecycle.handover import terminated
+from hermesops.lifecycle.handover import not_its_own, terminated
 from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.backup import Backup
@@ -227,7 +227,7 @@ def _handed_over(seen: Relocating) -> Prepare | PutBack | AwaitNext | CutOver | 
     if seen.source is None:
         return Impossible(_no_backup(instance))
     if there.node.instance_id not in (None, instance.id):
-        return Impossible(quiesce.not_its_own(instance, str(there.node.instance_id)))
+        return Impossible(not_its_own(instance, str(there.node.instance_id)))
     if there.node.instance_id is None or there.node.epoch <= instance.epoch or not there.node.fenced:
         return Prepare(there.machine.id, there.node.request)
     if there.state is None:

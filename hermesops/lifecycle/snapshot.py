@@ -10,9 +10,9 @@ from typing import Protocol, assert_never
 from hermesops.errors import RefusedError
 from hermesops.justavps.wire import Image, ImageStatus, MachineStatus
 from hermesops.lifecycle.awaken import Release
-from hermesops.lifecycle.handover import AwaitGateway, asleep, silence, terminated
+from hermesops.lifecycle.handover import AwaitGateway, asleep, not_its_own, silence, terminated
 from hermesops.lifecycle.ports import AwaitsGateways
-from hermesops.lifecycle.quiesce import Fence, not_its_own
+from hermesops.lifecycle.quiesce import Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId

@@ -8,10 +8,9 @@ import pytest
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import AwaitGateway, Personalise
+from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise
 from hermesops.lifecycle.provision import (
     GrowCell,
-    MarkRunning,
     Provision,
     RecordMachine,
     decide,
