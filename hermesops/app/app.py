@@ -181,9 +181,10 @@ class App:
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
         room = host.look(_existing(self.env.world), []) if real else None
-        return [*check_computer(room), *await check_environment(self._registry_opens, self.vendor_answers)]
+        return [*check_computer(room), *await check_environment(self.registry_opens, self.vendor_answers)]
 
-    def _registry_opens(self) -> str:
+    def registry_opens(self) -> str:
+        """Open the registry; what is in it, in a few words."""
         return f"{len(self.registry.list_instances())} instances"
 
     async def vendor_answers(self) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from hermesops.cli import context
 from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError, RefusedError
 
@@ -139,23 +140,31 @@ def confirm(question: str, *, expect: str) -> bool:
     """Ask on the terminal; only the very word counts. Without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
-    print(f"{question} Type {expect} to go on: ", end="", file=sys.stderr, flush=True)
+    print(f"{question} Type {expect} to go on: ".lstrip(), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == expect
 
 
 def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
-    """Go on with what destroys only when the operator says so.
+    """Go on with what destroys only when the operator says so; in production its name has to be typed, too.
 
     Args:
         question: What would happen, and to what.
         expect: The word that has to be typed.
         spared: What stays as it is without consent.
-        yes: Whether ``--yes`` gave it.
+        yes: Whether ``--yes`` gave it; in production it only counts beside ``--env`` with the environment's name.
 
     Raises:
         RefusedError: There was no consent.
     """
-    if not yes and not confirm(question, expect=expect):
+    env = context.environment()
+    if yes and env.is_production and context.why_chosen() != "--env":
+        raise RefusedError(
+            f"--yes is not enough in {env.name}, which {context.why_chosen()} chose: {spared}",
+            hint=f"type its name in the command itself: hermesops --env {env.name} … --yes",
+        )
+    if yes:
+        return
+    if not confirm(question, expect=expect) or (env.is_production and not confirm("", expect=env.name)):
         raise RefusedError(f"not confirmed: {spared}", hint="--yes confirms without a terminal")
 
 

@@ -44,6 +44,13 @@ def environment() -> "Environment":
     return Environment.load(_chosen.environment)
 
 
+def why_chosen() -> str:
+    """What chose the environment."""
+    if _chosen.environment:
+        return "--env"
+    return "HERMESOPS_ENV" if environment().inherited.get("HERMESOPS_ENV") else "default"
+
+
 def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
     """The objects of the selected environment.
 

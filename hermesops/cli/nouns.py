@@ -28,8 +28,9 @@ SUMMARIES = {
     "registry": "The registry's database.",
     "audit": "Who changed what, and why.",
     "settings": "Settings of an environment.",
-}
     "secrets": "Keys and passwords that hermesops itself needs.",
+    "env": "Environments: named sets of settings, keys and state.",
+}
 """What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
 
 

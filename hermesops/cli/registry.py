@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context, registry_repair, render_audit
-from hermesops.cli.console import Why, Yes, confirm, result, table
+from hermesops.cli.console import Why, Yes, agree, result, table
 from hermesops.cli.noun import Noun
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import UsageError
 
 app = Noun(no_args_is_help=True)
 app.command()(registry_repair.check)
@@ -49,8 +49,8 @@ def restore(
     if (copy is None) != latest:
         raise UsageError("which copy: a file, or --latest", hint="hermesops registry copies")
     composed = context.compose()
-    if not yes and not confirm(f"Restore the registry of {composed.env.name}?", expect=composed.env.name):
-        raise RefusedError("nothing was restored", hint="--yes restores without asking")
+    question = f"This replaces the registry of environment {composed.env.name}."
+    agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
     done = composed.registry_place.restore(copy, over=over, why=reason)
     shape = {
         "copy": str(done.copy),

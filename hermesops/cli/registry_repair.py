@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render_fleet
-from hermesops.cli.console import Why, Yes, confirm, result, say, table
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.errors import BrokenInvariantError
 
 if TYPE_CHECKING:
     from hermesops.drift.rebuild import Rebuild
@@ -49,8 +49,7 @@ def rebuild(
     for line in render_fleet.rebuild_lines(planned):
         say(line)
     name = composed.env.name
-    if not yes and not confirm(f"This makes a new registry of environment {name}.", expect=name):
-        raise RefusedError("no registry was made", hint="--yes confirms without a terminal")
+    agree(f"This makes a new registry of environment {name}.", expect=name, spared="no registry was made", yes=yes)
     written = work.apply(planned, reason=reason)
     lines = [f"the registry holds {written} instances again", f"next: {composed.program} fleet drift --deep"]
     result("registry-rebuild", render_fleet.rebuild(planned, written=written), lines)

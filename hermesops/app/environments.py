@@ -1,0 +1,68 @@
+"""The environments of this home: which there are, which is chosen, and whether it can be worked with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.errors import UsageError
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.app.app import App
+    from hermesops.model.check import Check
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One environment, seen from outside.
+
+    Attributes:
+        is_chosen: Whether this command is about it.
+        vendor: Where its machines are rented.
+        registry: What its registry is kept in.
+        problem: What is wrong with its settings; empty for nothing.
+    """
+
+    name: str
+    folder: Path
+    is_chosen: bool
+    vendor: str
+    registry: str
+    problem: str
+
+
+def list_environments(chosen: Environment) -> tuple[Seen, ...]:
+    """Every environment that has a folder, and the chosen one, by name."""
+    home = chosen.folder.parent
+    folders = home.iterdir() if home.is_dir() else iter(())
+    names = {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
+    return tuple(_seen(name, home, chosen) for name in sorted(names | {chosen.name}))
+
+
+async def check_environment(app: "App") -> "Sequence[Check]":
+    """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
+    from hermesops.access.needed import API_KEY, NEEDED
+    from hermesops.app.secret_checks import check_secrets
+    from hermesops.verify.environment import check_environment as check_own
+
+    own = await check_own(app.registry_opens, app.vendor_answers)
+    others = tuple(one.name for one in NEEDED if one != API_KEY)  # the vendor's answer is its check
+    return (*own, *await check_secrets(app, others))
+
+
+def _seen(name: str, home: Path, chosen: Environment) -> Seen:
+    is_chosen = name == chosen.name
+    try:
+        env = chosen if is_chosen else Environment.load(name, chosen.inherited)
+    except UsageError as error:
+        return Seen(name, home / name, is_chosen, "", "", error.message)
+    vendor = "the local world" if env.is_local else env.settings.api_url
+    url = env.settings.registry_url
+    registry = url.get_secret_value().partition(":")[0].partition("+")[0] if url else "sqlite"
+    return Seen(name, env.folder, is_chosen, vendor, registry, "" if vendor else "no api_url is set")
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and name.lower() == name

@@ -1,0 +1,47 @@
+"""Shapes of environments and settings."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+if TYPE_CHECKING:
+    from hermesops.app.environments import Seen
+    from hermesops.settings import Environment
+
+
+def setting(env: "Environment", key: str) -> dict[str, object]:
+    """A setting with its source; a secret is masked."""
+    value = getattr(env.settings, key)
+    shown: object = "(set, hidden)" if isinstance(value, SecretStr) else value
+    if isinstance(shown, dict):
+        shown = ",".join(f"{name}={text}" for name, text in shown.items())
+    return {
+        "key": key,
+        "value": str(shown) if shown is not None else None,
+        "source": env.sources[key],
+        "description": type(env.settings).model_fields[key].description,
+    }
+
+
+def environment(one: "Seen") -> dict[str, object]:
+    """An environment as everybody sees it."""
+    return {
+        "name": one.name,
+        "chosen": one.is_chosen,
+        "vendor": one.vendor or None,
+        "registry": one.registry or None,
+        "folder": str(one.folder),
+        "problem": one.problem or None,
+    }
+
+
+def chosen(env: "Environment", *, because: str) -> dict[str, object]:
+    """The environment of this command, and what its settings change."""
+    return {
+        "name": env.name,
+        "because": because,
+        "production": env.is_production,
+        "folder": str(env.folder),
+        "secrets_home": env.settings.secrets_home or str(env.keys),
+        "settings": [setting(env, key) for key, source in env.sources.items() if source != "default"],
+    }

@@ -1,0 +1,76 @@
+"""What destroys goes on only with consent; in production its name has to be typed."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from hermesops.cli import console, context
+from hermesops.errors import RefusedError
+
+
+class Terminal(io.StringIO):
+    """Somebody who types these lines."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path))
+    monkeypatch.delenv("HERMESOPS_ENV", raising=False)
+    monkeypatch.setattr(context, "_chosen", context._Chosen())
+
+
+def asked(*, yes: bool = False) -> None:
+    """Ask for consent with somebody at the terminal."""
+    console.agree("This ends ada.", expect="ada", spared="ada lives on", yes=yes)
+
+
+def types(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("".join(f"{line}\n" for line in lines)))
+
+
+def test_the_very_word_is_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    types(monkeypatch, "ada")
+    asked()
+
+
+@pytest.mark.parametrize("typed", ["", "yes", "Ada", "ad"])
+def test_another_word_is_none(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
+    types(monkeypatch, typed)
+    with pytest.raises(RefusedError, match="ada lives on"):
+        asked()
+
+
+def test_yes_is_enough_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_ENV", "staging")
+    asked(yes=True)
+
+
+def test_yes_alone_is_not_enough_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_ENV", "production")
+    with pytest.raises(RefusedError, match="HERMESOPS_ENV chose: ada lives on") as refused:
+        asked(yes=True)
+    assert "--env production" in refused.value.hint
+
+
+def test_yes_beside_the_typed_name_is() -> None:
+    context.select("production", verbose=False)
+    asked(yes=True)
+
+
+def test_production_is_typed_on_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    context.select("production", verbose=False)
+    types(monkeypatch, "ada", "production")
+    asked()
+    types(monkeypatch, "ada", "staging")
+    with pytest.raises(RefusedError, match="ada lives on"):
+        asked()
+
+
+def test_without_a_terminal_nobody_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("ada\n"))
+    with pytest.raises(RefusedError, match="ada lives on"):
+        asked()
