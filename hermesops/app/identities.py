@@ -1,12 +1,23 @@
 """Composes what machines prove themselves with: the authority, its rows, and the way to the machines."""
 
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.errors import HermesError, RefusedError, UsageError
+
 if TYPE_CHECKING:
+    import socket
+
     from hermesops.access.authority import Authority
     from hermesops.access.certificates import Certificates
     from hermesops.app.app import App
+    from hermesops.model.certificate import Certificate
+    from hermesops.model.ids import CellName, InstanceId, MachineId
+    from hermesops.node.credential import Credential
+
+_NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
 
 
 def authority_of(app: "App") -> "Authority":
@@ -40,3 +51,151 @@ def certificates_of(app: "App") -> "Certificates | None":
 
     life = timedelta(days=app.env.settings.certificate_days)
     return Certificates(app.registry, authority, environment=app.env.name, url=url, life=life)
+
+
+async def serve(app: "App", listener: "socket.socket") -> None:
+    """Answer machines until cancelled; no controller and no vendor is needed for it.
+
+    Args:
+        app: The environment.
+        listener: Listens, and does not block.
+
+    Raises:
+        UsageError: Machines would not know where to find it.
+    """
+    from urllib.parse import urlsplit
+
+    from hermesops.access.mutual_tls import MutualTlsServer
+    from hermesops.access.own_certificate import OwnCertificate
+    from hermesops.access.platform_service import NoDataKeys, PlatformService
+
+    certificates = certificates_of(app)
+    if certificates is None:
+        raise UsageError(_NO_URL, hint="HERMESOPS_PLATFORM_URL=https://HOST:PORT")
+    host = urlsplit(app.endpoint.platform_url).hostname or ""
+    life = timedelta(days=app.env.settings.certificate_days)
+    own = OwnCertificate(authority_of(app), app.registry, [host], life)
+    await own.context()  # a key that is missing is told now, not to the first machine
+    service = PlatformService(app.registry, certificates, NoDataKeys(), environment=app.env.name)
+    await MutualTlsServer(service.answer, own.context).serve(listener)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A machine that has, or should have, a certificate.
+
+    Attributes:
+        title: Whose it is, or the name of a spare one.
+        subject: What is leased for a change of it.
+    """
+
+    title: str
+    machine_id: "MachineId"
+    subject: str
+    cell: "CellName | None" = None
+    instance_id: "InstanceId | None" = None
+
+
+class Identities:
+    """Machines and their certificates.
+
+    Args:
+        app: The environment.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    def holders(self) -> list[Holder]:
+        """Every machine that should have a certificate: instances' and the warm pools'."""
+        from hermesops.model.ids import instance_subject
+        from hermesops.model.spare import Purpose, spare_subject
+
+        registry = self._app.registry
+        of_instances = [
+            Holder(one.title, one.machine_id, instance_subject(one.id), one.cell, one.id)
+            for one in registry.list_instances()
+            if one.machine_id
+        ]
+        of_pools = [
+            Holder(one.name, one.machine_id, spare_subject(one.name))
+            for one in registry.list_spares(purpose=Purpose.POOL)
+            if one.machine_id and one.wanted
+        ]
+        return of_instances + of_pools
+
+    def find(self, who: str) -> Holder:
+        """The machine of a user, or of that name or id.
+
+        Raises:
+            UsageError: There is none.
+            RefusedError: The user has none now.
+        """
+        from hermesops.model.ids import instance_subject
+
+        for holder in self.holders():
+            if who in {holder.title, holder.machine_id}:
+                return holder
+        instance = self._app.registry.find_instance(who)
+        if instance.machine_id is None:
+            raise RefusedError(f"{instance.title} has no machine now", hint=f"hermesops instance show {who}")
+        return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance.cell, instance.id)
+
+    def newest(self) -> "list[tuple[str, Certificate]]":
+        """The newest certificate of every machine, and whose it is; machines that are gone by their ids."""
+        titles = {holder.machine_id: holder.title for holder in self.holders()}
+        found: dict[MachineId, Certificate] = {}
+        for one in self._app.registry.list_certificates():
+            found.setdefault(one.machine_id, one)
+        return [(titles.get(machine_id, machine_id), one) for machine_id, one in found.items()]
+
+    async def renew(self, holder: Holder) -> "Credential":
+        """Give a machine a fresh certificate through the toolbox, whatever it had.
+
+        Raises:
+            LeaseHeldError: Somebody works on it.
+            RefusedError: Its hermes-node knows of no certificates, or nobody takes them here.
+        """
+        async with self._app.session() as session, self._app.alone(holder.subject) as turn:
+            reach = session.reach.under(turn.lease)
+            if reach.certifying is None:
+                raise RefusedError(_NO_URL, hint="hermesops settings show")
+            made = await reach.certifying.certify(
+                reach.channel(holder.machine_id), holder.machine_id, cell=holder.cell, instance_id=holder.instance_id
+            )
+        if made is None:
+            raise RefusedError(
+                f"hermes-node on the machine of {holder.title} knows of no certificates",
+                hint="hermesops image build, and a machine from the new image",
+            )
+        return made
+
+    async def renew_all(self) -> dict[str, str]:
+        """The same for every machine, one after the other; why not, by title, empty for done."""
+        told: dict[str, str] = {}
+        for holder in self.holders():
+            try:
+                await self.renew(holder)
+            except HermesError as failure:  # one that is silent keeps no other from its certificate
+                told[holder.title] = failure.message
+            else:
+                told[holder.title] = ""
+        return told
+
+    def trust(self, file: Path) -> None:
+        """Make a key for another authority, which machines trust beside the one they know.
+
+        Args:
+            file: Takes the key; one that is there already is trusted as it is.
+
+        Raises:
+            RefusedError: The file may be read by others, or holds no such key.
+        """
+        from hermesops.access.authority import fresh_key, make_root, read_key
+        from hermesops.access.secret_file import make_secret, read_secret
+
+        if not self._app.registry.list_authorities():
+            authority_of(self._app)
+        make_secret(file, fresh_key())
+        key = read_key(read_secret(file, what="authority's key"), source=str(file))
+        self._app.registry.trust_authority(make_root(key, self._app.env.name))

@@ -70,7 +70,8 @@ def serve(driver: Driver = None) -> None:
     settings = context.environment().settings
     key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
     upstream = Upstream(settings.model_base_url, key) if settings.model_base_url else None
-    context.run(_world(driver or "").serve(tell=say, upstream=upstream))
+    platform = [sys.executable, "-m", "hermesops", "--env", context.environment().name, "identity", "serve"]
+    context.run(_world(driver or "").serve(tell=say, upstream=upstream, platform=platform))
 
 
 @fault.command("set")

@@ -19,6 +19,7 @@ SUMMARIES = {
     "pool": "Warm pools: machines that are ready before anybody wants one.",
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",
     "snapshot": "Snapshots: JustAVPS's images of one agent's machine, private to it.",
+    "identity": "Identities: the certificates by which machines prove who they are.",
     "token": "Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.",
     "lifecycle": "Lives of agents: what falls due.",
     "chore": "Chores: what workers do without being asked.",

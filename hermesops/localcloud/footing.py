@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, HostDriver
+from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, HostDriver
 from hermesops.localcloud.kind import SIMULATED, base_of
 from hermesops.localcloud.nspawn.driver import NspawnDriver
 from hermesops.localcloud.places import Places
@@ -84,7 +84,7 @@ class Footing:
             self._places.folder,
             definition=self._definition,
             bases=self._bases,
-            service_ports=(MODEL_PORT, OBJECT_STORE_PORT),
+            service_ports=(MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT),
             tell=tell,
         )
 

@@ -9,7 +9,10 @@ MODEL_PORT = 18080
 """Port of the model router on the machines' side."""
 
 OBJECT_STORE_PORT = 18081
-"""Port of the object store there; their links let nothing through but these two."""
+"""Port of the object store there."""
+
+PLATFORM_PORT = 18082
+"""Port of the platform's service there; their links let nothing through but these three."""
 
 
 class Room(Protocol):

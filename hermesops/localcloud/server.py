@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from hermesops.localcloud import control, vendor_api
+from hermesops.localcloud import control, platform_door, vendor_api
 from hermesops.localcloud.account import Account
 from hermesops.localcloud.actions_api import Actions
 from hermesops.localcloud.backups import Backups
@@ -28,7 +28,7 @@ from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.edge import Edge
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet, address_of
-from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, HostDriver
+from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, HostDriver
 from hermesops.localcloud.images import Images
 from hermesops.localcloud.keys import Keys
 from hermesops.localcloud.keys_api import KeysApi
@@ -68,6 +68,7 @@ async def serve(
     port: int = 0,
     model_port: int = MODEL_PORT,
     upstream: Upstream | None = None,
+    platform: Sequence[str] = (),
     serving: Callable[[Serving], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -78,8 +79,9 @@ async def serve(
         driver: Runs the machines.
         port: Port of API and proxy on loopback; 0 takes the one of last time, at first any free one.
         model_port: Port of the model router on the driver's gateway; 0 takes the one of last time, at first any free;
-            so it is with the object store's.
+            so it is with the object store's and the platform's.
         upstream: Real models behind the router.
+        platform: Starts the service that machines prove themselves to; none without.
         serving: Called once everything answers.
         stop: Set by a caller that runs it inside its own process.
 
@@ -119,6 +121,9 @@ async def serve(
         stack.push_async_callback(objects.close)
         objects.open()
         facts = _facts(places, where, driver)
+        if platform:
+            door = platform_door.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
+            facts["platform_url"] = await stack.enter_async_context(door)
         proxy = Proxy(_api(parts, api_port, facts, objects), store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(Edge(proxy, parts.faults), api_socket, proxy.upgrade),

@@ -133,13 +133,21 @@ class World:
         finally:
             await driver.close(purge=False)
 
-    async def serve(self, *, tell: Callable[[str], None], port: int = 0, upstream: "Upstream | None" = None) -> None:
+    async def serve(
+        self,
+        *,
+        tell: Callable[[str], None],
+        port: int = 0,
+        upstream: "Upstream | None" = None,
+        platform: Sequence[str] = (),
+    ) -> None:
         """Be the server, until SIGTERM; see ``localcloud.server``.
 
         Args:
             tell: Writes a line of narration to the world's log.
             port: Port of the API on loopback; 0 takes last time's, at first any free one.
             upstream: Real models behind the router.
+            platform: Starts the service that machines prove themselves to; none without.
         """
         from hermesops.localcloud import server  # noqa: PLC0415 - half a second that only the server needs
 
@@ -150,6 +158,7 @@ class World:
             # All simulated worlds of this computer share its loopback, so each takes a port of its own.
             model_port=0 if self._footing.is_simulated else MODEL_PORT,
             upstream=upstream,
+            platform=platform,
         )
 
     async def faults(self) -> list[Mapping[str, object]]:

@@ -1,0 +1,116 @@
+"""The door at which machines find the platform's service: its socket is ours, the service comes with the first knock.
+
+So a world whose machines ask for nothing pays for no service. It must not know what the service is; it is told a
+command that takes ``--socket`` and the number of a listening socket.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Sequence
+from ipaddress import IPv4Address
+
+import structlog
+
+from hermesops.localcloud.listener import listen
+from hermesops.localcloud.store import Store
+from hermesops.waiting import pause
+
+_AGAIN_AFTER_S = 1.0
+_STOP_S = 5.0
+_PORT = "platform_port"
+
+log = structlog.get_logger()
+
+
+@contextlib.asynccontextmanager
+async def opened(command: Sequence[str], store: Store, gateway: IPv4Address, port: int) -> AsyncIterator[str]:
+    """Have a door; where machines find it.
+
+    Args:
+        command: The service.
+        store: Remembers the port.
+        gateway: Where machines find this computer.
+        port: 0 takes last time's, at first any free one.
+    """
+    with listen(str(gateway), port or int(store.remembered(_PORT) or 0)) as listener:
+        port = int(listener.getsockname()[1])
+        store.remember(_PORT, str(port))
+        door = PlatformDoor(listener, command)
+        door.open()
+        try:
+            yield f"https://{gateway}:{port}"
+        finally:
+            await door.close()
+
+
+class PlatformDoor:
+    """Starts the service at the first connection, and again at the next one after it has ended.
+
+    Args:
+        listener: Listens, and does not block; connections wait in it until the service takes them.
+        command: The service.
+    """
+
+    def __init__(self, listener: socket.socket, command: Sequence[str]) -> None:
+        self._listener = listener
+        self._command = tuple(command)
+        self._keeper: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Wait for the first knock."""
+        self._keeper = asyncio.create_task(self._keep(), name="keep the platform's service")
+
+    async def close(self) -> None:
+        """End the service."""
+        if self._keeper:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while True:
+            await self._knock()
+            log.info("platform_service_started")
+            code = await self._serve()
+            log.warning("platform_service_ended", exit_code=code)
+            await pause(_AGAIN_AFTER_S)
+
+    async def _knock(self) -> None:
+        loop = asyncio.get_running_loop()
+        knocked = asyncio.Event()
+        loop.add_reader(self._listener, knocked.set)
+        try:
+            await knocked.wait()
+        finally:
+            loop.remove_reader(self._listener)
+
+    async def _serve(self) -> int:
+        # The kernel ends it with us, however we end. Its log is ours.
+        child = await asyncio.create_subprocess_exec(
+            "setpriv",
+            "--pdeathsig=TERM",
+            *self._command,
+            "--socket",
+            str(self._listener.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=[self._listener.fileno()],
+            cwd="/",
+        )
+        try:
+            return await child.wait()
+        finally:
+            await _end(child)
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        child.terminate()
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await child.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()

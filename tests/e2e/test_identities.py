@@ -1,0 +1,119 @@
+"""Machines prove who they are to the service of a local world, from their first user to the end; by commands."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hermesops.channel import ToolboxChannel
+from hermesops.justavps import Client
+from hermesops.model.ids import MachineId
+from hermesops.node import platform
+from hermesops.node.credential import Credential
+from hermesops.node.errors import RefusedError
+from hermesops.node.layout import Layout
+from tests.support.command import Command, local_world
+
+ASKED = ("--reason", "test")
+SLOW_S = 60.0
+"""Seconds that the service may take to come at the first knock, on a computer that has other things to do."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine has in its files."""
+
+    credential: Credential
+    key: bytes
+    request: bytes
+
+    async def ask(self, path: str = "/v1/standing", body: bytes = b"") -> dict[str, Any]:
+        method = "POST" if body else "GET"
+        said = await asyncio.to_thread(platform.ask, self.credential, self.key, method, path, body, patience_s=SLOW_S)
+        return dict(json.loads(said))
+
+
+async def machine_of(world: Command, user: str) -> Machine:
+    """Its files, as somebody with the vendor's key reads them."""
+    folder, layout = world.home / "local" / "world", Layout()
+    facts = json.loads((folder / "world.json").read_text())
+    shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
+    async with Client(f"{facts['api_url']}/api/v1", (folder / "api.key").read_text().strip()) as client:
+        channel = ToolboxChannel(client, MachineId(shown["machine_id"]))
+        paths = (layout.machine_certificate, layout.authority, layout.machine_key, layout.machine_request)
+        certificate, authority, key, request = [await channel.get(str(path)) for path in paths]
+    return Machine(Credential.from_pem(certificate, authority), key, request)
+
+
+@pytest.fixture
+async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("identities"), driver="sim") as command:
+        yield command
+
+
+async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: Command) -> None:
+    await simulated.with_variables(HERMESOPS_POOL_SIZE="light=1").ok("pool", "refill")
+    [waiting] = (await simulated.ok("identity", "list", "--json")).json["certificates"]
+    assert (waiting["instance_id"], waiting["state"]) == (None, "good")
+
+    await simulated.ok("provision", "ada", "--plan", "light")
+    first = await machine_of(simulated, "ada")
+    standing = await first.ask()
+    [row] = (await simulated.ok("instance", "list", "--json")).json["instances"]
+    assert (standing["instance"], standing["cell"], standing["machine"]) == (
+        row["instance_id"],
+        row["cell"],
+        row["machine_id"],
+    )
+    assert waiting["machine_id"] == row["machine_id"]
+    fresh = Credential.parse(await first.ask("/v1/certificate", first.request))
+    assert fresh.names == first.credential.names
+
+    await simulated.ok("identity", "revoke", "ada", "--yes", *ASKED)
+    for old in (first, Machine(fresh, first.key, first.request)):
+        with pytest.raises(RefusedError, match="counts no more"):
+            await old.ask()
+    await simulated.ok("provision", "ada", "--plan", "light")
+    assert (await machine_of(simulated, "ada")).credential == first.credential  # who revoked it has the last word
+    await simulated.ok("identity", "renew", "ada")
+    renewed = await machine_of(simulated, "ada")
+    assert await renewed.ask() == {**standing, "not_after": renewed.credential.not_after}
+
+    await simulated.ok("local", "down")
+    await simulated.ok("local", "up")
+    await renewed.ask()
+    await simulated.ok("instance", "move", "ada", "--region", "nbg1", *ASKED)
+    with pytest.raises(RefusedError, match="counts no more"):
+        await renewed.ask()
+    moved = await machine_of(simulated, "ada")
+    assert (await moved.ask())["cell"] != standing["cell"]
+    await simulated.ok("instance", "terminate", "ada", "--yes", *ASKED)
+    with pytest.raises(RefusedError, match="counts no more"):
+        await moved.ask()
+    assert "PRIVATE KEY" not in "".join(ran.stdout + ran.stderr for ran in simulated.said)
+
+
+async def test_an_authority_is_replaced_by_one_that_is_trusted_beside_it(simulated: Command) -> None:
+    await simulated.ok("provision", "ada", "--plan", "light")
+    before = await machine_of(simulated, "ada")
+    await before.ask()
+    file = simulated.home / "next.key"
+    await simulated.ok("identity", "trust", str(file))
+    await simulated.ok("identity", "renew", "--all")
+    both = await machine_of(simulated, "ada")
+    assert both.credential.authority.count("BEGIN CERTIFICATE") == 2
+    await simulated.ok("secrets", "set", "authority.key", "--from", str(file), "--yes")
+    await simulated.ok("local", "down")
+    await simulated.ok("local", "up")
+    await both.ask()
+    await simulated.ok("identity", "renew", "ada")
+    await (await machine_of(simulated, "ada")).ask()
+    stranger = await simulated.run("identity", "renew")
+    assert stranger.exit_code == 2
+    (simulated.home / "local" / "keys" / "authority.key").unlink()
+    lost = await simulated.run("identity", "renew", "ada")
+    assert lost.exit_code == 3
+    assert "authority.key" in lost.stderr
