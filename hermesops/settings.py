@@ -125,6 +125,9 @@ class Settings(BaseModel):
     ended_backups_days: float = Field(
         30, ge=0, description="Days for which the backups of an agent that has ended for good are kept"
     )
+    drill_days: float = Field(
+        7, ge=0, description="Days from one restore of a backup onto a machine, for proof, to the next; 0: only by hand"
+    )
     parallel_backups: int = Field(4, ge=1, le=64, description="Instances that one command backs up at the same time")
 
     without_chores: str = Field(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from hermesops.app.drills import Drills
 from hermesops.app.tokens import Tokens
 from hermesops.errors import HermesError, UsageError
 from hermesops.operation.chores import Chore, Report
@@ -36,6 +37,7 @@ class Errands:
         self._session = session
         self._app = session.app
         self._tokens = Tokens(session)
+        self._drills = Drills(session)
 
     def all(self) -> dict[str, Chore]:
         """Every chore, by name."""
@@ -52,6 +54,7 @@ class Errands:
                 self._renew,
             ),
             Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Chore("drill", "restore a backup onto a machine, for proof", 10 * _MINUTE, self._undrilled, self._drill),
             Chore(
                 "prune",
                 "take away backups that no rule keeps",
@@ -128,6 +131,19 @@ class Errands:
             else:
                 told[instance.id] = ""
         return _report(told, "backups of {} ended agents erased")
+
+    # Drills
+
+    def _undrilled(self) -> list[str]:
+        instance = self._drills.due()
+        return [instance.title] if instance else []
+
+    async def _drill(self) -> Report:
+        instance = self._drills.due()
+        if instance is None:
+            return Report("no drill is due")
+        self._session.operations.leave(await self._drills.open(instance, why="weekly"))
+        return Report(f"a drill of the newest backup of {instance.title} is left to the workers")
 
     # Tokens
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.session import Session
     from hermesops.lifecycle.farewell import Farewell
+    from hermesops.lifecycle.grounds import Grounds
     from hermesops.lifecycle.life_requests import LifeRequests
     from hermesops.lifecycle.relocation import Relocate
     from hermesops.lifecycle.resize import Resize
@@ -48,13 +49,10 @@ class Lives:
 
     def requests(self) -> "LifeRequests":
         """Turns what operators ask of lives into rows."""
-        from hermesops.lifecycle.grounds import Grounds
         from hermesops.lifecycle.life_requests import LifeRequests, Policy
         from hermesops.lifecycle.suspend import Keep
-        from hermesops.placement.cells import choose_cell
 
         settings, registry, reach = self._app.env.settings, self._app.registry, self._session.reach
-        grounds = Grounds(registry, reach, choose_cell, settings.image, settings.cell_size, settings.plans_apart)
         policy = Policy(
             settings.server_types,
             settings.data_gb,
@@ -62,7 +60,16 @@ class Lives:
             Keep(settings.suspended_machines),
             keeps_former=settings.former_days > 0,
         )
-        return LifeRequests(registry, reach, self._session.copies(reach), grounds, policy, self._app.alone)
+        return LifeRequests(registry, reach, self._session.copies(reach), self.grounds(), policy, self._app.alone)
+
+    def grounds(self) -> "Grounds":
+        """Where machines of instances can be, and what they boot from."""
+        from hermesops.lifecycle.grounds import Grounds
+        from hermesops.placement.cells import choose_cell
+
+        settings = self._app.env.settings
+        size, apart = settings.cell_size, settings.plans_apart
+        return Grounds(self._app.registry, self._session.reach, choose_cell, settings.image, size, apart)
 
     def upkeep(self) -> "Upkeep":
         """Does what has fallen due."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, pool_subject, spare_subject
+from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
@@ -51,7 +51,7 @@ class Pools:
         from hermesops.placement.pool import Target
 
         size = self._settings.pool_size.get(plan, 0)
-        claims = Claims(self._app.registry, self._is_up, self._app.alone)
+        claims = Claims(self._app.registry, self.is_up, self._app.alone)
         instance = await claims.claim(user, Target(plan, size, server_type, image_id), region=region)
         if instance is None:
             if size:
@@ -64,7 +64,12 @@ class Pools:
             self._session.operations.leave(self.open(instance.cell))
         return instance
 
-    async def _is_up(self, spare: Spare) -> bool:
+    def ready(self, plan: Plan) -> list[Spare]:
+        """The machines of a plan that could be taken, the one that has waited longest first."""
+        spares = self._app.registry.list_spares(purpose=Purpose.POOL)
+        return [one for one in spares if one.wanted and one.status is SpareStatus.READY and one.plan is plan]
+
+    async def is_up(self, spare: Spare) -> bool:
         """Whether the vendor has it and calls it ready; what it says itself is asked by whoever hands it over."""
         from hermesops.justavps.errors import NotFoundError
         from hermesops.justavps.wire import MachineStatus

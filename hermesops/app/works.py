@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.app.drills import Drills
 from hermesops.app.lives import Lives, instance_of
 from hermesops.app.stack_ups import StackUps
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -56,6 +57,7 @@ class Works:
             OperationKind.CONFIGURE: self._configure,
             **self._session.backups.by_kind(),
             OperationKind.SNAPSHOT: self._session.snapshots.work_of,
+            OperationKind.DRILL: Drills(self._session).work_of,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
             OperationKind.POOL_FILL: self._session.pools.work_of,
         }

@@ -18,6 +18,7 @@ SUMMARIES = {
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
     "pool": "Warm pools: machines that are ready before anybody wants one.",
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",
+    "drill": "Drills: what has to work one day, tried today.",
     "snapshot": "Snapshots: JustAVPS's images of one agent's machine, private to it.",
     "identity": "Identities: the certificates by which machines prove who they are.",
     "token": "Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.",

@@ -13,7 +13,7 @@ from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.snapshot import owner_of
-from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
+from hermesops.model.spare import Purpose, Spare, SpareStatus, drill_subject, pool_subject, spare_subject
 
 _ORDER = tuple(Severity)
 
@@ -117,7 +117,7 @@ class _Comparison:
         for spare in self.accounts.spares:
             holders = {spare_subject(spare.name), pool_subject(spare.cell)}
             if spare.instance_id:
-                holders.add(instance_subject(spare.instance_id))
+                holders |= {instance_subject(spare.instance_id), drill_subject(spare.instance_id)}
             if not holders & self.accounts.in_hand and (seen := self._of_spare(spare)):
                 kind = Kind.SPARE_UNFINISHED if spare.purpose is Purpose.POOL else Kind.SPARE_LEFT
                 yield self.clerk.write(kind, seen, cell=spare.cell, machine=spare.name)

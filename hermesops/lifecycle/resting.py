@@ -13,7 +13,8 @@ from hermesops.lifecycle.certifying import INBOX
 from hermesops.lifecycle.gateway_units import SILENT
 from hermesops.lifecycle.node_commands import change
 from hermesops.lifecycle.reach import Reach
-from hermesops.model.ids import MachineId
+from hermesops.lifecycle.sight import MachineSeen
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.node.protocol import PROGRAM
@@ -43,6 +44,20 @@ class RestingReach(Reach):
         if drained.exit_code == _STILL_BUSY:
             self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def silence(self, machine_id: MachineId) -> None:
+        """Stop the gateway of a machine that nobody talks to, for good.
+
+        Raises:
+            UnavailableError: It did not stop.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineSeen | None:
+        """A machine that need not be an instance's, as the vendor lists it; ``None`` when it lists none."""
+        machine = await self._named(name, machine_id)
+        return MachineSeen(MachineId(machine.id), machine.status, machine.server_type) if machine else None
 
     async def release(self, machine_id: MachineId) -> None:
         """Take the fence away and start the gateway.

@@ -20,6 +20,11 @@ class MachineSeen:
     status: MachineStatus
     server_type: str = ""
 
+    @property
+    def is_up(self) -> bool:
+        """Whether hermes-node on it can be asked."""
+        return self.status is MachineStatus.READY
+
 
 @dataclass(frozen=True)
 class NodeSeen:

@@ -9,8 +9,8 @@ from hermesops.errors import HermesError
 from hermesops.lifecycle.ports import Cells
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Operation
-from hermesops.model.spare import Purpose, Spare
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.spare import Purpose, Spare, drill_subject
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,13 @@ class Done:
 
 
 def due_of(
-    ends: Sequence[Instance], spares: Sequence[Spare], busy: frozenset[InstanceId], *, now: datetime, kept: timedelta
+    ends: Sequence[Instance],
+    spares: Sequence[Spare],
+    busy: frozenset[InstanceId],
+    *,
+    now: datetime,
+    kept: timedelta,
+    drilled: frozenset[InstanceId] = frozenset(),
 ) -> Due:
     """What has fallen due. Pure.
 
@@ -50,11 +56,12 @@ def due_of(
         busy: Instances for which something is under way; theirs are left alone.
         now: The time.
         kept: How long a machine that was left is kept.
+        drilled: Instances whose backup is being restored for proof; the machine lent to that is left alone.
     """
-    idle = [spare for spare in spares if spare.instance_id is not None and spare.instance_id not in busy]
-    leaves = tuple(
-        spare for spare in idle if spare.purpose is Purpose.NEXT or not spare.wanted or spare.created_at <= now - kept
-    )
+    held = {Purpose.DRILL: drilled}
+    idle = [one for one in spares if one.instance_id and one.instance_id not in held.get(one.purpose, busy)]
+    goes = {Purpose.NEXT, Purpose.DRILL}
+    leaves = tuple(one for one in idle if one.purpose in goes or not one.wanted or one.created_at <= now - kept)
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
 
 
@@ -100,8 +107,12 @@ class Upkeep:
         """What has fallen due by now."""
         unfinished = self._rows.list_operations(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
+        drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
         spares = self._rows.list_spares()
-        return due_of(self._rows.instances_past_grace(), spares, busy, now=self._rows.now(), kept=self._kept)
+        lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
+        drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
+        ends = self._rows.instances_past_grace()
+        return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled)
 
     async def apply(self, due: Due) -> list[Done]:
         """Do it, one after the other; what cannot be done is told and stops nothing else."""

@@ -27,6 +27,7 @@ class OperationKind(StrEnum):
     BACKUP = "backup"
     RESTORE = "restore"
     SNAPSHOT = "snapshot"
+    DRILL = "drill"
     STACK_UP = "stack_up"
     POOL_FILL = "pool_fill"
 

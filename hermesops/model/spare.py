@@ -24,6 +24,9 @@ class Purpose(StrEnum):
     FORMER = "former"
     """An instance was on it until it was cut over; its state is still there."""
 
+    DRILL = "drill"
+    """Lent to a restore drill of an instance, whose state was put on it; destroyed at its end."""
+
 
 class SpareStatus(StrEnum):
     """Where it stands."""
@@ -73,6 +76,11 @@ class Spare:
 def spare_subject(name: MachineName) -> str:
     """What is leased while a spare machine is warmed up, taken or given up, and what the audit calls it."""
     return f"spare/{name}"
+
+
+def drill_subject(instance_id: InstanceId) -> str:
+    """What is leased while an instance's backup is restored for proof; the instance itself is free meanwhile."""
+    return f"drill/{instance_id}"
 
 
 def pool_subject(cell: CellName) -> str:

@@ -95,6 +95,11 @@ def remains_of(operation: Operation) -> Remains:
                 f'hermesops instance resume {user} --reason "…" wakes it, hermesops lifecycle apply gives that '
                 "machine back",
             )
+        case OperationKind.DRILL:
+            return Remains(
+                f"a machine with a copy of the state of {user} may be there, its gateway fenced, and is paid for",
+                "hermesops lifecycle apply gives that machine back",
+            )
         case OperationKind.STACK_UP:
             return Remains(
                 f"{cell} is partly what its rows say; an engine that was killed may have left its lock",

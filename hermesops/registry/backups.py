@@ -78,8 +78,8 @@ class BackupRows(Rows):
                 subject = instance_subject(backup.instance_id)
                 self._note(connection, "backed_up", subject, after=after, why=backup.why)
 
-    def note_check(self, backup_id: str, problem: str) -> None:
-        """Record that a backup was restored somewhere and compared, and what was wrong; empty for nothing."""
+    def note_check(self, backup_id: str, problem: str, *, where: str = "") -> None:
+        """Record that a backup was restored and compared, what was wrong, empty for nothing, and where it was."""
         with self._database.writing() as connection:
             row = connection.execute(sa.select(backups).where(backups.c.id == backup_id)).one()
             connection.execute(
@@ -88,7 +88,8 @@ class BackupRows(Rows):
                 .values(checked_at=self._database.now(connection), checked=problem)
             )
             after = {"backup": backup_id, "problem": problem}
-            self._note(connection, "backup_checked", instance_subject(InstanceId(row.instance_id)), after=after)
+            subject = instance_subject(InstanceId(row.instance_id))
+            self._note(connection, "backup_checked", subject, after=after, why=where)
 
     def note_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
         """Record that an operation's backup is in place, so that it is not put there a second time."""
@@ -139,6 +140,23 @@ class BackupRows(Rows):
         )
         with self._database.reading() as connection:
             return {InstanceId(id_): at for id_, at in connection.execute(query)}
+
+    def newest_checks(self) -> Mapping[InstanceId, datetime | None]:
+        """When a backup of each living instance that has any was last restored and compared; ``None`` for never."""
+        query = (
+            sa.select(backups.c.instance_id, sa.func.max(backups.c.checked_at, type_=backups.c.checked_at.type))
+            .join(hermes_instances, hermes_instances.c.id == backups.c.instance_id)
+            .where(LIVING)
+            .group_by(backups.c.instance_id)
+        )
+        with self._database.reading() as connection:
+            return {InstanceId(id_): at for id_, at in connection.execute(query)}
+
+    def first_backup_at(self) -> datetime | None:
+        """When the oldest backup that is kept was made."""
+        with self._database.reading() as connection:
+            query = sa.select(sa.func.min(backups.c.at, type_=backups.c.at.type))
+            return connection.execute(query).scalar()
 
     def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
         """Drop the rows of backups that are gone from the repository."""

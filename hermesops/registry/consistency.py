@@ -29,7 +29,7 @@ from hermesops.registry.sealed_cells import sealed_cells
 
 _AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
 _RESTORE = "hermesops registry copies; a copy from before may have the row whole"
-_OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL}
+_OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL, OperationKind.DRILL}
 """Kinds of operations that mean nothing without an instance."""
 
 

@@ -67,6 +67,35 @@ class MachineChangeRows(SpareRows):
                 self._note(connection, "spare_claimed", spare_subject(name), after=told, why=why)
             return instance
 
+    def lend_spare(self, name: MachineName, instance_id: InstanceId, *, lease: Lease | None = None, why: str) -> bool:
+        """Lend a machine of the warm pool to a restore drill of an instance; whether it could be.
+
+        Args:
+            name: The machine.
+            instance_id: Whose backup is restored on it.
+            lease: Of ``spare_subject(name)``; refused when it is lost.
+            why: For the audit.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            row = self._held_spare(connection, name)
+            if row is None or not row.wanted or (row.purpose, row.status) != (Purpose.POOL, SpareStatus.READY):
+                return False
+            lent = {
+                "purpose": Purpose.DRILL,
+                "status": SpareStatus.CLAIMED,
+                "instance_id": instance_id,
+                "api_server_key": None,
+            }
+            connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(lent))
+            told: dict[str, object] = {"instance": instance_id}
+            self._note(connection, "spare_lent", spare_subject(name), after=told, why=why)
+            return True
+
     def cut_over(
         self,
         instance_id: InstanceId,
