@@ -35,7 +35,10 @@ class Store(Protocol):
         """Which bucket."""
 
     def prepare(self) -> None:
-        """Make sure that it is there."""
+        """Make sure that it is there and keeps versions; asked once."""
+
+    def answers(self) -> None:
+        """Make sure that it is there now."""
 
     def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
         """Give a user a new key."""
@@ -87,14 +90,16 @@ class Keys:
         """
         store = await self._store()
         await asyncio.to_thread(store.prepare)
+        await asyncio.to_thread(store.answers)  # a worker prepared it days ago
         return store.bucket
 
     async def look(self, instance_id: InstanceId) -> tuple[Repository, str]:
         """An instance's repository and its password, for the platform itself."""
-        bucket = await self.reach()
+        store = await self._store()
+        await asyncio.to_thread(store.prepare)
         held = self._rows.repository_keys(instance_id)
         password = held.password if held else self._rows.make_repository(instance_id, secrets.token_urlsafe(32))
-        return bucket.repository(self._environment, instance_id), password
+        return store.bucket.repository(self._environment, instance_id), password
 
     async def open(self, instance_id: InstanceId) -> Opened:
         """A repository that its instance's machine can work with.

@@ -67,6 +67,15 @@ class ObjectStore:
                 )
         self._is_ready = True
 
+    def answers(self) -> None:
+        """Ask for the bucket, whether it was prepared before or not.
+
+        Raises:
+            UnavailableError: The object store does not answer.
+        """
+        with asking(f"bucket {self.bucket.name}"):
+            self._s3.head_bucket(Bucket=self.bucket.name)
+
     def credential(self) -> Credential:
         """The platform's own credential, for programs that it runs."""
         with asking("the platform's credential"):

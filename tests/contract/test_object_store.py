@@ -169,6 +169,17 @@ def test_no_answer_is_told_as_that(store: ServedStore) -> None:
         ObjectStore(nowhere, store.key_file, is_local=True).prepare()
 
 
+def test_one_that_was_there_is_asked_again(store: ServedStore, root: "S3Client") -> None:
+    root.create_bucket(Bucket="passing")
+    passing = ObjectStore(Bucket("passing", store.bucket.region, store.bucket.endpoint), store.key_file, is_local=True)
+    passing.prepare()
+    passing.answers()
+    root.delete_bucket(Bucket="passing")
+    passing.prepare()
+    with pytest.raises(UsageError):
+        passing.answers()
+
+
 def test_a_bucket_without_versions_is_refused(store: ServedStore, root: "S3Client") -> None:
     root.create_bucket(Bucket="forgetful")
     bucket = Bucket("forgetful", store.bucket.region, store.bucket.endpoint)
