@@ -150,7 +150,7 @@ class Settings(BaseModel):
     authority_key_file: Path | None = Field(
         None, description="Key that signs machines' certificates; empty: keys/authority.key, made on first use"
     )
-    certificate_days: float = Field(7, gt=0.01, le=90, description="Days for which a machine's certificate counts")
+    certificate_days: float = Field(7, gt=0, le=90, description="Days for which a machine's certificate counts")
 
     local_driver: Literal["", "nspawn", "sim"] = Field(
         "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"

@@ -158,6 +158,15 @@ def _backup(host: Host, _: Expected) -> str:
     return "restic, as a user of its own"
 
 
+def _machine_key(host: Host, _: Expected) -> str:
+    opened = "'(' ! -user root -o -perm /077 ')'"
+    found = output_of(host, f"find /etc/hermes-node -maxdepth 1 {opened} -print -quit").strip()
+    broken_unless(not found, f"{found} may be read by others than root")
+    made = unit(host, "hermes-identity.service").get("UnitFileState")
+    broken_unless(made == "enabled", f"no key is made at the first boot: hermes-identity.service is {made}")
+    return f"root's alone; renewal {running(host, 'hermes-certificate.timer')}"
+
+
 MACHINE_PROMISES = (
     Promise("vendor-daemon", "the vendor's daemon runs", _daemon, "the vendor's watchdog brings it back in 2 minutes"),
     Promise("sandbox-socket", "the sandbox can be entered", _sandbox_socket, CONVERGE),
@@ -175,6 +184,9 @@ MACHINE_PROMISES = (
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),
     Promise("disk", "the disk has room", _disk, "hermesops instance exec USER 'du -xd1 /var/lib/hermes'"),
+    Promise(
+        "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
+    ),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
 )
 """In the order in which a person wants to read them."""

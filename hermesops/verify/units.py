@@ -14,6 +14,8 @@ _UNITS = (
     "hermes-sandbox.socket",
     SANDBOX,
     "hermes-firewall.service",
+    "hermes-identity.service",
+    "hermes-certificate.timer",
     "ssh.service",
     "ssh.socket",
 )

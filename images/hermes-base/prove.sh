@@ -28,6 +28,16 @@ nothing_listens_outside() {
     ! ss --no-header --listening --tcp --udp --numeric | awk '{print $5}' |
         grep --invert-match --extended-regexp "^(127\.|\[::1\])|:($(daemon_port)|68)\$" | grep --quiet .
 }
+# The unit's condition is that there is no key: where it was met, the image brought none. It runs late in a boot.
+own_key() {
+    tries=0
+    until [ -s /etc/hermes-node/machine.csr ]; do
+        tries=$((tries + 1))
+        [ "$tries" -le 120 ] || return 1
+        sleep 0.5
+    done
+    [ "$(systemctl show hermes-identity.service --property=ConditionResult --value)" = yes ]
+}
 own_journal() { [ "$(ls -A /var/log/journal)" = "$(cat /etc/machine-id)" ]; }
 
 promise "booted" up
@@ -36,6 +46,8 @@ promise "no host keys" no_match '/etc/ssh/ssh_host_*'
 promise "no command history" no_such /root/.bash_history
 promise "no package lists" empty /var/lib/apt/lists
 promise "no journal of another machine" own_journal
+promise "a key of its own" own_key
+promise "no machine's certificate" no_such /etc/hermes-node/machine.crt
 promise "no user's identity" no_such /etc/hermes-node/identity.json
 promise "no user's keys" no_such /etc/hermes/.env
 promise "no user's memories" empty /var/lib/hermes/memories

@@ -97,6 +97,8 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
         "RuntimeMaxUSec": "32s",
     },
     "hermes-firewall.service": _RUNNING,
+    "hermes-identity.service": {"ActiveState": "inactive", "UnitFileState": "enabled"},
+    "hermes-certificate.timer": _RUNNING,
     "ssh.service": {"LoadState": "masked"},
     "ssh.socket": {"LoadState": "masked"},
 }
@@ -114,7 +116,8 @@ HEALTHY: dict[str, tuple[int, str]] = {
     "nft --json": (0, json.dumps(_FIREWALL)),
     "systemctl list-units": (0, ""),
     "ss ": (0, _SOCKETS.strip()),
-    "find ": (0, ""),
+    "find -H": (0, ""),
+    "find /etc/hermes-node": (0, ""),
     "ls /opt/hermes/current/venv": (0, "/opt/hermes/current/venv/lib/python3.11/site-packages/hermes-sandbox.pth"),
     "stat --format='%n %U:%G %a' /etc": (0, _MODES.strip()),
     "stat --format='%n %U:%G %a' /var": (

@@ -95,7 +95,10 @@ BREAKS = [
     ("release", look("release", {})),
     ("release", look("release", {"id": "0.19.0-abc"})),
     ("release", look("alive.version", "0.18.2")),
-    ("programs", says("find ", 0, "/opt/hermes/current/venv/lib\n")),
+    ("machine-key", says("find /etc/hermes-node", 0, "/etc/hermes-node/machine.key\n")),
+    ("machine-key", unit("hermes-identity.service", UnitFileState="disabled")),
+    ("machine-key", unit("hermes-certificate.timer", ActiveState="inactive")),
+    ("programs", says("find -H", 0, "/opt/hermes/current/venv/lib\n")),
     ("secrets", says("stat --format='%n %U:%G %a' /etc", 1, "/etc/hermes root:hermes 755\n")),
     ("home", says("stat --format='%n %U:%G %a' /var", 0, "/var/lib/hermes root:root 755\n")),
     ("identity", look("identity", None)),
@@ -160,7 +163,7 @@ async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
 
 async def test_a_command_that_does_not_end_is_unknown() -> None:
     machine = PromisingMachine()
-    machine.too_slow = {"find "}
+    machine.too_slow = {"find -H"}
     found = await verify(as_channel(machine), EXPECTED)
     assert failed(found) == ["programs"]
     (programs,) = (check for check in found.checks if check.name == "programs")
@@ -199,7 +202,7 @@ async def test_an_unforeseen_command_costs_a_round_trip_and_no_verdict() -> None
     promises = (Promise("suspicion", "nothing there", _suspicious, "look"), *QUICK)
     machine = PromisingMachine()
     machine.answers["find /opt"] = machine.answers["stat /opt"] = (0, "something")
-    machine.answers["find "] = machine.answers.pop("find ")
+    machine.answers["find -H"] = machine.answers.pop("find -H")
     found = await verify(as_channel(machine), EXPECTED, promises)
     assert found.round_trips == 2
     assert failed(found) == ["suspicion"]
@@ -277,7 +280,7 @@ async def test_a_machine_of_nobodys_is_asked_for_less() -> None:
     machine.look |= {"identity": None, "alive": {}, "detailed": {}, "model": {}, "home": {}, "key_digest": ""}
     machine.units["hermes-gateway.service"]["ActiveState"] = "inactive"
     assert failed(await verify(as_channel(machine), Expected(""), WITHOUT_USER)) == []
-    machine.answers["find "] = (0, "/opt/hermes/current/venv\n")
+    machine.answers["find -H"] = (0, "/opt/hermes/current/venv\n")
     assert failed(await verify(as_channel(machine), Expected(""), WITHOUT_USER)) == ["programs"]
 
 
