@@ -171,13 +171,15 @@ def rotate(user: User, reason: Why = "") -> None:
 
 
 def _ages(composed: "App") -> None:
+    from hermesops.backup.schedule import RPO
+
     now, newest = composed.registry.now(), composed.registry.newest_backups()
     rows = [render_backup.age(one, newest.get(one.id), now) for one in composed.registry.list_instances()]
-    rows.sort(key=lambda row: -int(str(row["age_s"])))
-    oldest = rows[0]["age_s"] if rows else 0
+    rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
+    loss = composed.registry.loss(RPO)
     empty = "no instances; hermesops provision USER --plan light makes one"
     columns = ("user", "status", "newest", "age")
-    table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": oldest})
+    table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": loss.oldest_s, "late": loss.late})
 
 
 def _verdict(backup: "Backup") -> str:

@@ -27,9 +27,13 @@ def group() -> None:
 
 @app.command()
 def status() -> None:
-    """Show the fleet from the registry: a grid of instances, and how many are of which cell, plan and status."""
-    cells = context.compose().registry.tally_cells()
-    result("fleet-status", render_fleet.status(cells), render_fleet.grid(cells))
+    """Show the fleet from the registry: a grid of instances, how many are of which kind, and what backups lack."""
+    from hermesops.backup.schedule import RPO
+
+    registry = context.compose().registry
+    cells, loss = registry.tally_cells(), registry.loss(RPO)
+    told = {**render_fleet.status(cells), "backups": render_fleet.loss(loss)}
+    result("fleet-status", told, [*render_fleet.grid(cells), *render_fleet.loss_lines(loss)])
 
 
 Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,status=…,user=…")]

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.render import moment
+from hermesops.model.instance import InstanceStatus
 
 if TYPE_CHECKING:
     from hermesops.justavps.wire import Image
@@ -65,7 +66,8 @@ def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
 
 
 def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
-    """How much of an instance would be lost with its machine now."""
+    """How much of an instance would be lost with its machine now; of one that sleeps nothing since its last backup."""
+    counts = instance.status is InstanceStatus.RUNNING
     seconds = int((now - (newest or instance.created_at)).total_seconds())
     return {
         "user": instance.title,
@@ -73,5 +75,6 @@ def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[st
         "status": instance.status.value,
         "newest": moment(newest),
         "age_s": seconds,
-        "age": f"{seconds // 3600} h {seconds // 60 % 60} min",
+        "counts": counts,
+        "age": f"{seconds // 3600} h {seconds // 60 % 60} min" if counts else None,
     }

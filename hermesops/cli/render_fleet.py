@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
     from hermesops.drift.rebuild import Rebuild
+    from hermesops.model.backup import Loss
 
 SIGNS = {
     InstanceStatus.RUNNING: ".",
@@ -62,6 +63,30 @@ def grid(cells: Sequence[CellTally]) -> list[str]:
     told = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
     beside = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
     return [*lines, "", told, *([f"machines beside them: {beside}"] if beside else [])]
+
+
+def loss(backups: "Loss") -> dict[str, object]:
+    """What would be lost with all machines now, and how many agents would lose more than may be."""
+    return {
+        "agents": backups.agents,
+        "oldest_s": backups.oldest_s,
+        "late": backups.late,
+        "never": backups.never,
+        "objective_s": backups.objective_s,
+    }
+
+
+def loss_lines(backups: "Loss") -> list[str]:
+    """The same for people."""
+    if not backups.agents:
+        return []
+    hours, minutes = backups.oldest_s // 3600, backups.oldest_s // 60 % 60
+    none = f"; {backups.never} have none yet" if backups.never else ""
+    told = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
+    if not backups.late:
+        return [told]
+    late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
+    return [told, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
 
 
 def drift(findings: "Sequence[Finding]") -> dict[str, object]:

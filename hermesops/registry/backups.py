@@ -1,14 +1,15 @@
 """Rows of ``backups`` and ``backup_repositories``: what was copied of each instance, and what opens it."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.model.backup import Backup, Credential, RepositoryKeys
+from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import LIVING, backup_repositories, backups, hermes_instances
@@ -140,6 +141,23 @@ class BackupRows(Rows):
         )
         with self._database.reading() as connection:
             return {InstanceId(id_): at for id_, at in connection.execute(query)}
+
+    def loss(self, objective: timedelta) -> Loss:
+        """How long ago the agents that run were backed up, held against how long that may be."""
+        of, made = hermes_instances.c.id, hermes_instances.c.created_at
+        newest = sa.select(sa.func.max(backups.c.at, type_=backups.c.at.type)).where(backups.c.instance_id == of)
+        query = sa.select(made, newest.scalar_subquery()).where(hermes_instances.c.status == InstanceStatus.RUNNING)
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            found = [(now - (at or born), at is None) for born, at in connection.execute(query)]
+        ages = [age for age, _ in found]
+        return Loss(
+            agents=len(found),
+            oldest_s=int(max(ages, default=timedelta()).total_seconds()),
+            late=sum(age > objective for age in ages),
+            never=sum(never for _, never in found),
+            objective_s=int(objective.total_seconds()),
+        )
 
     def newest_checks(self) -> Mapping[InstanceId, datetime | None]:
         """When a backup of each living instance that has any was last restored and compared; ``None`` for never."""

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.model.backup import Backup, Credential, RepositoryKeys
+from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.registry import Registry, schema
 from tests.support.registries import TurnedClock, placed, registry_at
@@ -104,3 +104,30 @@ def test_what_is_gone_from_the_repository_is_forgotten(registry: Registry, ada: 
     registry.forget_backups(ada.id, ["a", "unknown"], why="retention")
     registry.forget_backups(ada.id, [], why="retention")
     assert [one.id for one in registry.list_backups(ada.id)] == ["b"]
+
+
+def test_what_would_be_lost_is_known_of_those_that_run(registry: Registry, ada: Instance) -> None:
+    day = timedelta(hours=24)
+    assert registry.loss(day) == Loss(0, 0, 0, 0, 86_400), "nobody runs yet"
+    bob, eve = placed(registry, "bob"), placed(registry, "eve")
+    for each in (ada, bob, eve):
+        registry.set_status(each.id, InstanceStatus.RUNNING)
+    registry.note_backup(backup(ada.id, "a", -48))
+    registry.note_backup(backup(ada.id, "b", -25))
+    registry.note_backup(backup(eve.id, "e", -90))
+    registry.set_status(eve.id, InstanceStatus.SUSPENDED)
+    assert registry.loss(day) == Loss(agents=2, oldest_s=25 * 3600, late=1, never=1, objective_s=86_400)
+    assert registry.loss(2 * day).late == 0
+
+
+def test_the_proof_that_is_oldest_is_known(registry: Registry, ada: Instance) -> None:
+    bob, eve = placed(registry, "bob"), placed(registry, "eve")
+    assert (registry.newest_checks(), registry.first_backup_at()) == ({}, None)
+    for id_, of, hours in (("a", ada, -2), ("b", ada, -1), ("c", bob, -9), ("e", eve, -1)):
+        registry.note_backup(backup(of.id, id_, hours))
+    registry.note_check("a", "", where="drill 1 on a machine")
+    registry.mark_terminated(eve.id)
+    assert registry.newest_checks() == {ada.id: NOON, bob.id: None}
+    assert registry.first_backup_at() == NOON - timedelta(hours=9)
+    [checked] = [entry for entry in registry.list_audit() if entry.action == "backup_checked"]
+    assert checked.why == "drill 1 on a machine"

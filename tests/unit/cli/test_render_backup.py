@@ -1,16 +1,34 @@
 """Shapes of what is told of backups; the rules of ``test_render`` hold here too."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from hermesops.cli import render_backup
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import Part, State
 from tests.support.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 COPIED = State({"memory": Part(1, "a" * 64)})
+
+
+def test_how_much_would_be_lost_of_an_agent_that_runs_and_nothing_of_one_that_sleeps() -> None:
+    shape = {
+        "user": "ada",
+        "instance_id": ADA.id,
+        "status": "running",
+        "newest": "2026-01-02T03:04:05+00:00",
+        "age_s": 7500,
+        "counts": True,
+        "age": "2 h 5 min",
+    }
+    now = AT + timedelta(seconds=7500)
+    assert render_backup.age(ADA, AT, now) == shape
+    asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
+    assert render_backup.age(asleep, AT, now) == {**shape, "status": "suspended", "counts": False, "age": None}
 
 
 def test_a_snapshot() -> None:

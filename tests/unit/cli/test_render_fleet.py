@@ -1,5 +1,6 @@
 """Shapes of what fleet and registry commands print as JSON are an interface."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from hermesops.cli import render_fleet
@@ -9,6 +10,7 @@ from hermesops.drift.finding import Kind
 from hermesops.drift.rebuild import plan_rebuild
 from hermesops.drift.repairs import Clerk
 from hermesops.model.audit import AuditEntry
+from hermesops.model.backup import Loss
 from hermesops.model.fleet import CellTally
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
@@ -59,6 +61,29 @@ def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
         render_fleet.grid([pooled])[-1] == "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
     )
     assert render_fleet.grid([]) == ["no instances; hermesops provision USER --plan light makes one"]
+
+
+def test_what_would_be_lost_with_all_machines() -> None:
+    well = Loss(agents=40, oldest_s=80_000, late=0, never=1, objective_s=86_400)
+    assert render_fleet.loss(well) == {
+        "agents": 40,
+        "oldest_s": 80_000,
+        "late": 0,
+        "never": 1,
+        "objective_s": 86_400,
+    }
+    assert render_fleet.loss_lines(well) == [
+        "backups: at most 22 h 13 min of what agents know would be lost with their machines; 1 have none yet"
+    ]
+    late = render_fleet.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
+    assert late == [
+        "backups: at most 25 h 0 min of what agents know would be lost with their machines",
+        (
+            "3 of 40 agents have none of the last 24 h: hermesops backup list names them, runbooks/backups-are-late.md "
+            "says what to do"
+        ),
+    ]
+    assert render_fleet.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []
 
 
 def test_a_difference_and_what_to_type() -> None:
