@@ -102,10 +102,23 @@ class Settings(BaseModel):
     monthly_budget: Decimal | None = Field(
         None, ge=0, description="US dollars a month that all machines may cost; more has to be named"
     )
-    operator_key: Path | None = Field(None, description="SSH key that signs what you save; a public one: ssh-agent's")
+    operators: Literal["named", "verified"] = Field(
+        "named", description="Who may change anything: whom the computer names, or only whom a key or token proves"
+    )
+    operator_key: Path | None = Field(
+        None, description="SSH key that signs what you save, and proves who you are; a public one: ssh-agent's"
+    )
     allowed_signers: Path | None = Field(None, description="Whose signatures count, in OpenSSH's format")
     revoked_signers: Path | None = Field(None, description="Keys whose signatures count no more")
-    preview_life_h: float = Field(24, gt=0, description="Hours for which a saved preview may be applied")
+    oidc_token_file: Path | None = Field(None, description="A pipeline's OpenID Connect token; proves who it is")
+    oidc_issuer: str = Field("", description="Who signs pipelines' tokens: an https URL")
+    oidc_audience: str = Field("", description="For whom pipelines' tokens are made out")
+    oidc_subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
+    oidc_keys_file: Path | None = Field(None, description="The issuer's keys (JWKS); empty: as it publishes them")
+    approvals: Literal["none", "required"] = Field(
+        "none", description="Whether what goes beyond a run's limits needs a preview that another operator approved"
+    )
+    preview_life_h: float = Field(24, gt=0, description="Hours for which a saved preview, or an approval, counts")
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
 

@@ -81,10 +81,10 @@ class Cells:
         cost = await self._app.guards.cost(outlook)
         return (CellRun(cell, outlook.preview.changes),), cost, self._app.guards.sign(outlook, cost)
 
-    async def up_as(self, saved: str) -> "tuple[CellRun, ...]":
-        """Let the saved preview of a cell happen, and nothing else."""
+    async def up_as(self, saved: str, approval: str = "") -> "tuple[CellRun, ...]":
+        """Let the saved preview of a cell happen, and nothing else; another operator's approval may go with it."""
         ups = StackUps(self._app)
-        return await self._look(lambda cell: ups.run(UpWish(cell, saved=saved)))
+        return await self._look(lambda cell: ups.run(UpWish(cell, saved=saved, approval=approval)))
 
     async def preview_refresh(self, only: Collection[str]) -> "tuple[CellRun, ...]":
         """What refreshing each would write into its state."""

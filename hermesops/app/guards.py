@@ -133,10 +133,9 @@ class Guards:
 
     @property
     def _signers(self) -> "Signers":
-        from hermesops.access.signature import Signers
+        from hermesops.app.operators import signers_of
 
-        settings = self._app.env.settings
-        return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
+        return signers_of(self._app.env)
 
     def _ordered(self, *, but: "Collection[CellName]" = ()) -> "list[Rentable]":
         """The machines that rows order, those of some cells left out."""

@@ -1,10 +1,7 @@
 """Where an environment's registry is, with what is kept beside it: key, copies, and the audit's heads."""
 
 import errno
-import getpass
 import hashlib
-import os
-import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +11,7 @@ import sqlalchemy as sa
 
 from hermesops.access.key_ring import KeyRing
 from hermesops.app.narration import Warn
+from hermesops.app.operators import who_acts
 from hermesops.errors import RefusedError, UsageError
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.anchor import Anchor
@@ -112,7 +110,7 @@ class RegistryPlace:
         return open_registry(
             url,
             environment=self._env.name,
-            actor=f"{_operator()}@{socket.gethostname()}",
+            actor=partial(who_acts, self._env),
             sealer=self._key_ring,
             anchor=anchor,
             copies=copies,
@@ -172,11 +170,3 @@ def _folder_of(env: Environment) -> Path:
             hint="set HERMESOPS_HOME to a folder this user may write to",
         ) from error
     return env.folder
-
-
-def _operator() -> str:
-    """Who runs this; a container's user id need not have a name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # OSError from Python 3.13 on
-        return f"uid{os.getuid()}"

@@ -3,9 +3,11 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.app.approvals import Approvals, asked_by_preview
+from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import UpResult
+from hermesops.placement.guard import NOTHING_NAMED
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -70,11 +72,21 @@ class StackUps:
 
     async def _up(self, wish: "UpWish", *, began: bool) -> UpResult:
         stacks, guards = self._app.cell_stacks, self._app.guards
+        approvals = Approvals(self._app.env)
         if not wish.saved:
+            if wish.named != NOTHING_NAMED and approvals.are_required:
+                raise RefusedError(
+                    f"{wish.cell}: what goes beyond the limits needs an approved preview in {self._app.env.name}",
+                    hint=f"hermesops stack preview {wish.cell} --save FILE; another operator: hermesops approval sign",
+                )
             guard = partial(guards.judge, named=wish.named, began=began)
             return await stacks.up(wish.cell, named=wish.named.machines, only=wish.only, guard=guard)
         preview, signer = guards.open(wish.saved)
-        self._app.tell(f"{wish.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}")
+        approver = approvals.require(asked_by_preview(preview, signer), wish.approval)
+        approved = f", approved by {approver}" if approver else ""
+        self._app.tell(
+            f"{wish.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}"
+        )
         guard = partial(guards.refuse_moved, preview=preview)
         return await stacks.up(wish.cell, named=preview.named, guard=guard, with_drift=True)
 

@@ -29,6 +29,13 @@ From = Annotated[
     typer.Option("--from", help="Let this saved preview happen, and nothing else.", show_default=False, dir_okay=False),
 ]
 
+ApprovedBy = Annotated[
+    Path | None,
+    typer.Option(
+        "--approved-by", help="With --from: another operator's approval of it.", show_default=False, dir_okay=False
+    ),
+]
+
 
 def parse_named(destroy: list[str] | None, share: str, budget: str) -> "Named":
     """What was named.

@@ -29,9 +29,10 @@ SUMMARIES = {
     "local": "The local world: JustAVPS's API and machines on this computer, real or simulated.",
     "registry": "The registry's database.",
     "audit": "Who changed what, and why.",
-    "settings": "Settings of an environment.",
     "secrets": "Keys and passwords that hermesops itself needs.",
+    "approval": "Approvals: a second operator's word for what another one saved.",
     "env": "Environments: named sets of settings, keys and state.",
+    "settings": "Settings of an environment.",
 }
 """What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
 

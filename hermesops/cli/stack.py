@@ -8,7 +8,7 @@ from hermesops.cli import context, render, stack_state
 from hermesops.cli.cell_options import All, Cells, ExitCode, Targets, Where, about, choose
 from hermesops.cli.cell_runs import report
 from hermesops.cli.console import Yes, agree, result, say, table
-from hermesops.cli.naming import Budget, Destroy, From, Save, Share, parse_named, read_saved, write_saved
+from hermesops.cli.naming import ApprovedBy, Budget, Destroy, From, Save, Share, parse_named, read_saved, write_saved
 from hermesops.cli.no_wait import NoWait
 from hermesops.cli.noun import Noun
 from hermesops.errors import UsageError
@@ -63,6 +63,7 @@ def up(
     share: Share = "",
     budget: Budget = "",
     saved: From = None,
+    approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> int:
     """Bring cells to their rows. What destroys, touches many or costs too much is refused until it is named."""
@@ -73,7 +74,10 @@ def up(
         from hermesops.app.cells import Cells as Chosen
 
         text = read_saved(saved)
-        return report("stack-up", context.run(Chosen.previewed(composed, text).up_as(text)))
+        approval = read_saved(approved_by) if approved_by else ""
+        return report("stack-up", context.run(Chosen.previewed(composed, text).up_as(text, approval)))
+    if approved_by is not None:
+        raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
     named = parse_named(destroy, share, budget)
     chosen = choose(composed, cells, where, targets, everything=everything)
     if named.machines and len(chosen.chosen) > 1:

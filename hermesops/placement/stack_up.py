@@ -27,12 +27,14 @@ class UpWish:
         only: The machines it is about; none means all.
         named: What was named as wanted beyond the limits.
         saved: The file of a signed preview, which is to happen and nothing else; empty for none.
+        approval: The file with which another operator approved that preview; empty for none.
     """
 
     cell: CellName
     only: frozenset[MachineName] = frozenset()
     named: Named = NOTHING_NAMED
     saved: str = ""
+    approval: str = ""
 
     def to_intent(self) -> dict[str, object]:
         """As the row keeps it."""
@@ -44,6 +46,7 @@ class UpWish:
             "share": named.share,
             "budget": None if named.budget is None else str(named.budget),
             "saved": self.saved,
+            **({"approval": self.approval} if self.approval else {}),
         }
 
     @classmethod
@@ -53,7 +56,8 @@ class UpWish:
         named = Named(
             _machines(intent.get("named")), intent.get("share"), None if budget is None else Decimal(str(budget))
         )
-        return cls(CellName(str(intent["cell"])), _machines(intent.get("only")), named, str(intent.get("saved") or ""))
+        saved, approval = (str(intent.get(key) or "") for key in ("saved", "approval"))
+        return cls(CellName(str(intent["cell"])), _machines(intent.get("only")), named, saved, approval)
 
 
 def _machines(raw: object) -> frozenset[MachineName]:

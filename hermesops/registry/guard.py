@@ -1,6 +1,7 @@
 """Stands before everything that writes: the registry must not be older than what was written, and have a daily copy."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
@@ -23,13 +24,22 @@ class WriteGuard:
         anchor: Knows the newest entry of the audit.
         copies: Takes the daily copy; ``None`` for PostgreSQL.
         warn: Takes why there is none.
+        actor: Says who writes; may refuse.
     """
 
-    def __init__(self, database: Database, anchor: Anchor | None, copies: Copies | None, warn: Warn) -> None:
+    def __init__(
+        self,
+        database: Database,
+        anchor: Anchor | None,
+        copies: Copies | None,
+        warn: Warn,
+        actor: Callable[[], str],
+    ) -> None:
         self._database = database
         self._anchor = anchor
         self._copies = copies
         self._warn = warn
+        self._actor = actor
         self._turn = threading.Lock()
         self._is_current = False
         self._copied_on: date | None = None
@@ -41,6 +51,7 @@ class WriteGuard:
             BrokenInvariantError: The registry is damaged, or older than what was written to it.
         """
         with self._turn:
+            self._actor()
             if not self._is_current:
                 refuse_older(self._database, self._anchor)
                 self._is_current = True

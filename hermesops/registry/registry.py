@@ -77,7 +77,7 @@ def open_registry(
     url: str,
     *,
     environment: str,
-    actor: str,
+    actor: str | Callable[[], str],
     sealer: Callable[[bool], Sealer],
     anchor: Anchor | None = None,
     copies: Copies | None = None,
@@ -91,7 +91,7 @@ def open_registry(
     Args:
         url: ``sqlite:///FILE`` or ``postgresql://…``.
         environment: Name of the environment; part of machine names.
-        actor: Who acts, for the audit.
+        actor: Who acts, for the audit; or what says so, before the first write, and may refuse it.
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
         anchor: Takes the audit's heads, outside the database; ``None`` keeps none.
@@ -114,11 +114,12 @@ def open_registry(
             schema_version.migrate(database, copies.take if copies else None)
         schema_version.require(database)
         _prove(database, keys, proof)
-        database.before_write = WriteGuard(database, anchor, copies, warn)
+        trail = Trail(database, actor if callable(actor) else lambda: actor, anchor, warn)
+        database.before_write = WriteGuard(database, anchor, copies, warn, lambda: trail.actor)
     except BaseException:
         database.close()
         raise
-    return Registry(Desk(database, environment, Trail(database, actor, anchor, warn), keys))
+    return Registry(Desk(database, environment, trail, keys))
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:

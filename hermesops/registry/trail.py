@@ -5,8 +5,8 @@ PostgreSQL's lets one append at a time. The new head is anchored after the commi
 next head stands for both.
 """
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,16 +28,21 @@ class Trail:
 
     Args:
         database: Holds them.
-        actor: Who acts.
+        actor: Says who acts; asked once, before the first write. May refuse.
         anchor: Takes the heads; ``None`` keeps them nowhere else.
         warn: Takes why a head was not anchored.
     """
 
-    def __init__(self, database: Database, actor: str, anchor: Anchor | None, warn: Warn) -> None:
+    def __init__(self, database: Database, actor: Callable[[], str], anchor: Anchor | None, warn: Warn) -> None:
         self._database = database
-        self._actor = actor
+        self._ask = actor
         self.anchor = anchor
         self._warn = warn
+
+    @cached_property
+    def actor(self) -> str:
+        """Who acts."""
+        return self._ask()
 
     def note(
         self,
@@ -51,7 +56,7 @@ class Trail:
     ) -> None:
         """Append an entry when the transaction is about to commit; none when it does not."""
         at = self._database.now(connection)
-        entry = AuditEntry(0, at, self._actor, action, subject, why, dict(before), dict(after))
+        entry = AuditEntry(0, at, self.actor, action, subject, why, dict(before), dict(after))
         ending_of(connection).before_commit.append(partial(self._append, connection, entry))
 
     def anchor_head(self, head: AuditHead) -> None:

@@ -83,3 +83,42 @@ async def test_an_edited_or_unsigned_preview_counts_for_nothing(
     assert (await world.run("stack", "preview", "cell1", "--save", str(file))).exit_code == 3
     file.write_text("nonsense")
     assert (await operator.run("stack", "up", "--from", str(file))).exit_code == 2
+
+
+@pytest.fixture
+def two(world: Command, tmp_path: Path) -> tuple[Command, Command]:
+    """Two operators of the same world, where two have to want what goes beyond the limits."""
+    lines, keys = [], []
+    for name in ("ada", "bob"):
+        key = tmp_path / name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
+        lines.append(f'{name}@example.net namespaces="hermesops-*" {key.with_suffix(".pub").read_text()}')
+        keys.append(str(key))
+    (tmp_path / "allowed").write_text("".join(lines))
+    strict = {
+        "HERMESOPS_ALLOWED_SIGNERS": str(tmp_path / "allowed"),
+        "HERMESOPS_APPROVALS": "required",
+        "HERMESOPS_OPERATORS": "verified",
+    }
+    ada, bob = (world.with_variables(HERMESOPS_OPERATOR_KEY=key, **strict) for key in keys)
+    return ada, bob
+
+
+async def test_what_another_operator_approved_happens_where_that_is_asked_for(
+    two: tuple[Command, Command], tmp_path: Path
+) -> None:
+    asks, approves = two
+    preview, approval = str(tmp_path / "preview.json"), str(tmp_path / "approval.json")
+    await asks.ok("stack", "preview", "cell1", "--save", preview)
+    alone = await asks.run("stack", "up", "--from", preview)
+    assert (alone.exit_code, "another operator's approval" in alone.stderr) == (3, True)
+    named = await asks.run("stack", "up", "cell1", "--share", "60%")
+    assert (named.exit_code, "needs an approved preview" in named.stderr) == (3, True)
+    own = await asks.run("approval", "sign", preview, "--save", approval, "--yes")
+    assert (own.exit_code, "cannot approve" in own.stderr) == (3, True)
+    signed = await approves.ok("approval", "sign", preview, "--save", approval, "--yes", "--json")
+    assert (signed.json["asked_by"], signed.json["approved_by"]) == ("ada@example.net", "bob@example.net")
+    ran = await asks.ok("stack", "up", "--from", preview, "--approved-by", approval)
+    assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr
+    shown = await asks.ok("approval", "show", approval, "--json")
+    assert shown.json["digest"] == signed.json["digest"]

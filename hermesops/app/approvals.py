@@ -1,0 +1,84 @@
+"""Approvals of an environment: who gives them, and what needs one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.access.approval import (
+    NAMESPACE,
+    Approval,
+    Asked,
+    digest_of,
+    from_file,
+    refuse_other,
+    refuse_own,
+    to_file,
+)
+from hermesops.app.operators import signers_of
+from hermesops.errors import RefusedError
+
+if TYPE_CHECKING:
+    from hermesops.placement.saved_preview import SavedPreview
+    from hermesops.settings import Environment
+
+
+class Approvals:
+    """Gives approvals and looks at them.
+
+    Args:
+        env: Where they count.
+    """
+
+    def __init__(self, env: "Environment") -> None:
+        self._env = env
+        self._signers = signers_of(env)
+
+    @property
+    def are_required(self) -> bool:
+        """Whether what goes beyond a run's limits needs one here."""
+        return self._env.settings.approvals == "required"
+
+    def sign(self, asked: Asked) -> tuple[str, str]:
+        """Approve something with the operator's key; the file, and who that was.
+
+        Raises:
+            RefusedError: The key does not sign, counts for nobody here, or is that of who asked.
+        """
+        approval = Approval(asked, datetime.now(UTC))
+        signature = self._signers.sign(approval.to_bytes(), namespace=NAMESPACE)
+        signer = self._signers.verify(approval.to_bytes(), signature, namespace=NAMESPACE)
+        refuse_own(asked, signer)
+        return to_file(approval, signature), signer
+
+    def read(self, text: str) -> tuple[Approval, str]:
+        """An approval, and who gave it.
+
+        Raises:
+            UsageError: It is none.
+            RefusedError: Its signature does not hold.
+        """
+        approval, signature = from_file(text)
+        return approval, self._signers.verify(approval.to_bytes(), signature, namespace=NAMESPACE)
+
+    def require(self, asked: Asked, text: str) -> str:
+        """Let something happen that was approved, or that needs no approval; who gave it, empty for nobody.
+
+        Raises:
+            UsageError: What was given is no approval.
+            RefusedError: There is none, or it does not count for this.
+        """
+        if not text:
+            if self.are_required:
+                raise RefusedError(
+                    f"the {asked.what} needs another operator's approval in {self._env.name}",
+                    hint="hermesops approval sign FILE --save APPROVAL, then --approved-by APPROVAL",
+                )
+            return ""
+        approval, signer = self.read(text)
+        life = timedelta(hours=self._env.settings.preview_life_h)
+        refuse_other(approval, asked, signer=signer, now=datetime.now(UTC), life=life)
+        return signer
+
+
+def asked_by_preview(preview: "SavedPreview", signer: str) -> Asked:
+    """What a saved preview asks for."""
+    return Asked(f"preview of {preview.cell}", preview.environment, digest_of(preview.to_bytes()), signer)

@@ -1,0 +1,79 @@
+"""Who acts in an environment."""
+
+import getpass
+import json
+import os
+import socket
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hermesops.errors import RefusedError
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.access.pipelines import KeySet, Pipelines
+    from hermesops.access.signature import Signers
+
+
+def signers_of(env: Environment) -> "Signers":
+    """Who signs here, and whose signatures count."""
+    from hermesops.access.signature import Signers
+
+    settings = env.settings
+    return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
+
+
+def who_acts(env: Environment) -> str:
+    """Who acts, for the audit: as this computer says, or proved where the environment asks for that.
+
+    Raises:
+        RefusedError: Nothing is proved.
+        UnavailableError: Whoever signs the pipeline's tokens does not answer.
+    """
+    from hermesops.access import operators
+
+    host, settings = socket.gethostname(), env.settings
+    if settings.operators == "named":
+        return operators.named(_user(), host)
+    if settings.oidc_token_file is not None:
+        return operators.by_token(_pipelines(env), _read(settings.oidc_token_file), host)
+    if settings.operator_key is None:
+        raise RefusedError(
+            f"environment {env.name} lets only those act whom a key or a token proves",
+            hint="set operator_key to your SSH key, or oidc_token_file in a pipeline; README.md, Operators",
+        )
+    return operators.by_key(signers_of(env), host)
+
+
+def _pipelines(env: Environment) -> "Pipelines":
+    from hermesops.access.pipelines import Pipelines, published_keys
+
+    settings = env.settings
+    subjects = [pattern.strip() for pattern in settings.oidc_subjects.split(",") if pattern.strip()]
+    file = settings.oidc_keys_file
+    keys: KeySet = partial(_keys_in, file) if file else published_keys(settings.oidc_issuer)
+    return Pipelines(settings.oidc_issuer, settings.oidc_audience, subjects, keys)
+
+
+def _keys_in(file: Path) -> dict[str, Any]:
+    try:
+        keys: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise RefusedError(f"no keys of the pipelines' issuer can be read from {file}") from error
+    return keys
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"no token of a pipeline can be read from {file}", hint="hermesops settings show") from error
+
+
+def _user() -> str:
+    """Who runs this; a container's user id need not have a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return f"uid{os.getuid()}"

@@ -1,0 +1,63 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.access.approval import Approval, Asked, digest_of, from_file, refuse_other, refuse_own, to_file
+from hermesops.errors import RefusedError, UsageError
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+ASKED = Asked("preview of cell1", "production", digest_of(b"all of it"), "ada@example.org")
+DAY = timedelta(hours=24)
+
+
+def judged(asked: Asked = ASKED, *, signer: str = "bob@example.org", at: datetime = NOW) -> None:
+    refuse_other(Approval(ASKED, at), asked, signer=signer, now=NOW, life=DAY)
+
+
+def test_what_another_operator_approved_may_happen() -> None:
+    judged()
+    judged(at=NOW - DAY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ASKED, digest=digest_of(b"all of it, and more")),
+        replace(ASKED, environment="staging"),
+        replace(ASKED, what="preview of cell2"),
+        replace(ASKED, by="eve@example.org"),
+    ],
+)
+def test_an_approval_counts_for_nothing_else(other: Asked) -> None:
+    with pytest.raises(RefusedError, match="about another"):
+        judged(other)
+
+
+def test_nobody_approves_what_they_asked_for() -> None:
+    with pytest.raises(RefusedError, match="cannot approve"):
+        judged(signer="ada@example.org")
+    with pytest.raises(RefusedError, match="cannot approve"):
+        refuse_own(ASKED, "ada@example.org")
+
+
+@pytest.mark.parametrize("at", [NOW - DAY - timedelta(minutes=1), NOW + timedelta(minutes=6)])
+def test_an_approval_that_is_old_or_of_the_future_does_not_count(at: datetime) -> None:
+    with pytest.raises(RefusedError, match="counts for 24 h"):
+        judged(at=at)
+
+
+def test_an_approval_is_what_it_was_when_read_again() -> None:
+    approval = Approval(ASKED, NOW)
+    read, signature = from_file(to_file(approval, "signed"))
+    assert (read, signature) == (approval, "signed")
+    assert read.to_bytes() == approval.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"kind": "hermesops-preview", "version": 1}', '{"kind": "hermesops-approval", "version": 2}'],
+)
+def test_what_is_no_approval_is_a_mistake(text: str) -> None:
+    with pytest.raises(UsageError, match="approval"):
+        from_file(text)
