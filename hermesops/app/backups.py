@@ -11,6 +11,7 @@ from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from hermesops.app.session import Session
     from hermesops.backup.copies import Nodes
@@ -88,11 +89,18 @@ class Backups:
         )
 
     async def open_restore(self, instance: "Instance", backup: "Backup", *, keeps: bool, reason: str) -> "Operation":
-        """Write down that a backup shall be put in place; the object store is asked first: no gateway stops in vain."""
+        """Write down that a backup shall be put in place.
+
+        Object store and machine are asked first whether it can be had and fits: no gateway stops in vain.
+        """
+        from hermesops.lifecycle.data_room import refuse_without_room
         from hermesops.model.ids import instance_subject
         from hermesops.model.operation import OperationKind
 
         await self.keys.reach()
+        sight = await self._session.reach.look(instance.id)
+        if sight.machine is not None and sight.node is not None:
+            refuse_without_room(instance, backup, await self._session.reach.room(sight.machine.id))
         return self._app.registry.open_operation(
             OperationKind.RESTORE,
             instance_subject(instance.id),
@@ -220,4 +228,12 @@ class Backups:
         bucket = Bucket(
             settings.backup_bucket, settings.backup_region, settings.backup_endpoint, settings.backup_iam_endpoint, ca
         )
-        return ObjectStore(bucket, settings.backup_key_file)
+        return ObjectStore(bucket, self._key_file)
+
+    @property
+    def _key_file(self) -> "Path | None":
+        """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
+        from hermesops.access.needed import BACKUP_KEY
+
+        given, secrets = self._app.env.settings.backup_key_file, self._app.secrets
+        return given or (secrets.file(BACKUP_KEY) if secrets.find(BACKUP_KEY) else None)

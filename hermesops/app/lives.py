@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.grounds import Grounds
     from hermesops.lifecycle.life_requests import LifeRequests
     from hermesops.lifecycle.relocation import Relocate
-    from hermesops.lifecycle.resize import Resize
+    from hermesops.lifecycle.resize import Resize, Size
     from hermesops.lifecycle.resume import Resume
     from hermesops.lifecycle.suspend import Suspend
     from hermesops.lifecycle.terminate import Terminate
@@ -105,7 +105,7 @@ class Lives:
         return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
 
     def _resize(self, operation: Operation, lease: Lease) -> "Resize":
-        from hermesops.lifecycle.resize import Resize, Size
+        from hermesops.lifecycle.resize import Resize
 
         reach, before = self._session.reach.under(lease), operation.intent["before"]
         if not isinstance(before, dict):
@@ -113,13 +113,19 @@ class Lives:
         return Resize(
             instance_of(operation),
             why=_why(operation),
-            before=Size(Plan(str(before["plan"])), str(before["server_type"])),
-            size=Size(Plan(str(operation.intent["plan"])), str(operation.intent["server_type"])),
+            before=self._size(before),
+            size=self._size(operation.intent),
             rows=self._app.registry,
             world=reach,
             copies=self._session.copies(reach),
             cells=self._app.cell_stacks,
         )
+
+    def _size(self, told: "Mapping[str, object]") -> "Size":
+        from hermesops.lifecycle.resize import Size
+
+        plan = Plan(str(told["plan"]))
+        return Size(plan, str(told["server_type"]), self._app.env.settings.data_gb[plan])
 
     def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
         from hermesops.lifecycle.relocation import Relocate, Wish

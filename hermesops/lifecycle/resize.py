@@ -14,7 +14,7 @@ from hermesops.lifecycle.ports import Cells, Copies
 from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
 from hermesops.model.plan import Plan
@@ -41,10 +41,12 @@ class Size:
     Attributes:
         plan: What its user bought.
         server_type: What that is at the vendor.
+        data_gb: Gigabytes of data that it has room for; 0 leaves that as it is.
     """
 
     plan: Plan
     server_type: str
+    data_gb: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,13 @@ class Rows(awaken.Rows, Protocol):
         """Write an instance's plan, and the server type of its machine."""
 
 
+class World(awaken.World, Protocol):
+    """The world, for whoever resizes machines."""
+
+    async def want_room(self, machine_id: MachineId, gigabytes: int) -> None:
+        """Have its data volume be that large from the next boot on."""
+
+
 class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
@@ -125,7 +134,7 @@ class Resize:
         before: Size,
         size: Size,
         rows: Rows,
-        world: awaken.World,
+        world: World,
         copies: Copies,
         cells: Cells,
     ) -> None:
@@ -164,22 +173,29 @@ class Resize:
             case ChangePlan():
                 self._rows.change_plan(instance.id, size.plan, size.server_type, why=self._why)
             case BringCell():
-                await self._bring(instance)
+                await self._bring(seen.sight, size)
             case Fence() | BackUp():
                 await quiesce.do(step, instance, world=self._world, copies=self._copies, why=self._why)
             case _:
                 await awaken.do(step, instance, world=self._world, rows=self._rows)
 
-    async def _bring(self, instance: Instance) -> None:
+    async def _bring(self, sight: Sight, size: Size) -> None:
+        instance = sight.instance
+        await self._want_room(sight, size)  # before: the resize reboots the machine, and a volume grows as it boots
         try:
             await self._cells.bring(instance.cell, still_wanted=_always)
         except RefusedError as refusal:
             if self._refusal is not None:
                 raise
+            await self._want_room(sight, self._before)
             # A plan that cannot be had must not cost the user the agent: back to what it was, then the refusal.
             self._refusal = RefusedError(
                 refusal.message, hint=f"hermesops instance resize {instance.title} --plan … --onto-new-machine"
             )
+
+    async def _want_room(self, sight: Sight, size: Size) -> None:
+        if size.data_gb and sight.machine is not None and sight.machine.status is MachineStatus.READY:
+            await self._world.want_room(sight.machine.id, size.data_gb)
 
 
 async def _always() -> bool:

@@ -9,7 +9,9 @@ from hermesops import waiting
 from hermesops.channel import Completed
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import data_room
 from hermesops.lifecycle.certifying import INBOX
+from hermesops.lifecycle.data_room import DataRoom
 from hermesops.lifecycle.gateway_units import SILENT
 from hermesops.lifecycle.node_commands import change
 from hermesops.lifecycle.reach import Reach
@@ -79,6 +81,17 @@ class RestingReach(Reach):
         """Bytes that the instance's data takes on a machine; ``None`` when it does not answer."""
         said = await self._stated(machine_id)
         return None if said is None else int(said["bytes"])
+
+    async def room(self, machine_id: MachineId) -> DataRoom | None:
+        """How much room its user's data have on a machine; ``None`` when it does not answer, or cannot tell yet."""
+        try:
+            return await data_room.look(self.channel(machine_id))
+        except SILENT:
+            return None
+
+    async def want_room(self, machine_id: MachineId, gigabytes: int) -> None:
+        """Have a machine's data volume be that large from its next boot on."""
+        await data_room.want(self.channel(machine_id), gigabytes, self.lease)
 
     async def _stated(self, machine_id: MachineId) -> dict[str, Any] | None:
         try:

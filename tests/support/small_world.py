@@ -49,6 +49,7 @@ class Computer:
     fenced: bool = False
     runs: bool = False
     state: State = NOTHING
+    wanted_gb: int = 40
 
 
 @dataclass
@@ -144,6 +145,9 @@ class SmallWorld:
     def mark_terminated(self, _instance_id: InstanceId) -> None:
         assert not self.snapshots, "the vendor keeps the disk of an agent that has ended"
         self.instance = replace(self.instance, status=InstanceStatus.TERMINATED)
+
+    async def want_room(self, machine_id: MachineId, gigabytes: int) -> None:
+        self._by_id(machine_id).wanted_gb = gigabytes
 
     async def state(self, machine_id: MachineId) -> State | None:
         return self._by_id(machine_id).state

@@ -8,7 +8,7 @@ from hermesops.model.plan import Plan
 from tests.support.small_world import MEMORY, SIZES, SmallWorld
 from tests.support.walks import walk
 
-LIGHT, HEAVY = Size(Plan.LIGHT, SIZES[Plan.LIGHT]), Size(Plan.HEAVY, SIZES[Plan.HEAVY])
+LIGHT, HEAVY = Size(Plan.LIGHT, SIZES[Plan.LIGHT], 40), Size(Plan.HEAVY, SIZES[Plan.HEAVY], 80)
 
 
 def resize(world: SmallWorld) -> Resize:
@@ -36,6 +36,7 @@ async def test_a_resize_rests_copies_resizes_and_wakes() -> None:
         "ada has plan heavy on a basic, with 7 messages",
     ]
     assert world.here().server_type == "basic"
+    assert world.here().wanted_gb == 80
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -54,6 +55,7 @@ async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:
     steps = await walk(lambda: resize(world))
     assert steps[-1] == "RefusedError: this API cannot resize"
     assert world.instance.plan is Plan.LIGHT
+    assert world.here().wanted_gb == 40
     assert world.here().runs
     assert world.here().digest == world.payload_digest(world.instance)
 
