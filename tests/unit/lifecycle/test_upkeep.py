@@ -51,6 +51,14 @@ def test_what_somebody_works_on_is_left_alone() -> None:
     assert due_of([ADA], [], busy, now=AT, kept=DAY).ends == ()
 
 
+def test_a_machine_that_was_lent_to_a_drill_goes_once_nobody_drills() -> None:
+    lent = replace(FORMER, purpose=Purpose.DRILL)
+    assert leaves(lent, days=0)
+    assert leaves(lent, days=0, busy=frozenset({ADA.id})), "what else is done with its agent does not matter"
+    drilled = due_of([], [lent, FORMER], frozenset(), now=AT + 9 * DAY, kept=DAY, drilled=frozenset({ADA.id}))
+    assert drilled.leaves == (FORMER,)
+
+
 def test_the_warm_pool_is_nobodys_to_give_back() -> None:
     assert not leaves(replace(FORMER, purpose=Purpose.POOL, instance_id=None), days=9)
 

@@ -1,0 +1,85 @@
+"""What no rule keeps goes: from the repository, as it is there, and from the rows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hermesops.backup.pruning import Pruning
+from hermesops.backup.retention import Keep
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.state import State
+from tests.support.instances import ADA
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+BOB = replace(ADA, id=InstanceId("bob"), user_alias="bob")
+
+
+def backup(instance: Instance, days: int, why: str = "daily") -> Backup:
+    return Backup(f"{instance.user_alias}{days}", instance.id, NOON - timedelta(days=days), why, 1, 1, State({}))
+
+
+class World:
+    """Rows and repositories."""
+
+    def __init__(self, *rows: Backup) -> None:
+        self.rows = list(rows)
+        self.shelf = {one.id: one for one in rows}
+
+    def list_backups(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
+        return [one for one in self.rows if instance_id in {None, one.instance_id}]
+
+    def list_instances(self) -> Sequence[Instance]:
+        return [ADA, BOB]
+
+    def get_instance(self, _instance_id: InstanceId) -> Instance:
+        return ADA
+
+    def ended_repositories(self) -> Mapping[InstanceId, datetime]:
+        return {}
+
+    def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
+        assert why == "retention"
+        self.rows = [one for one in self.rows if one.instance_id != instance_id or one.id not in ids]
+
+    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+        raise AssertionError((instance_id, why))
+
+    def now(self) -> datetime:
+        return NOON
+
+    async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
+        return {one.id: one.at for one in self.shelf.values() if one.instance_id == instance_id}
+
+    async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:
+        for id_ in ids:
+            assert self.shelf.pop(id_).instance_id == instance_id
+
+    async def erase(self, instance_id: InstanceId) -> None:
+        raise AssertionError(instance_id)
+
+    def pruning(self) -> Pruning:
+        return Pruning(self, self, Keep(2, 0, 0))
+
+
+async def test_only_agents_that_have_too_many_are_due_and_nothing_of_others_goes() -> None:
+    world = World(*(backup(ADA, days) for days in range(5)), backup(BOB, 40))
+    assert world.pruning().due() == [ADA]
+    assert await world.pruning().prune(ADA.id) == ["ada4", "ada3", "ada2"]
+    assert sorted(world.shelf) == ["ada0", "ada1", "bob40"]
+    assert [one.id for one in world.rows] == ["ada0", "ada1", "bob40"]
+    assert world.pruning().due() == []
+
+
+async def test_the_last_of_an_agent_that_ends_stays_whatever_the_rules_say() -> None:
+    world = World(backup(ADA, 0), backup(ADA, 1), backup(ADA, 9, "before farewell 1"))
+    assert world.pruning().due() == []
+    assert await world.pruning().prune(ADA.id) == []
+
+
+async def test_rows_of_what_is_not_in_the_repository_go_too() -> None:
+    world = World(backup(ADA, 0), backup(ADA, 1))
+    del world.shelf["ada1"]
+    await world.pruning().prune(ADA.id)
+    assert [one.id for one in world.rows] == ["ada0"]
