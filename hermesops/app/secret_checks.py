@@ -3,7 +3,16 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from hermesops.access.needed import API_KEY, BACKUP_KEY, NEEDED, PULUMI_PASSPHRASE, REGISTRY_KEY, ROUTER_KEY, Needed
+from hermesops.access.needed import (
+    API_KEY,
+    AUTHORITY_KEY,
+    BACKUP_KEY,
+    NEEDED,
+    PULUMI_PASSPHRASE,
+    REGISTRY_KEY,
+    ROUTER_KEY,
+    Needed,
+)
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.check import Check, Verdict
 
@@ -46,6 +55,7 @@ async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
         PULUMI_PASSPHRASE: _sync(app, _passphrase),
         ROUTER_KEY: _sync(app, _router_key),
         BACKUP_KEY: _bucket(app),
+        AUTHORITY_KEY: _sync(app, _authority),
     }
     return [await _checked(one, opens[one]) for one in NEEDED if one in opens and (not names or one.name in names)]
 
@@ -89,6 +99,16 @@ def _passphrase(app: "App") -> str:
 
 def _router_key(app: "App") -> str:
     return f"{8 * len(app.router_key)} bits"
+
+
+def _authority(app: "App") -> str:
+    from hermesops.app.identities import authority_of
+
+    known = len(app.registry.list_authorities())
+    if not known:
+        return "made with the first machine's certificate"
+    authority_of(app)
+    return f"signs; machines trust {known}"
 
 
 def _bucket(app: "App") -> Callable[[], Awaitable[str]]:

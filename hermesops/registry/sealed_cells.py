@@ -48,7 +48,7 @@ def sealed_cells(
         wanted = sa.and_(column.is_not(None), column != "")
         if but_with:
             wanted = sa.and_(wanted, sa.not_(column.startswith(f"hs1.{but_with}.", autoescape=True)))
-        query = sa.select(*key, column.label("sealed_value")).where(wanted).limit(limit)
+        query = sa.select(*key, column.label("sealed_value")).where(wanted).order_by(*key).limit(limit)
         for *parts, sealed in connection.execute(query.with_for_update() if lock else query).all():
             is_row = sa.and_(*(part == value for part, value in zip(key, parts, strict=True)))
             yield SealedCell(column, is_row, place(table.name, column.name, "/".join(map(str, parts))), sealed)

@@ -24,6 +24,7 @@ VOLATILE = (
     (r"images  \d+", "images  <count>"),
     (r"room    for \d+ more machines: .*", "room    for <some> more machines: <figures>"),
     (r"\bbackup [0-9a-f]{8}\b", "backup <id>"),
+    (r"\bkey [0-9a-f]{8}\b", "key <id>"),
     (r"\b\d+ (cron|memory|messages|pairings|sessions|skills|bytes)\b", r"<count> \1"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "<time>"),
 )
@@ -79,6 +80,13 @@ async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) ->
     [row] = (await simulated.ok("instance", "list", "--json")).json["instances"]
     await delete_behind_its_back(simulated.home / "local" / "world", row["machine_id"])
     await _print_what_is_shown(simulated, BLOCKS[4])
+
+
+async def test_environments_and_secrets_print_what_the_readme_shows(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    await command.ok("registry", "check")
+    block = next(block for block in BLOCKS if "hermesops env list" in block)
+    await _print_what_is_shown(command, block)
 
 
 async def _print_what_is_shown(world: Command, block: str) -> None:
