@@ -154,7 +154,7 @@ def _outcome(instance: Instance, backup: Backup, seconds: float) -> Finished | I
         )
     return Finished(
         f"backup {backup.id[:8]} of {instance.title} was restored onto a machine and is what was copied, "
-        f"{backup.state}; {seconds:.0f} s from taking the machine to the proof"
+        f"{backup.state}; {seconds:.1f} s from taking the machine to the proof"
     )
 
 

@@ -184,7 +184,7 @@ async def test_a_backup_is_proved_and_nothing_of_it_is_left(*, is_pooled: bool, 
     ended = await run(world, killed_after=killed_after)
     assert isinstance(ended, Finished)
     assert "is what was copied" in ended.outcome
-    assert ended.outcome.endswith("9 s from taking the machine to the proof")
+    assert ended.outcome.endswith("9.0 s from taking the machine to the proof")
     assert world.checks == [("", f"drill op on {NAME}")]
     assert (world.spare, world.machine, world.stack, world.holds_state) == (None, None, False, False)
     assert world.taken == 1
