@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from hermesops.node import platform
 from hermesops.node.credential import Credential
 from hermesops.node.errors import RefusedError
 from hermesops.node.layout import Layout
+from hermesops.waiting import Pending, until
 from tests.support.command import Command, local_world
 
 ASKED = ("--reason", "test")
@@ -117,3 +119,44 @@ async def test_an_authority_is_replaced_by_one_that_is_trusted_beside_it(simulat
     lost = await simulated.run("identity", "renew", "ada")
     assert lost.exit_code == 3
     assert "authority.key" in lost.stderr
+
+
+@pytest.mark.machines
+async def test_a_real_machine_makes_its_key_and_renews_its_certificate_by_itself(world: Command) -> None:
+    user = f"u{uuid.uuid4().hex[:8]}"
+
+    async def on_machine(command: str) -> str:
+        return (await world.ok("instance", "exec", user, command, *ASKED)).stdout
+
+    await world.ok("provision", user, "--plan", "light")
+    [given] = (await world.ok("identity", "show", user, "--json")).json["certificates"][:1]
+    files = "/etc/hermes-node/machine.key /etc/hermes-node/machine.crt"
+    first = await on_machine(
+        f"hermes-node certificate show; runuser -u hermes -- cat {files} 2>&1 || sha256sum {files}"
+    )
+    told, *denied, key, _ = first.splitlines()
+    assert (given["state"], given["serial"]) == ("good", json.loads(told)["serial"])
+    assert len(denied) == len(files.split())
+    assert all("denied" in line for line in denied)
+
+    # Of so short a life that two thirds are over at once: it counts from some minutes before it was made.
+    await world.with_variables(HERMESOPS_CERTIFICATE_DAYS="0.0015").ok("identity", "renew", user)
+    second = await on_machine(
+        "hermes-node certificate show; systemctl start hermes-certificate; hermes-node certificate show; "
+        "cat /proc/sys/kernel/random/boot_id; systemctl reboot --no-block"
+    )
+    short, renewed, boot = second.splitlines()
+    assert len({given["serial"], json.loads(short)["serial"], json.loads(renewed)["serial"]}) == len("gsr")
+
+    async def is_back() -> bool | Pending[bool]:
+        look = "cat /proc/sys/kernel/random/boot_id; systemctl is-active hermes-certificate.timer"
+        ran = await world.run(
+            "instance", "exec", user, f"{look}; hermes-node certificate show; sha256sum {files}", *ASKED
+        )
+        seen.append(ran.stdout.splitlines())
+        return True if ran.exit_code == 0 and boot not in ran.stdout else Pending(ran.stderr)
+
+    seen: list[list[str]] = []
+    await until(is_back, what="the machine", timeout_s=120, every_s=0.5)
+    assert seen[-1][1:4] == ["active", renewed, key]
+    await world.ok("instance", "terminate", user, "--yes", *ASKED)

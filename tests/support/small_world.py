@@ -13,6 +13,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
+from hermesops.model.certificate import MachineNames
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
@@ -49,6 +50,7 @@ class Computer:
     fenced: bool = False
     runs: bool = False
     state: State = NOTHING
+    names: MachineNames | None = None
     wanted_gb: int = 40
 
 
@@ -59,6 +61,7 @@ class SmallWorld:
     Attributes:
         stack: Machines that the cell's state holds.
         store_goes: Whether the object store is gone once a gateway rests.
+        certifies: Whether machines are given certificates.
         said: What was done, in words.
     """
 
@@ -74,6 +77,7 @@ class SmallWorld:
     store_is_gone: bool = False
     store_goes: bool = False
     is_revoked: bool = False
+    certifies: bool = False
     snapshots: int = 0
 
     @classmethod
@@ -112,7 +116,16 @@ class SmallWorld:
         machine = MachineSeen(computer.id, computer.status, computer.server_type)
         if computer.status is not MachineStatus.READY or not computer.answers:
             return Sight(instance, machine)
-        node = NodeSeen(computer.owner, computer.epoch, computer.digest, "0.19.0", fenced=computer.fenced)
+        asked = "asked" if self.certifies else None
+        node = NodeSeen(
+            computer.owner,
+            computer.epoch,
+            computer.digest,
+            "0.19.0",
+            fenced=computer.fenced,
+            request=asked,
+            names=computer.names,
+        )
         health = GatewayHealth.OK if computer.runs else GatewayHealth.REFUSED
         return Sight(instance, machine, node, health if computer.owner == instance.id else None)
 
@@ -157,14 +170,20 @@ class SmallWorld:
         computer.fenced = False
         self._start_gateway(computer)
 
-    async def personalise(self, instance: Instance, machine_id: MachineId, _request: str | None = None) -> None:
+    async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         computer = self._by_id(machine_id)
+        self._certify(computer, instance, request)
         computer.digest = self.payload_digest(instance)
         if not computer.runs:
             self._start_gateway(computer)
 
-    async def prepare(self, instance: Instance, machine_id: MachineId, _request: str | None = None) -> None:
+    def _certify(self, computer: Computer, instance: Instance, request: str | None) -> None:
+        if request is not None:
+            computer.names = MachineNames("local", computer.id, instance.cell, instance.id)
+
+    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         computer = self._by_id(machine_id)
+        self._certify(computer, instance, request)
         computer.owner, computer.epoch, computer.fenced = instance.id, instance.epoch, True
         computer.digest = self.payload_digest(instance)
 

@@ -9,6 +9,7 @@ from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.relocation import Relocate, Wish
 from hermesops.lifecycle.suspend import Keep, Suspend
+from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
@@ -55,6 +56,15 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert world.here().runs
     assert world.here().state == MEMORY
     assert len(world.backups) == 1
+
+
+@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+async def test_the_machine_that_it_comes_to_proves_whose_it_is_and_where(killed_at: int) -> None:
+    world = SmallWorld.lively()
+    world.certifies = True
+    await walk(lambda: relocate(world), killed_at=killed_at)
+    here = world.here()
+    assert here.names == MachineNames("local", here.id, CellName("cell2"), ADA.id)
 
 
 async def test_while_no_copy_comes_about_the_agent_lives_where_it_was() -> None:
