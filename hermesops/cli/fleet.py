@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, fleet_cost, fleet_repairs, render_fleet
+from hermesops.cli import context, fleet_cost, fleet_repairs, render_data, render_fleet
 from hermesops.cli.console import result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN
+from hermesops.node.protocol import GB
 
 if TYPE_CHECKING:
     from hermesops.drift.finding import Finding
@@ -27,13 +28,20 @@ def group() -> None:
 
 @app.command()
 def status() -> None:
-    """Show the fleet from the registry: a grid of instances, how many are of which kind, and what backups lack."""
+    """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room."""
     from hermesops.backup.schedule import RPO
 
-    registry = context.compose().registry
+    composed = context.compose()
+    registry = composed.registry
     cells, loss = registry.tally_cells(), registry.loss(RPO)
-    told = {**render_fleet.status(cells), "backups": render_fleet.loss(loss)}
-    result("fleet-status", told, [*render_fleet.grid(cells), *render_fleet.loss_lines(loss)])
+    crowded = registry.list_crowded({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
+    told = {
+        **render_fleet.status(cells),
+        "backups": render_fleet.loss(loss),
+        "crowded": render_data.crowded(crowded),
+    }
+    lines = [*render_fleet.grid(cells), *render_fleet.loss_lines(loss), *render_data.crowded_lines(crowded)]
+    result("fleet-status", told, lines)
 
 
 Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,status=…,user=…")]

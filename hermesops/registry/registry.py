@@ -14,6 +14,7 @@ from hermesops.registry.chores import ChoreRows
 from hermesops.registry.connections import ConnectionRows
 from hermesops.registry.consistency import ConsistencyRows
 from hermesops.registry.copies import Copies
+from hermesops.registry.crowding import CrowdingRows
 from hermesops.registry.data_keys import DataKeyRows
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.ended_backups import EndedBackupRows
@@ -54,6 +55,7 @@ class Registry(
     BackupRows,
     CertificateRows,
     DataKeyRows,
+    CrowdingRows,
     EndedBackupRows,
     ChoreRows,
     ImageRows,

@@ -11,9 +11,6 @@ from testinfra.host import Host
 from hermesops.verify.promise import CONVERGE, Expected, Promise, broken_unless, modes, output_of
 from hermesops.verify.units import DAEMON, GATEWAY, SANDBOX, as_promised, running, unit
 
-_FULL = 90
-"""Per cent."""
-
 _SANDBOX_BYTES = str(512 << 20)
 _AGAIN = "hermesops image build, and a machine from the new image"
 
@@ -141,14 +138,6 @@ def _journal(host: Host, _: Expected) -> str:
     return f"at most {settings['SystemMaxUse']}"
 
 
-def _disk(host: Host, _: Expected) -> str:
-    used, inodes = output_of(host, "df --output=pcent,ipcent /var/lib/hermes").split()[-2:]
-    # A file system that makes inodes as it goes says "-".
-    fullest = max(int(figure.rstrip("%")) for figure in (used, inodes) if figure != "-")
-    broken_unless(fullest < _FULL, f"{used} of the space and {inodes} of the inodes used")
-    return f"{used} used"
-
-
 def _backup(host: Host, _: Expected) -> str:
     known = host.run("getent passwd hermes-backup").stdout.strip()
     program = host.run("stat --format='%U %a' /usr/bin/restic").stdout.strip()
@@ -183,7 +172,6 @@ MACHINE_PROMISES = (
     Promise("sandbox", "scripts have 512 MB, 30 s and no network", _sandbox, CONVERGE),
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),
-    Promise("disk", "the disk has room", _disk, "hermesops instance exec USER 'du -xd1 /var/lib/hermes'"),
     Promise(
         "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
     ),

@@ -127,7 +127,9 @@ HEALTHY: dict[str, tuple[int, str]] = {
     "cat /etc/systemd/journald": (0, "[Journal]\nSystemMaxUse=500M\n"),
     "getent passwd hermes-backup": (0, "hermes-backup:x:998:998::/nonexistent:/usr/sbin/nologin\n"),
     "stat --format='%U %a' /usr/bin/restic": (0, "root 755\n"),
-    "df ": (0, "Use% IUse%\n 12%    3%\n"),
+    "df ": (0, "Use% IUse% Used 1B-blocks\n 12%    3% 4800000000 40000000000\n"),
+    "grep -c '^HERMES_DATA_GB=": (0, "1\n"),
+    "findmnt --noheadings --output SOURCE": (0, "/dev/mapper/hermes-data\n"),
 }
 """What a command that begins so answers: exit code and output. The first fitting one counts."""
 

@@ -1,0 +1,53 @@
+"""Who is short of room, by the newest backups, alike on SQLite and PostgreSQL."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.cli import render_data
+from hermesops.model.backup import Backup
+from hermesops.model.crowding import Crowded
+from hermesops.model.ids import InstanceId
+from hermesops.model.plan import Plan
+from hermesops.model.state import State
+from hermesops.node.protocol import GB
+from hermesops.registry import Registry
+from tests.support.registries import TurnedClock, placed, registry_at
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SIZES = {Plan.LIGHT: 40 * GB, Plan.HEAVY: 80 * GB}
+
+
+@pytest.fixture
+def registry(registry_url: str) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=TurnedClock())
+    yield opened
+    opened.close()
+
+
+def back_up(registry: Registry, instance_id: InstanceId, *sizes_gb: int) -> None:
+    for hour, size in enumerate(sizes_gb):
+        at = NOON + timedelta(hours=hour)
+        registry.note_backup(Backup(f"{instance_id}-{hour}", instance_id, at, "daily", size * GB, 0, State({})))
+
+
+def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(registry: Registry) -> None:
+    ada, bea, cid, dan = (placed(registry, name) for name in ("ada", "bea", "cid", "dan"))
+    back_up(registry, ada.id, 10, 32)
+    back_up(registry, bea.id, 39, 31)  # it was, and is no more
+    back_up(registry, cid.id, 1, 38)
+    back_up(registry, dan.id, 40)
+    registry.mark_terminated(dan.id)
+    found = registry.list_crowded(SIZES)
+    assert found == (Crowded("cid", Plan.LIGHT, 38 * GB, 40 * GB), Crowded("ada", Plan.LIGHT, 32 * GB, 40 * GB))
+    assert registry.list_crowded({}) == ()
+    assert render_data.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
+    assert "cid has 38.0 of 40 GB" in render_data.crowded_lines(found)[0]
+
+
+def test_people_are_told_of_the_first_and_how_many_more_there_are() -> None:
+    many = [Crowded(f"user-{n}", Plan.LIGHT, 39 * GB, 40 * GB) for n in range(13)]
+    assert render_data.crowded_lines(many)[-1] == "data: 3 more are as full"
+    assert len(render_data.crowded_lines(many)) == 11
+    assert render_data.crowded_lines([]) == []
