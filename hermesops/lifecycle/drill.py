@@ -125,7 +125,8 @@ def _end(seen: Drilling, spare: Spare) -> Step:
 
 def _on_machine(seen: Drilling, spare: Spare) -> Step | Impossible:
     machine, node = seen.machine, seen.node
-    if machine is None or machine.status is MachineStatus.DELETED:
+    if machine is None or machine.status is MachineStatus.DELETED or not seen.in_stack:
+        # A run that was killed may have made it and not written it down; what no stack holds, no run destroys.
         return GrowCell()
     if spare.machine_id != machine.id:
         return RecordMachine(machine.id)

@@ -232,6 +232,14 @@ async def test_a_machine_that_is_in_error_is_exchanged() -> None:
     assert world.taken == 2
 
 
+async def test_a_machine_that_was_made_and_not_written_down_is_taken_in_first() -> None:
+    world = World()
+    await world.take(ADA)
+    world.stack = False
+    assert isinstance(await run(world), Finished)
+    assert (world.taken, world.machine, world.stack) == (1, None, False)
+
+
 async def test_a_machine_that_stands_still_is_started() -> None:
     world = World()
     await world.take(ADA)
