@@ -191,7 +191,7 @@ class Environment:
     folder: Path
     settings: Settings
     sources: Mapping[str, str]
-    inherited: Mapping[str, str]
+    inherited: Mapping[str, str] = field(repr=False)
     secrets: Mapping[str, SecretStr] = field(default_factory=dict)
 
     @property

@@ -144,6 +144,26 @@ def confirm(question: str, *, expect: str) -> bool:
     return sys.stdin.readline().strip() == expect
 
 
+def require_typed_environment(*, spared: str) -> None:
+    """In production, go on only when its name was typed: behind ``--env`` in the command itself, or now.
+
+    A variable that was set yesterday is not consent.
+
+    Args:
+        spared: What stays as it is otherwise.
+
+    Raises:
+        RefusedError: It was not.
+    """
+    env = context.environment()
+    if not env.is_production or context.why_chosen() == "--env" or confirm("", expect=env.name):
+        return
+    raise RefusedError(
+        f"{env.name} was not named, {context.why_chosen()} chose it: {spared}",
+        hint=f"type its name in the command itself: hermesops --env {env.name} …",
+    )
+
+
 def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     """Go on with what destroys only when the operator says so; in production its name has to be typed, too.
 
@@ -151,21 +171,14 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
         question: What would happen, and to what.
         expect: The word that has to be typed.
         spared: What stays as it is without consent.
-        yes: Whether ``--yes`` gave it; in production it only counts beside ``--env`` with the environment's name.
+        yes: Whether ``--yes`` gave it.
 
     Raises:
         RefusedError: There was no consent.
     """
-    env = context.environment()
-    if yes and env.is_production and context.why_chosen() != "--env":
-        raise RefusedError(
-            f"--yes is not enough in {env.name}, which {context.why_chosen()} chose: {spared}",
-            hint=f"type its name in the command itself: hermesops --env {env.name} … --yes",
-        )
-    if yes:
-        return
-    if not confirm(question, expect=expect) or (env.is_production and not confirm("", expect=env.name)):
+    if not yes and not confirm(question, expect=expect):
         raise RefusedError(f"not confirmed: {spared}", hint="--yes confirms without a terminal")
+    require_typed_environment(spared=spared)
 
 
 def _to_stderr(line: str) -> None:

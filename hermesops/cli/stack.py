@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context, render, stack_state
 from hermesops.cli.cell_options import All, Cells, ExitCode, Targets, Where, about, choose
 from hermesops.cli.cell_runs import report
-from hermesops.cli.console import Yes, agree, result, say, table
+from hermesops.cli.console import Yes, agree, require_typed_environment, result, say, table
 from hermesops.cli.naming import ApprovedBy, Budget, Destroy, From, Save, Share, parse_named, read_saved, write_saved
 from hermesops.cli.no_wait import NoWait
 from hermesops.cli.noun import Noun
@@ -80,6 +80,8 @@ def up(
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
     named = parse_named(destroy, share, budget)
     chosen = choose(composed, cells, where, targets, everything=everything)
+    if named.machines:
+        require_typed_environment(spared="nothing was destroyed")
     if named.machines and len(chosen.chosen) > 1:
         raise UsageError("--destroy is about machines of one cell; name that cell", hint="hermesops cell list")
     work = chosen.leave_up if no_wait else chosen.up

@@ -51,7 +51,8 @@ def test_yes_is_enough_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_yes_alone_is_not_enough_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMESOPS_ENV", "production")
-    with pytest.raises(RefusedError, match="HERMESOPS_ENV chose: ada lives on") as refused:
+    monkeypatch.setattr("sys.stdin", io.StringIO("production\n"))
+    with pytest.raises(RefusedError, match="HERMESOPS_ENV chose it: ada lives on") as refused:
         asked(yes=True)
     assert "--env production" in refused.value.hint
 
@@ -61,16 +62,33 @@ def test_yes_beside_the_typed_name_is() -> None:
     asked(yes=True)
 
 
-def test_production_is_typed_on_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    context.select("production", verbose=False)
+def test_production_is_typed_on_a_terminal_unless_the_command_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_ENV", "production")
     types(monkeypatch, "ada", "production")
     asked()
     types(monkeypatch, "ada", "staging")
     with pytest.raises(RefusedError, match="ada lives on"):
         asked()
+    context.select("production", verbose=False)
+    types(monkeypatch, "ada")
+    asked()
 
 
 def test_without_a_terminal_nobody_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("ada\n"))
     with pytest.raises(RefusedError, match="ada lives on"):
         asked()
+
+
+def test_naming_what_is_destroyed_needs_productions_name_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_ENV", "staging")
+    console.require_typed_environment(spared="all lives on")
+    monkeypatch.setenv("HERMESOPS_ENV", "production")
+    types(monkeypatch, "staging")
+    with pytest.raises(RefusedError, match="all lives on"):
+        console.require_typed_environment(spared="all lives on")
+    types(monkeypatch, "production")
+    console.require_typed_environment(spared="all lives on")
+    context.select("production", verbose=False)
+    types(monkeypatch)
+    console.require_typed_environment(spared="all lives on")
