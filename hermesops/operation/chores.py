@@ -20,7 +20,10 @@ from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operation.lease import LeaseKeeper, Leases
 
 RETRY = timedelta(minutes=5)
-"""How long one that failed, or that somebody died of, is left alone."""
+"""How long one that failed is left alone."""
+
+AFTER_DEATH = timedelta(seconds=30)
+"""How long after its begin one is left alone whose worker died; it may have died of it."""
 
 _TICK_S = 1.0
 
@@ -71,7 +74,7 @@ def may_begin_at(last: ChoreTurn | None, rest: timedelta) -> datetime | None:
     if last is None:
         return None
     if last.ended_at is None:
-        return last.began_at + RETRY
+        return last.began_at + AFTER_DEATH
     return last.ended_at + RETRY if last.problem else last.began_at + rest
 
 

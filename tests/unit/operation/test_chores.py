@@ -10,7 +10,7 @@ import pytest
 from hermesops.errors import UnavailableError
 from hermesops.model.chore import ChoreTurn
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operation.chores import RETRY, Chore, Chores, Report, do_now, may_begin_at
+from hermesops.operation.chores import AFTER_DEATH, RETRY, Chore, Chores, Report, do_now, may_begin_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -82,7 +82,7 @@ class Dishes:
     ("last", "from_when"),
     [
         (None, None),
-        (ChoreTurn(NOON), NOON + RETRY),
+        (ChoreTurn(NOON), NOON + AFTER_DEATH),
         (ChoreTurn(NOON, NOON + MINUTE, "done"), NOON + timedelta(days=7)),
         (ChoreTurn(NOON, NOON + MINUTE, "", "failed"), NOON + MINUTE + RETRY),
     ],
