@@ -1,5 +1,6 @@
 """The registry's key, rotated: its ring is where the environment's secrets are, its values in the registry."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from hermesops.access.key_rotation import KeyRotation
     from hermesops.app.app import App
 
+_SUBJECT = "registry/key"
 _FOREIGN_COPIES = timedelta(days=90)
 """How long somebody may want back a copy that the database's own backups hold; nobody tells us of those."""
 
@@ -20,13 +22,18 @@ async def rotate_registry_key(app: "App", *, why: str) -> str:
     Raises:
         RefusedError: Somebody else rotates it right now, its home takes nothing, or something does not open.
     """
-    async with app.alone("registry/key"):
-        return _rotation(app).run(why=why)
+    async with app.alone(_SUBJECT):
+        return await asyncio.to_thread(_rotation(app).run, why=why)  # it may take longer than a lease lives
 
 
-def prepare_registry_key(app: "App") -> str:
-    """Only add a key that other computers can be given before it is used; its id."""
-    return _rotation(app).prepare()
+async def prepare_registry_key(app: "App") -> str:
+    """Only add a key that other computers can be given before it is used; its id.
+
+    Raises:
+        RefusedError: Somebody else rotates it right now, or its home takes nothing.
+    """
+    async with app.alone(_SUBJECT):
+        return _rotation(app).prepare()
 
 
 def _rotation(app: "App") -> "KeyRotation":

@@ -42,6 +42,14 @@ def held_secrets(app: "App") -> "tuple[Held, ...]":
     )
 
 
+def unneeded(app: "App") -> list[str]:
+    """What the home holds that is none of the table: something mistyped, perhaps."""
+    try:
+        return sorted(app.secrets.home.names() - {one.name for one in NEEDED})
+    except HermesError:  # the checks say what is wrong with the home
+        return []
+
+
 async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
     """Use each secret for something harmless.
 

@@ -80,7 +80,7 @@ def rotate(
             "rotating the registry's key needs a reason", hint=f'hermesops secrets rotate {name} --reason "…"'
         )
     if prepare:
-        key = prepare_registry_key(composed)
+        key = context.run(prepare_registry_key(composed))
         say(f"give {composed.secrets.where(which)} to every computer of this environment, then rotate")
         result(
             "secret-rotation", {"name": name, "key": key, "steps": []}, [f"key {key} is ready and seals nothing yet"]
@@ -95,14 +95,17 @@ def rotate(
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
     from hermesops.access.needed import needed
-    from hermesops.app.secret_checks import check_secrets
+    from hermesops.app.secret_checks import check_secrets, unneeded
     from hermesops.model.check import Verdict
 
     for name in names or ():
         needed(name)
-    checks = context.run(check_secrets(context.compose(), tuple(names or ())))
+    composed = context.compose()
+    checks = context.run(check_secrets(composed, tuple(names or ())))
     rows = [render.check(one) for one in checks]
     table("secrets-check", "checks", ("check", "verdict", "seen", "hint"), rows, "no secrets")
+    if strangers := unneeded(composed):
+        say(f"{composed.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
     failed = sum(one.verdict is Verdict.FAILED for one in checks)
     if failed:
         say(f"{failed} of {len(checks)} secrets are not in order")

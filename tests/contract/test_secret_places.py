@@ -6,9 +6,14 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.needed import API_KEY, PULUMI_PASSPHRASE
+from hermesops.access.ring import Ring
 from hermesops.access.secret_file import make_secret
 from hermesops.app import App
+from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
+from hermesops.app.secret_checks import unneeded
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.operation import LeaseHeldError
+from hermesops.registry.registry import migrate_registry
 from hermesops.settings import Environment
 
 CANARY = "canary-7731"
@@ -88,3 +93,27 @@ def test_the_registrys_key_is_made_in_its_home_and_found_there_again(tmp_path: P
     assert app_of(tmp_path, SECRETS_HOME="environment", SECRET_REGISTRY_KEY=ring).registry.list_instances() == ()
     with pytest.raises(RefusedError, match="damaged"):
         assert app_of(tmp_path, SECRETS_HOME="environment", SECRET_REGISTRY_KEY=CANARY).registry
+
+
+async def test_the_registrys_key_is_rotated_where_it_lives(tmp_path: Path, registry_url: str) -> None:
+    if not registry_url.startswith("sqlite"):
+        migrate_registry(registry_url)
+    app = app_of(tmp_path, REGISTRY_URL=registry_url)
+    before = app.registry.sealing_key()
+    prepared = await prepare_registry_key(app)
+    assert app.registry.sealing_key() == before, "nothing is sealed with it yet"
+    assert await rotate_registry_key(app, why="yearly") == prepared
+    ring = Ring.parse((tmp_path / "staging/keys/registry.key").read_text())
+    assert (ring.current, set(ring.keys)) == (prepared, {prepared, before}), "a copy from before may be wanted back"
+    taken = app.registry.take_lease("registry/key", "another")
+    with pytest.raises(LeaseHeldError):
+        await rotate_registry_key(app, why="at once")
+    app.registry.release_lease(taken)
+    variables = {"REGISTRY_URL": registry_url, "SECRETS_HOME": "environment", "SECRET_REGISTRY_KEY": ring.to_text()}
+    with pytest.raises(RefusedError, match="HERMESOPS_SECRET_REGISTRY_KEY"):
+        await rotate_registry_key(app_of(tmp_path, **variables), why="in a variable")
+    assert app.registry.sealing_key() == prepared
+
+
+def test_what_no_one_needs_is_named(tmp_path: Path) -> None:
+    assert unneeded(app_of(tmp_path, SECRETS_HOME="environment", SECRET_API_KYE="x")) == ["api.kye"]
