@@ -112,6 +112,7 @@ def health(machine: Machine) -> Health:
             "unit", unit.state in {"active", "activating"}, f"{unit.state}, result {unit.properties.get('Result', '?')}"
         ),
         Check("release", release(machine)["id"] is not None, str(machine.layout.current)),
+        *_closed(machine),
     ]
     alive = machine.system.ask(base.port, "/health")
     if alive.status != 200:  # noqa: PLR2004 - OK
@@ -120,6 +121,15 @@ def health(machine: Machine) -> Health:
     told = (*_judge(detailed, payload), *_servers(machine, base, payload))
     checks = (*first, Check("api", ok=True), *told, _watchdog(unit))
     return Health(checks, 0 if all(check.ok for check in checks) else UnhealthyError.exit_code)
+
+
+def _closed(machine: Machine) -> tuple[Check, ...]:
+    """Why no gateway can run: its data are not there. Nothing where they are."""
+    try:
+        volume.refuse_closed(machine)
+    except NodeError as error:
+        return (Check("volume", ok=False, detail=str(error)),)
+    return ()
 
 
 def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:

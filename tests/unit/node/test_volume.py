@@ -12,7 +12,7 @@ from hermesops.node.data_size import wanted_gb, with_gb
 from hermesops.node.errors import NodeError, NotReadyError, OutrankedError, RefusedError
 from hermesops.node.luks import Room
 from hermesops.node.machine import Machine
-from hermesops.node.observe import status
+from hermesops.node.observe import health, status
 from hermesops.node.protocol import GB, FencingToken
 from tests.support.node_home import FakeSystem, NodeHome, make
 
@@ -155,11 +155,20 @@ def test_it_waits_for_its_certificate_and_for_the_platform_as_long_as_it_takes(c
     assert computer.system.slept == [2, 2, 2, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
 
 
+def personalised(computer: Computer) -> None:
+    """Make it somebody's, as if it had been before it booted."""
+    layout, payload = computer.place.layout, computer.place.personalised().read_bytes()
+    layout.payload.write_bytes(payload)
+    layout.identity.write_text("{}")
+
+
 def test_nothing_reads_or_writes_in_the_place_of_data_that_are_not_there(computer: Computer) -> None:
     assert status(computer.node)["volume"]["kind"] == "closed"
     assert "has not begun" in status(computer.node)["volume"]["why"]
     with pytest.raises(NotReadyError, match="closed"):
         backup.state(computer.node)
+    personalised(computer)
+    assert "volume" in [check.name for check in health(computer.node).checks]
     for does in (backup.backup, backup.restore):
         with pytest.raises(NotReadyError, match="closed"):
             does(computer.node, computer.place.upload(), lease=None)
