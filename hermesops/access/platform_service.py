@@ -47,14 +47,6 @@ class DataKeys(Protocol):
         """
 
 
-class NoDataKeys:
-    """Where no volume has a key: the local world's are not encrypted."""
-
-    def release(self, volume_id: str, _machine_id: MachineId, _instance_id: InstanceId | None) -> bytes:
-        """Refuse."""
-        raise RefusedError(f"there is no key of volume {volume_id[:100]}")
-
-
 class PlatformService:
     """Answers machines of one environment.
 

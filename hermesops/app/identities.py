@@ -65,9 +65,10 @@ async def serve(app: "App", listener: "socket.socket") -> None:
     """
     from urllib.parse import urlsplit
 
+    from hermesops.access.data_keys import DataKeys
     from hermesops.access.mutual_tls import MutualTlsServer
     from hermesops.access.own_certificate import OwnCertificate
-    from hermesops.access.platform_service import NoDataKeys, PlatformService
+    from hermesops.access.platform_service import PlatformService
 
     certificates = certificates_of(app)
     if certificates is None:
@@ -76,7 +77,7 @@ async def serve(app: "App", listener: "socket.socket") -> None:
     life = timedelta(days=app.env.settings.certificate_days)
     own = OwnCertificate(authority_of(app), app.registry, [host], life)
     await own.context()  # a key that is missing is told now, not to the first machine
-    service = PlatformService(app.registry, certificates, NoDataKeys(), environment=app.env.name)
+    service = PlatformService(app.registry, certificates, DataKeys(app.registry), environment=app.env.name)
     await MutualTlsServer(service.answer, own.context).serve(listener)
 
 

@@ -33,9 +33,11 @@ class Machine:
     request: bytes
 
     async def ask(self, path: str = "/v1/standing", body: bytes = b"") -> dict[str, Any]:
+        return dict(json.loads(await self.fetch(path, body)))
+
+    async def fetch(self, path: str, body: bytes = b"") -> bytes:
         method = "POST" if body else "GET"
-        said = await asyncio.to_thread(platform.ask, self.credential, self.key, method, path, body, patience_s=SLOW_S)
-        return dict(json.loads(said))
+        return await asyncio.to_thread(platform.ask, self.credential, self.key, method, path, body, patience_s=SLOW_S)
 
 
 async def machine_of(world: Command, user: str) -> Machine:
@@ -73,16 +75,23 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     assert waiting["machine_id"] == row["machine_id"]
     fresh = Credential.parse(await first.ask("/v1/certificate", first.request))
     assert fresh.names == first.credential.names
+    volume = f"/v1/data-key/{uuid.uuid4()}"
+    data_key = await first.fetch(volume)
+    await simulated.ok("provision", "bob", "--plan", "light")
+    with pytest.raises(RefusedError, match="another instance's"):
+        await (await machine_of(simulated, "bob")).fetch(volume)
 
     await simulated.ok("identity", "revoke", "ada", "--yes", *ASKED)
     for old in (first, Machine(fresh, first.key, first.request)):
-        with pytest.raises(RefusedError, match="counts no more"):
-            await old.ask()
+        for what in ("/v1/standing", volume):
+            with pytest.raises(RefusedError, match="counts no more"):
+                await old.fetch(what)
     await simulated.ok("provision", "ada", "--plan", "light")
     assert (await machine_of(simulated, "ada")).credential == first.credential  # who revoked it has the last word
     await simulated.ok("identity", "renew", "ada")
     renewed = await machine_of(simulated, "ada")
     assert await renewed.ask() == {**standing, "not_after": renewed.credential.not_after}
+    assert await renewed.fetch(volume) == data_key
 
     await simulated.ok("local", "down")
     await simulated.ok("local", "up")
@@ -95,7 +104,11 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     await simulated.ok("instance", "terminate", "ada", "--yes", *ASKED)
     with pytest.raises(RefusedError, match="counts no more"):
         await moved.ask()
-    assert "PRIVATE KEY" not in "".join(ran.stdout + ran.stderr for ran in simulated.said)
+    told = "".join(ran.stdout + ran.stderr for ran in simulated.said)
+    told += (simulated.home / "local" / "world" / "server.log").read_text()
+    assert "data_key_released" in told
+    assert "PRIVATE KEY" not in told
+    assert data_key.decode() not in told
 
 
 async def test_an_authority_is_replaced_by_one_that_is_trusted_beside_it(simulated: Command) -> None:
