@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context
+from hermesops.cli import context, render_identity
 from hermesops.cli.console import Why, Yes, agree, result, say, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hermesops.app.identities import Identities
-    from hermesops.model.certificate import Certificate
 
 app = Noun(no_args_is_help=True)
 
@@ -34,7 +33,7 @@ def group() -> None:
 def list_() -> None:
     """List every machine's newest certificate."""
     identities, now = _identities()
-    rows = [_row(title, one, now) for title, one in identities.newest()]
+    rows = [render_identity.certificate(title, one, now) for title, one in identities.newest()]
     columns = ("machine", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
@@ -44,7 +43,10 @@ def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
     identities, now = _identities()
     holder = identities.find(who)
-    rows = [_row(holder.title, one, now) for one in context.compose().registry.list_certificates(holder.machine_id)]
+    rows = [
+        render_identity.certificate(holder.title, one, now)
+        for one in context.compose().registry.list_certificates(holder.machine_id)
+    ]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
@@ -163,19 +165,3 @@ def _identities() -> "tuple[Identities, datetime]":
 
     composed = context.compose()
     return Identities(composed), composed.registry.now()
-
-
-def _row(title: str, one: "Certificate", now: "datetime") -> dict[str, object]:
-    state = "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good"
-    return {
-        "machine": title,
-        "machine_id": one.machine_id,
-        "instance_id": one.instance_id,
-        "cell": one.cell,
-        "state": state,
-        "issued_at": one.issued_at,
-        "not_after": one.not_after,
-        "revoked_at": one.revoked_at,
-        "why": one.why,
-        "serial": one.serial,
-    }
