@@ -54,20 +54,20 @@ def kind(machine: Machine, room: Room) -> Kind:
 
 
 def told(machine: Machine) -> dict[str, Any] | None:
-    """What ``status`` says of it; nothing where no role has been applied."""
+    """What ``status`` says of it; nothing where no role has been applied, whatever state files are in."""
     try:
         room = machine.volumes.look(machine.layout.home(DATA_PATH))
+        found = kind(machine, room)
+        return {
+            "kind": found,
+            "encrypted": room.is_encrypted,
+            "wanted_gb": _wanted(machine),
+            "size": room.size,
+            "used": room.used,
+            "why": _why(machine) if found is Kind.CLOSED else "",
+        }
     except NodeError:
         return None
-    found = kind(machine, room)
-    return {
-        "kind": found,
-        "encrypted": room.is_encrypted,
-        "wanted_gb": _wanted(machine),
-        "size": room.size,
-        "used": room.used,
-        "why": _why(machine) if found is Kind.CLOSED else "",
-    }
 
 
 def refuse_closed(machine: Machine) -> None:

@@ -20,6 +20,8 @@ rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub
 rm -rf /root/.ssh
 rm -f /var/lib/systemd/random-seed /var/lib/systemd/credential.secret
 if [ -e /etc/justavps/env ]; then : >/etc/justavps/env; fi
+# A volume is one machine's, and so is its key.
+rm -rf /var/lib/hermes-data/*
 rm -f /etc/hermes-node/machine.key /etc/hermes-node/machine.csr
 rm -f /etc/hermes-node/machine.crt /etc/hermes-node/authority.crt
 rm -rf /etc/hermes-node/identity.json /etc/hermes/.env /etc/hermes/config.yaml

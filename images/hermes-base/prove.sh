@@ -52,6 +52,7 @@ promise "no user's identity" no_such /etc/hermes-node/identity.json
 promise "no user's keys" no_such /etc/hermes/.env
 promise "no user's memories" empty /var/lib/hermes/memories
 promise "no user's sessions" empty /var/lib/hermes/sessions
+promise "no data volume of another machine" empty /var/lib/hermes-data
 promise "an agent" test -x /opt/hermes/current/venv/bin/python
 promise "the agent's programs belong to root" test "$(stat --format=%U /opt/hermes/current/venv 2>/dev/null)" = root
 promise "the agent waits for a user" not systemctl --quiet is-active hermes-gateway.service

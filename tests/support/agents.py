@@ -23,7 +23,7 @@ from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving
 from tests.support.machines import base_python, opened_driver
 
-ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node")
+ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node", "hermes_data")
 
 
 @asynccontextmanager

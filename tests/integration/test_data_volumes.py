@@ -1,0 +1,185 @@
+"""An encrypted data volume on a whole computer: opened with the platform's key or not at all, and noise on its disk.
+
+The unit and hermes-node are the roles' own; in the platform's place a service answers on the guest's loopback.
+"""
+
+import json
+import os
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.access.authority import Authority, ServerCertificate
+from hermesops.node import build, keys
+from hermesops.node.credential import Credential
+from hermesops.node.data_size import with_gb
+from hermesops.node.protocol import GB, PROGRAM, VARIABLES
+from hermesops.waiting import Pending, until
+from tests.support.credentials import authority_in, credential_of
+from tests.support.qemu_guest import Guest, booted_guest
+from tests.support.role_files import rendered
+
+pytestmark = pytest.mark.qemu
+
+SAYING = "the sentence that nobody may find on the disk"
+CONTROL = "the sentence that lies beside the volume"
+UNIT = "hermes-data.service"
+PACKAGES = ("cryptsetup-bin", "e2fsprogs")  # as the role asks for
+SERVICE = """
+import http.server, pathlib, ssl
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        path = pathlib.Path("/run/platform") / "key"
+        volume = self.path.rpartition("/")[2]
+        (path.parent / "asked").open("a").write(volume + "\\n")
+        self.send_response(200 if path.exists() else 403)
+        self.end_headers()
+        self.wfile.write(path.read_bytes() if path.exists() else b'{"error": "revoked"}')
+    def log_message(self, *words): pass
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.verify_mode = ssl.CERT_REQUIRED
+context.load_cert_chain("/run/platform/service.pem")
+context.load_verify_locations("/etc/hermes-node/authority.crt")
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8443), Handler)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+
+
+@dataclass(frozen=True)
+class Computer:
+    """A rented machine, of which the disk that holds the volume outlives a boot.
+
+    Attributes:
+        data_key: What the platform keeps for its volume.
+    """
+
+    disk: Path
+    credential: Credential
+    own_key: bytes
+    service: ServerCertificate
+    data_key: str
+
+    async def install(self, guest: Guest, *, gigabytes: int = 1) -> None:
+        """Put on a freshly booted guest what image, vendor and platform put on a machine; nothing is opened yet."""
+        await guest.output("mkdir -p /var/lib/hermes-data && mount /dev/vdb /var/lib/hermes-data")
+        await guest.output(f"echo {CONTROL!r} >/var/lib/hermes-data/beside")
+        await guest.output(
+            "useradd --system --home-dir /var/lib/hermes --shell /usr/sbin/nologin hermes"
+            " && install -d -o hermes -g hermes -m 700 /var/lib/hermes /var/lib/hermes/skills"
+        )
+        await guest.put("/var/lib/hermes/skills/SKILL.md", "as the image has it")
+        await guest.put(PROGRAM, build.zipapp(), mode=0o755)
+        await guest.put(f"/etc/systemd/system/{UNIT}", rendered("hermes_data", f"{UNIT}.j2"))
+        await guest.put(VARIABLES, with_gb(b"", gigabytes))
+        await guest.put("/etc/hermes-node/machine.crt", self.credential.to_pem(), mode=0o600)
+        await guest.put("/etc/hermes-node/authority.crt", self.credential.authority)
+        await guest.put("/run/platform/service.pem", f"{self.service.pem}{self.service.key}", mode=0o600)
+        await guest.put("/run/platform/service.py", SERVICE)
+        await guest.put("/run/platform/key", self.data_key)
+        await guest.output("systemctl daemon-reload && systemd-run --unit=platform python3 /run/platform/service.py")
+
+    async def certify(self, guest: Guest) -> None:
+        """Give the machine its key, without which its certificate is none."""
+        await guest.put("/etc/hermes-node/machine.key", self.own_key, mode=0o600)
+
+
+@pytest.fixture(scope="module")
+def computer(tmp_path_factory: pytest.TempPathFactory) -> Computer:
+    folder = tmp_path_factory.mktemp("computer")
+    disk = folder / "disk.raw"
+    disk.touch()
+    os.truncate(disk, 8 << 30)
+    subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
+    authority: Authority = authority_in(folder)
+    own = keys.make()
+    credential = credential_of(authority, keys.request(own).decode(), url="https://127.0.0.1:8443")
+    return Computer(disk, credential, own, authority.serve(["127.0.0.1"], life=timedelta(days=1)), "5c" * 32)
+
+
+async def shown(guest: Guest) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(await guest.output(f"{PROGRAM} volume show"))
+    return told
+
+
+async def comes_to_be(guest: Guest, kind: str, why: str = "") -> dict[str, Any]:
+    """Wait until the volume is in that state, for that reason."""
+
+    async def look() -> dict[str, Any] | Pending[dict[str, Any]]:
+        told = await shown(guest)
+        return told if told["kind"] == kind and why in told["why"] else Pending(str(told))
+
+    return await until(look, what=f"a volume that is {kind}", timeout_s=120, every_s=0.2)
+
+
+def is_on(disk: Path, words: str) -> bool:
+    """Whether these words are anywhere on a raw disk; what was never written is passed over."""
+    with disk.open("rb") as file, suppress(OSError):  # there is no more data
+        end = 0
+        while True:
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            if words.encode() in os.pread(file.fileno(), end - start, start):
+                return True
+    return False
+
+
+async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_noise_on_the_disk(
+    computer: Computer,
+) -> None:
+    async with booted_guest(packages=PACKAGES, disks=[computer.disk]) as guest:
+        await computer.install(guest)
+        # First boot: nobody has given it a certificate yet.
+        await guest.output(f"systemctl start --no-block {UNIT}")
+        await comes_to_be(guest, "closed", "no certificate yet")
+        await computer.certify(guest)
+        told = await comes_to_be(guest, "open")
+        assert told["encrypted"]
+        assert 0.7 * GB < told["size"] <= GB
+        assert await guest.output("cat /var/lib/hermes/skills/SKILL.md") == "as the image has it"
+        assert await guest.output("stat -c '%U %a' /var/lib/hermes; ls -A /var/lib/hermes") == "hermes 700\nskills"
+
+        async def as_agent(command: str) -> str:
+            done = await guest.run(command, user="hermes", cwd="/var/lib/hermes")
+            return done.text + done.stderr.decode()
+
+        await as_agent(f"echo {SAYING!r} >memory && sync -f .")
+        assert "No space left" in await as_agent("fallocate -l 2G big")
+        assert await guest.output("echo well >/root/beside && cat /root/beside") == "well"
+        await as_agent("rm big")
+
+        # Closed, nothing of it is there, and neither another key nor a revoked machine opens it.
+        await guest.output(f"systemctl stop {UNIT}")
+        assert (await shown(guest))["kind"] == "closed"
+        assert "memory" not in await guest.output("ls -A /var/lib/hermes; ls /dev/mapper")
+        await guest.put("/run/platform/key", "ca" * 32)
+        await guest.output(f"systemctl start --no-block {UNIT}")
+        await comes_to_be(guest, "closed", "not opened by the key")
+        await guest.output("rm /run/platform/key")
+        await comes_to_be(guest, "closed", "403")
+        await guest.put(VARIABLES, with_gb(b"", 2))
+        await guest.put("/run/platform/key", computer.data_key)
+        told = await comes_to_be(guest, "open")
+        assert 1.7 * GB < told["size"] <= 2 * GB
+        assert await guest.output("cat /var/lib/hermes/memory") == SAYING
+        assert len(set((await guest.output("cat /run/platform/asked")).split())) == 1
+        await as_agent(f"echo {SAYING!r} >>memory && sync -f .")
+        # Now the power goes.
+
+    assert is_on(computer.disk, CONTROL)
+    assert not is_on(computer.disk, SAYING)
+    assert not is_on(computer.disk, computer.data_key)
+
+    async with booted_guest(packages=PACKAGES, disks=[computer.disk]) as guest:
+        await computer.install(guest, gigabytes=2)
+        await computer.certify(guest)
+        await guest.output(f"systemctl start {UNIT}", timeout_s=120)
+        assert (await guest.output("cat /var/lib/hermes/memory")).splitlines() == [SAYING, SAYING]
+        assert (await shown(guest))["encrypted"]
+        await guest.output(f"systemctl stop {UNIT}")
+    assert not is_on(computer.disk, SAYING)
