@@ -103,6 +103,8 @@ async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> Non
         case Personalise(machine_id=machine_id, request=request):
             await world.personalise(instance, machine_id, request)
         case AwaitGateway(machine_id=machine_id):
+            # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
+            await world.release(machine_id)
             await world.await_gateway(instance, machine_id)
         case MarkRunning():
             rows.set_status(instance.id, InstanceStatus.RUNNING)

@@ -164,6 +164,8 @@ class Snapshot:
             case Release(machine_id=machine_id):
                 await self._world.release(machine_id)
             case AwaitGateway(machine_id=machine_id):
+                # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
+                await self._world.release(machine_id)
                 await self._world.await_gateway(seen.sight.instance, machine_id)
             case _ as never:
                 assert_never(never)
