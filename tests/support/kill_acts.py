@@ -50,6 +50,7 @@ class Act:
         at_once: Lives at the same time.
         variables: Added to the environment of the command.
         keeps_machine: Whether that user's machine exists after it; its row does, where ``leaves_machine``.
+        undone: A command that takes away what it made beside its user's machine.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Act:
     at_once: int = AT_ONCE
     variables: Mapping[str, str] = field(default_factory=dict)
     keeps_machine: bool = True
+    undone: tuple[str, ...] = ()
 
 
 PROVISIONING = ("provision", "USER", "--plan", "light")
@@ -102,6 +104,22 @@ FAREWELL = Act(
     variables={"HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_LAST_BACKUP": "required"},
 )
 LIVES = (SUSPEND, GIVE_BACK, RESUME, RESUME_ANEW, RESIZE, MOVE, FAREWELL)
+
+
+async def _backed_up(world: Command, owner: Owner) -> None:
+    await world.ok("backup", "create", owner.user)
+
+
+SNAPSHOT = Act("snapshot", ("snapshot", "create", "USER", *_ASKED), before=PROVISIONING)
+DRILL = Act("restore drill", ("drill", "restore", "USER"), before=PROVISIONING, prepared=_backed_up)
+POOL_FILL = Act(
+    "pool refill",
+    ("pool", "refill", "CELL"),
+    before=PROVISIONING,
+    variables={"HERMESOPS_POOL_SIZE": "light=1", "HERMESOPS_CELL_SIZE": "3"},
+    check=("stack", "preview", "CELL", "--exit-code"),
+    undone=("pool", "drain", "CELL", "--yes", *_ASKED),
+)
 
 
 async def _resized(world: Command, owner: Owner) -> None:
@@ -146,4 +164,7 @@ STACK_DESTROY = Act(
     leaves_machine=False,
     at_once=1,  # the next life's user would move into the empty cell
 )
-ACTS = (PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, STACK_UP, STACK_REPLACE, STACK_REFRESH, STACK_DESTROY)
+ACTS = (
+    *(PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, SNAPSHOT, DRILL, POOL_FILL),
+    *(STACK_UP, STACK_REPLACE, STACK_REFRESH, STACK_DESTROY),
+)

@@ -135,6 +135,9 @@ async def _prepare(world: Command, act: Act) -> Owner:
 
 
 async def _clean(world: Command, act: Act, owner: Owner) -> None:
+    if act.undone:
+        undone = await _again(world, owner.words(act.undone))
+        assert undone.exit_code == 0, str(undone)
     if act.leaves_machine:
         for words in (PROVISIONING, TERMINATING) if "--no-wait" in act.before else (TERMINATING,):
             ended = await _again(world, owner.words(words))

@@ -1,0 +1,120 @@
+"""A worker does what falls due without anybody asking, in a simulated world whose rows are made older than they are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.app import App
+from hermesops.registry import schema
+from hermesops.settings import Environment
+from hermesops.waiting import Pending, until
+from tests.support.command import Command, local_world
+
+PATIENCE_S = 120.0
+DAY_OLD = timedelta(hours=25)
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("chores"), driver="sim") as command:
+        yield command.with_variables(
+            HERMESOPS_DRILL_DAYS="1", HERMESOPS_ENDED_BACKUPS_DAYS="0", HERMESOPS_POOL_SIZE="light=1"
+        )
+
+
+def grow_old(world: Command) -> None:
+    """Let everything that was done have been done yesterday."""
+    registry = App(Environment.load("local", world.environ), lambda _: None).registry
+    columns = (schema.backups.c.at, schema.hermes_instances.c.created_at)
+    with registry._database.writing() as connection:
+        for column in columns:
+            for key, at in connection.execute(sa.select(column.table.c.id, column)).all():
+                connection.execute(
+                    column.table.update().where(column.table.c.id == key).values({column.name: at - DAY_OLD})
+                )
+    registry.close()
+
+
+async def chores(world: Command) -> dict[str, dict[str, Any]]:
+    return {row["chore"]: row for row in (await world.ok("chore", "list", "--json")).json["chores"]}
+
+
+async def all_done(world: Command) -> bool | Pending[bool]:
+    rows = await chores(world)
+    open_ones = {name: row for name, row in rows.items() if row["due"]}
+    busy = (await world.ok("operation", "list", "--json")).json["operations"]
+    return Pending(f"{open_ones} {busy}") if open_ones or busy else True
+
+
+async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: Command) -> None:
+    for user in ("ada", "bob", "eve"):
+        await world.with_variables(HERMESOPS_POOL_SIZE="").ok("provision", user, "--plan", "light")
+    for user in ("ada", "bob"):
+        await world.ok("backup", "create", user)
+    await world.ok("instance", "terminate", "bob", "--yes", "--reason", "test")
+    grow_old(world)
+    due = {name: row["due"] for name, row in (await chores(world)).items()}
+    assert {name for name, count in due.items() if count} == {"backups", "tokens", "pools", "drill", "ended"}
+    assert (await world.ok("fleet", "status", "--json")).json["backups"]["late"] == 2
+
+    first = await world.start("worker")
+    told = asyncio.create_task(first.communicate())
+    await until(lambda: all_done(world), what="all chores", timeout_s=PATIENCE_S, every_s=0.5)
+    first.kill()
+    await told
+
+    done = await chores(world)
+    assert {name: row["problem"] for name, row in done.items() if row["problem"]} == {}
+    loss = (await world.ok("fleet", "status", "--json")).json["backups"]
+    assert (loss["late"], loss["never"]) == (0, 0)
+    tokens = (await world.ok("token", "list", "--json")).json["tokens"]
+    assert sorted(row["user"] for row in tokens if row["purpose"] == "platform") == ["ada", "eve"]
+    ready = (await world.ok("pool", "list", "--json")).json["machines"]
+    assert [row["status"] for row in ready] == ["ready"]
+    ended = (await world.ok("operation", "list", "--all", "--json")).json["operations"]
+    assert [row["status"] for row in ended if row["kind"] == "drill"] == ["done"]
+    assert {row["status"] for row in ended} == {"done"}
+    proved = (await world.ok("backup", "list", "ada", "--json")).json["backups"]
+    assert any(row["proved"] for row in proved)
+    erased = (await world.ok("audit", "log", "--json")).json["entries"]
+    assert [row["action"] for row in erased].count("repository_erased") == 1
+    assert (await world.ok("fleet", "drift", "--json")).json["findings"] == []
+
+    await world.ok("token", "revoke", "ada", "--reason", "test")
+    second = await world.start("worker")
+    told = asyncio.create_task(second.communicate())
+    try:
+        await until(lambda: all_done(world), what="the token", timeout_s=PATIENCE_S, every_s=0.5)
+    finally:
+        second.terminate()
+        await told
+    tokens = (await world.ok("token", "list", "ada", "--json")).json["tokens"]
+    assert "platform" in {row["purpose"] for row in tokens}
+
+
+async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> None:
+    grow_old(world)
+    without = world.with_variables(HERMESOPS_WITHOUT_CHORES="backups, drill")
+    shown = await chores(without)
+    assert (shown["backups"]["by_workers"], shown["tokens"]["by_workers"]) == (False, True)
+    ran = await world.ok("chore", "run", "backups", "--json")
+    assert ran.json["done"] == "2 agents backed up"
+    assert (await chores(world))["backups"]["due"] == 0
+    refused = await world.run("chore", "run", "laundry")
+    assert (refused.exit_code, "backups" in refused.stderr) == (2, True)
+    unknown = await world.with_variables(HERMESOPS_WITHOUT_CHORES="laundry").run("chore", "list")
+    assert unknown.exit_code == 2
+
+
+async def test_a_drill_takes_a_machine_of_the_pool_and_returns_none(world: Command) -> None:
+    [pooled] = (await world.ok("pool", "list", "--json")).json["machines"]
+    ran = await world.ok("drill", "restore", "ada", "--json")
+    assert ran.json["proved"]["proved"]
+    assert pooled["machine_name"] in ran.stderr
+    assert pooled["machine_name"] not in {machine["name"] for machine in await world.machines()}
+    nobody = await world.run("drill", "restore", "nobody")
+    assert nobody.exit_code == 2
