@@ -127,3 +127,11 @@ async def test_nothing_is_done_with_anothers_machine_or_an_agent_that_has_ended(
         assert (await walk(work))[0].startswith("BrokenInvariantError: machine ")
     world.instance = replace(world.instance, status=InstanceStatus.TERMINATED)
     assert (await walk(lambda: put_back(world)))[0].startswith("RefusedError: ")
+
+
+async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_it_lives_again() -> None:
+    world = learned()
+    await walk(lambda: put_back(world))
+    world.here().runs = False
+    await walk(lambda: put_back(world))
+    assert (world.here().runs, world.times_put_back) == (True, 1)

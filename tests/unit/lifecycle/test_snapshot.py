@@ -57,6 +57,15 @@ async def test_it_is_taken_once_wherever_it_is_killed(step: int, *, after: bool)
     assert (world.here().runs, world.here().fenced) == (True, False)
 
 
+async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_lives_again() -> None:
+    world = lively()
+    await walk(world.work)
+    world.here().runs = False
+    *_, outcome = await walk(world.work)
+    assert outcome == f"snapshot image0 of {world.instance.title}"
+    assert (world.here().runs, world.here().fenced) == (True, False)
+
+
 async def test_one_that_the_vendor_cannot_take_leaves_a_living_agent() -> None:
     world = lively(fails=True)
     *_, outcome = await walk(world.work)

@@ -150,3 +150,13 @@ async def test_a_sleep_that_was_given_up_halfway_ends_with_a_living_agent() -> N
     await world.fence(world.instance, world.here().id)
     assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is awake"
     assert world.here().runs
+
+
+async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_it_wakes_all_the_same() -> None:
+    world = SmallWorld.lively()
+    await walk(lambda: suspend(world))
+    await walk(lambda: resume(world))
+    world.here().runs = False
+    world.set_status(world.instance.id, InstanceStatus.SUSPENDED)
+    assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is awake"
+    assert world.here().runs
