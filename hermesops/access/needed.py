@@ -1,8 +1,6 @@
 """Which secrets hermesops needs: the one table of them. Pure."""
 
-import secrets as randomness
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hermesops.errors import UsageError
 
@@ -15,7 +13,6 @@ class Needed:
         name: What it is called in every home; the file's name in ``keys/``.
         purpose: What it opens, for people.
         setting: The setting that names a file of it, which wins over any home.
-        fresh: Makes a new one; ``None`` for one that somebody else gives us.
         rotation: What a person does to rotate it, a sentence each; empty where ``secrets rotate`` does all of it.
             ``{env}`` stands for the words that name the environment on the command line.
     """
@@ -23,12 +20,7 @@ class Needed:
     name: str
     purpose: str
     setting: str
-    fresh: Callable[[], str] | None = field(default=None, compare=False)
     rotation: tuple[str, ...] = ()
-
-
-def _random() -> str:
-    return randomness.token_urlsafe(32)
 
 
 API_KEY = Needed(
@@ -48,7 +40,6 @@ PULUMI_PASSPHRASE = Needed(
     "pulumi.passphrase",
     "encrypts secrets in Pulumi's state",
     "pulumi_passphrase_file",
-    _random,
     rotation=(
         "for every cell: pulumi stack change-secrets-provider passphrase --stack CELL (it asks for the new one)",
         "hermesops{env} secrets set pulumi.passphrase --from FILE",
@@ -59,7 +50,6 @@ ROUTER_KEY = Needed(
     "router.key",
     "signs agents' tokens for the model router",
     "router_key_file",
-    _random,
     rotation=(
         "let the model router accept the new key beside the old one",
         "hermesops{env} secrets set router.key --from FILE",

@@ -65,7 +65,8 @@ async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
         BACKUP_KEY: _bucket(app),
         AUTHORITY_KEY: _sync(app, _authority),
     }
-    return [await _checked(one, opens[one]) for one in NEEDED if one in opens and (not names or one.name in names)]
+    wanted = [one for one in NEEDED if not names or one.name in names]
+    return [await _checked(one, opens[one]) for one in wanted]
 
 
 async def _checked(one: Needed, opens: Callable[[], Awaitable[str]]) -> Check:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.needed import API_KEY, PULUMI_PASSPHRASE
+from hermesops.access.needed import API_KEY, NEEDED, PULUMI_PASSPHRASE
 from hermesops.access.ring import Ring
 from hermesops.access.secret_file import make_secret
 from hermesops.app import App
 from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
-from hermesops.app.secret_checks import unneeded
+from hermesops.app.secret_checks import check_secrets, unneeded
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
 from hermesops.registry.registry import migrate_registry
 from hermesops.settings import Environment
@@ -117,3 +118,9 @@ async def test_the_registrys_key_is_rotated_where_it_lives(tmp_path: Path, regis
 
 def test_what_no_one_needs_is_named(tmp_path: Path) -> None:
     assert unneeded(app_of(tmp_path, SECRETS_HOME="environment", SECRET_API_KYE="x")) == ["api.kye"]
+
+
+async def test_every_secret_that_is_needed_is_checked(tmp_path: Path) -> None:
+    checks = await check_secrets(app_of(tmp_path, API_URL="http://127.0.0.1:9/api/v1"))
+    assert [check.name for check in checks] == [one.name for one in NEEDED]
+    assert {check.name: check.verdict for check in checks}["registry.key"] is Verdict.OK
