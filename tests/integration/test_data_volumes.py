@@ -29,6 +29,9 @@ pytestmark = pytest.mark.qemu
 SAYING = "the sentence that nobody may find on the disk"
 CONTROL = "the sentence that lies beside the volume"
 UNIT = "hermes-data.service"
+SLOW_S = 300.0
+"""For anything at all: a computer without KVM, beside other work."""
+
 PACKAGES = ("cryptsetup-bin", "e2fsprogs")  # as the role asks for
 SERVICE = """
 import http.server, pathlib, ssl
@@ -51,6 +54,11 @@ server.serve_forever()
 """
 
 
+async def output(guest: Guest, command: str) -> str:
+    """What a command prints that must work."""
+    return await guest.output(command, timeout_s=SLOW_S)
+
+
 @dataclass(frozen=True)
 class Computer:
     """A rented machine, of which the disk that holds the volume outlives a boot.
@@ -67,11 +75,12 @@ class Computer:
 
     async def install(self, guest: Guest, *, gigabytes: int = 1) -> None:
         """Put on a freshly booted guest what image, vendor and platform put on a machine; nothing is opened yet."""
-        await guest.output("mkdir -p /var/lib/hermes-data && mount /dev/vdb /var/lib/hermes-data")
-        await guest.output(f"echo {CONTROL!r} >/var/lib/hermes-data/beside")
-        await guest.output(
+        await output(guest, "mkdir -p /var/lib/hermes-data && mount /dev/vdb /var/lib/hermes-data")
+        await output(guest, f"echo {CONTROL!r} >/var/lib/hermes-data/beside")
+        await output(
+            guest,
             "useradd --system --home-dir /var/lib/hermes --shell /usr/sbin/nologin hermes"
-            " && install -d -o hermes -g hermes -m 700 /var/lib/hermes /var/lib/hermes/skills"
+            " && install -d -o hermes -g hermes -m 700 /var/lib/hermes /var/lib/hermes/skills",
         )
         await guest.put("/var/lib/hermes/skills/SKILL.md", "as the image has it")
         await guest.put(PROGRAM, build.zipapp(), mode=0o755)
@@ -82,7 +91,9 @@ class Computer:
         await guest.put("/run/platform/service.pem", f"{self.service.pem}{self.service.key}", mode=0o600)
         await guest.put("/run/platform/service.py", SERVICE)
         await guest.put("/run/platform/key", self.data_key)
-        await guest.output("systemctl daemon-reload && systemd-run --unit=platform python3 /run/platform/service.py")
+        await output(
+            guest, "systemctl daemon-reload && systemd-run --no-block --unit=platform python3 /run/platform/service.py"
+        )
 
     async def certify(self, guest: Guest) -> None:
         """Give the machine its key, without which its certificate is none."""
@@ -103,7 +114,7 @@ def computer(tmp_path_factory: pytest.TempPathFactory) -> Computer:
 
 
 async def shown(guest: Guest) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(await guest.output(f"{PROGRAM} volume show"))
+    told: dict[str, Any] = json.loads(await output(guest, f"{PROGRAM} volume show"))
     return told
 
 
@@ -114,7 +125,7 @@ async def comes_to_be(guest: Guest, kind: str, why: str = "") -> dict[str, Any]:
         told = await shown(guest)
         return told if told["kind"] == kind and why in told["why"] else Pending(str(told))
 
-    return await until(look, what=f"a volume that is {kind}", timeout_s=120, every_s=0.2)
+    return await until(look, what=f"a volume that is {kind}", timeout_s=SLOW_S, every_s=0.5)
 
 
 def is_on(disk: Path, words: str) -> bool:
@@ -135,39 +146,39 @@ async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_no
     async with booted_guest(packages=PACKAGES, disks=[computer.disk]) as guest:
         await computer.install(guest)
         # First boot: nobody has given it a certificate yet.
-        await guest.output(f"systemctl start --no-block {UNIT}")
+        await output(guest, f"systemctl start --no-block {UNIT}")
         await comes_to_be(guest, "closed", "no certificate yet")
         await computer.certify(guest)
         told = await comes_to_be(guest, "open")
         assert told["encrypted"]
         assert 0.7 * GB < told["size"] <= GB
-        assert await guest.output("cat /var/lib/hermes/skills/SKILL.md") == "as the image has it"
-        assert await guest.output("stat -c '%U %a' /var/lib/hermes; ls -A /var/lib/hermes") == "hermes 700\nskills"
+        assert await output(guest, "cat /var/lib/hermes/skills/SKILL.md") == "as the image has it"
+        assert await output(guest, "stat -c '%U %a' /var/lib/hermes; ls -A /var/lib/hermes") == "hermes 700\nskills"
 
         async def as_agent(command: str) -> str:
-            done = await guest.run(command, user="hermes", cwd="/var/lib/hermes")
+            done = await guest.run(command, user="hermes", cwd="/var/lib/hermes", timeout_s=SLOW_S)
             return done.text + done.stderr.decode()
 
         await as_agent(f"echo {SAYING!r} >memory && sync -f .")
         assert "No space left" in await as_agent("fallocate -l 2G big")
-        assert await guest.output("echo well >/root/beside && cat /root/beside") == "well"
+        assert await output(guest, "echo well >/root/beside && cat /root/beside") == "well"
         await as_agent("rm big")
 
         # Closed, nothing of it is there, and neither another key nor a revoked machine opens it.
-        await guest.output(f"systemctl stop {UNIT}")
+        await output(guest, f"systemctl stop {UNIT}")
         assert (await shown(guest))["kind"] == "closed"
-        assert "memory" not in await guest.output("ls -A /var/lib/hermes; ls /dev/mapper")
+        assert "memory" not in await output(guest, "ls -A /var/lib/hermes; ls /dev/mapper")
         await guest.put("/run/platform/key", "ca" * 32)
-        await guest.output(f"systemctl start --no-block {UNIT}")
+        await output(guest, f"systemctl start --no-block {UNIT}")
         await comes_to_be(guest, "closed", "not opened by the key")
-        await guest.output("rm /run/platform/key")
+        await output(guest, "rm /run/platform/key")
         await comes_to_be(guest, "closed", "403")
         await guest.put(VARIABLES, with_gb(b"", 2))
         await guest.put("/run/platform/key", computer.data_key)
         told = await comes_to_be(guest, "open")
         assert 1.7 * GB < told["size"] <= 2 * GB
-        assert await guest.output("cat /var/lib/hermes/memory") == SAYING
-        assert len(set((await guest.output("cat /run/platform/asked")).split())) == 1
+        assert await output(guest, "cat /var/lib/hermes/memory") == SAYING
+        assert len(set((await output(guest, "cat /run/platform/asked")).split())) == 1
         await as_agent(f"echo {SAYING!r} >>memory && sync -f .")
         # Now the power goes.
 
@@ -178,8 +189,8 @@ async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_no
     async with booted_guest(packages=PACKAGES, disks=[computer.disk]) as guest:
         await computer.install(guest, gigabytes=2)
         await computer.certify(guest)
-        await guest.output(f"systemctl start {UNIT}", timeout_s=120)
-        assert (await guest.output("cat /var/lib/hermes/memory")).splitlines() == [SAYING, SAYING]
+        await output(guest, f"systemctl start {UNIT}")
+        assert (await output(guest, "cat /var/lib/hermes/memory")).splitlines() == [SAYING, SAYING]
         assert (await shown(guest))["encrypted"]
-        await guest.output(f"systemctl stop {UNIT}")
+        await output(guest, f"systemctl stop {UNIT}")
     assert not is_on(computer.disk, SAYING)
