@@ -1,0 +1,38 @@
+"""The local world's door to the platform's service: it starts with a knock, and again after it has ended."""
+
+import asyncio
+import sys
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from hermesops.localcloud.platform_door import opened
+from hermesops.localcloud.store import Store
+
+_SERVICE = """
+import os, socket, sys
+listener = socket.socket(fileno=int(sys.argv[sys.argv.index("--socket") + 1]))
+listener.setblocking(True)
+connection, _ = listener.accept()
+connection.sendall(str(os.getpid()).encode())
+"""
+HOST = IPv4Address("127.0.0.1")
+
+
+async def knock(url: str) -> int:
+    host, _, port = url.removeprefix("https://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    told = await reader.read()
+    writer.close()
+    return int(told)
+
+
+async def test_the_service_comes_with_a_knock_and_again_after_it_has_ended(tmp_path: Path) -> None:
+    store, started = Store(tmp_path / "world.db"), tmp_path / "started"
+    script = f"open({str(started)!r}, 'a').write('x')\n{_SERVICE}"
+    async with opened([sys.executable, "-c", script], store, HOST, 0) as url:
+        assert not started.exists()
+        assert len({await knock(url), await knock(url)}) == len("xx")
+        assert started.read_text() == "xx"
+    async with opened([sys.executable, "-c", script], store, HOST, 0) as again:
+        assert again == url
+    store.close()
