@@ -1,15 +1,28 @@
 """A shard of what tests/soak/test_vendor_faults.py does whole, another one with each commit."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from hermesops.localcloud.fault_kinds import FaultKind
 from tests.support import faulty_lives
+from tests.support.faulty_lives import Act
 from tests.support.shard import shard
 
-LIVES = [(kind, times) for kind in faulty_lives.KINDS for times in (1, 3)]
 
-
-def test_what_fails_with_the_vendor_is_finished_without_the_fault(tmp_path: Path) -> None:
-    life = LIVES[shard() % len(LIVES)]
-    trials = faulty_lives.tried_side_by_side(tmp_path, [life], at_once=1)
-    assert len(trials) == len(faulty_lives.ACTS)
+@pytest.mark.parametrize(
+    ("acts", "kinds"),
+    [
+        pytest.param(faulty_lives.ACTS, faulty_lives.KINDS, id="cell"),
+        pytest.param(faulty_lives.AGENTS_ACTS, faulty_lives.KINDS_OF_AGENTS, id="agent"),
+    ],
+)
+def test_what_fails_with_the_vendor_is_finished_without_the_fault(
+    acts: Sequence[Act], kinds: Sequence[FaultKind], tmp_path: Path
+) -> None:
+    lives = [(kind, times) for kind in kinds for times in (1, 3)]
+    life = lives[shard() % len(lives)]
+    trials = faulty_lives.tried_side_by_side(tmp_path, [life], acts, at_once=1)
+    assert len(trials) == len(acts)
     assert [trial for trial in trials if trial.wrong] == []

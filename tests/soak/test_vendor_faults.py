@@ -1,4 +1,4 @@
-"""Every fault of the vendor's against every command that changes a cell: it ends honestly, and the same finishes it."""
+"""Every fault of the vendor's against every command of a cell's or an agent's life: the same command finishes it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.localcloud.fault_kinds import FaultKind
-from tests.support.faulty_lives import ACTS, KINDS, Trial, tried_side_by_side
+from tests.support.faulty_lives import ACTS, AGENTS_ACTS, KINDS, KINDS_OF_AGENTS, Act, Trial, tried_side_by_side
 
 pytestmark = pytest.mark.timeout(7200)
 
@@ -20,17 +20,24 @@ AT_ONCE = 4
 def test_what_fails_with_the_vendor_is_finished_without_the_fault(times: int, tmp_path: Path) -> None:
     kinds = FaultKind if times == 1 else KINDS  # what none of them meets need not be armed more often
     trials = tried_side_by_side(tmp_path, [(kind, times) for kind in kinds], at_once=AT_ONCE)
-    show(trials, times)
+    show(trials, ACTS, times)
     assert [trial for trial in trials if trial.wrong] == []
 
 
-def show(trials: Sequence[Trial], times: int) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_fails_in_an_agents_life_is_finished_without_the_fault(times: int, tmp_path: Path) -> None:
+    trials = tried_side_by_side(tmp_path, [(kind, times) for kind in KINDS_OF_AGENTS], AGENTS_ACTS, at_once=AT_ONCE)
+    show(trials, AGENTS_ACTS, times)
+    assert [trial for trial in trials if trial.wrong] == []
+
+
+def show(trials: Sequence[Trial], acts: Sequence[Act], times: int) -> None:
     table = Table(title=f"each fault armed {times} times: how often it struck, and what the command ended with")
-    for column in ("fault", *(act.name for act in ACTS)):
+    for column in ("fault", *(act.name for act in acts)):
         table.add_column(column, no_wrap=True)
     ends = {(trial.kind, trial.act): _end(trial) for trial in trials}
-    for kind in [kind for kind in FaultKind if (kind, ACTS[0].name) in ends]:
-        table.add_row(kind, *(ends[kind, act.name] for act in ACTS))
+    for kind in [kind for kind in FaultKind if (kind, acts[0].name) in ends]:
+        table.add_row(kind, *(ends[kind, act.name] for act in acts))
     console = Console(width=160)
     console.print(table)
     for said, count in Counter(trial.said for trial in trials if trial.said).items():

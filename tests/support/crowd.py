@@ -8,7 +8,7 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,12 @@ _WRITES = 60
 """A command has about so many writes at most."""
 
 _KILLED_SHARE = 0.35
+_AWAKE: Mapping[str, Callable[[str], tuple[str, ...]]] = {
+    InstanceStatus.PROVISIONING: lambda user: ("provision", user, "--plan", "light"),
+    InstanceStatus.SUSPENDED: lambda user: ("instance", "resume", user, "--reason", "crowd"),
+}
+"""What brings an agent to life that does not live, by its status."""
+
 _ROUNDS = 12
 _AT_ONCE = 3
 
@@ -124,6 +130,12 @@ class Crowd:
             ("provision", user, "--plan", "light"): 1,
             ("instance", "restart", user): 3,
             ("instance", "settings", user, "--set", f"model={chance.choice(MODELS)}", *reason): 4,
+            ("instance", "suspend", user, *reason): 2,
+            ("instance", "suspend", user, "--machine", "removed", *reason): 1,
+            ("instance", "resume", user, *reason): 3,
+            ("instance", "resize", user, "--plan", chance.choice(("light", "heavy")), *reason): 1,
+            ("instance", "move", user, "--region", chance.choice(("hel1", "nbg1")), *reason): 1,
+            ("backup", "create", user): 2,
             ("instance", "terminate", user, "--yes", *reason): 3,
             ("stack", "up", cells[user]): 2,
             ("stack", "refresh", cells[user]): 2,
@@ -154,11 +166,8 @@ class Crowd:
             living = (await computer.ok("instance", "list", "--json")).json["instances"]
             under_way = {row["subject"] for row in listed}
             wanted: list[tuple[str, ...]] = [("operation", "continue", row["id"]) for row in listed]
-            wanted += [
-                ("provision", row["user"], "--plan", "light")
-                for row in living
-                if row["status"] != InstanceStatus.RUNNING and f"instance/{row['instance_id']}" not in under_way
-            ]
+            idle = [row for row in living if f"instance/{row['instance_id']}" not in under_way]
+            wanted += [_AWAKE[row["status"]](row["user"]) for row in idle if row["status"] in _AWAKE]
             if not wanted:
                 break
             said += await self._at_once([(computer, words) for words in wanted])

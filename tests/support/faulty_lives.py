@@ -1,7 +1,7 @@
-"""Lives of a cell in which the vendor fails at each command in turn: it ends honestly, and then the same finishes it.
+"""Lives in which the vendor fails at each command in turn: it ends honestly, and then the same finishes it.
 
-A life is provision, a row added, a machine replaced, a machine changed, refresh, terminate, destroy. What went wrong
-ends its world: the rest of that life goes on in a new one.
+A cell's is provision, a row added, a machine replaced, a machine changed, refresh, terminate, destroy; an agent's is
+everything that happens to its machine. What went wrong ends its world: the rest of that life goes on in a new one.
 """
 
 import re
@@ -32,7 +32,10 @@ from tests.support.traces import traces
 
 _UNMET = ("webhook", "backup", "image")
 KINDS = [kind for kind in FaultKind if not kind.startswith(_UNMET)]
-"""Those that a command of a life can meet: none of them takes an image or a backup, or hears of events."""
+"""Those that a command of a cell's life can meet: none of them takes an image or a backup, or hears of events."""
+
+KINDS_OF_AGENTS = [kind for kind in FaultKind if not kind.startswith(("webhook", "backup"))]
+"""Those that a command of an agent's life can meet: its backups are not the vendor's."""
 
 HONEST = {e.exit_code for e in (RefusedError, UnavailableError, UnknownOutcomeError, PartlyDoneError)}
 """What a command may end with that could not do it."""
@@ -41,6 +44,10 @@ _OWN = re.compile(r"hermes-local-cell\d+-[0-9a-f]{12}|[0-9a-f]{8}-[0-9a-f-]{27}|
 _ROWS = """
 SELECT coalesce(alias, users.id), machine_name, status FROM hermes_instances
 JOIN users ON users.id = user_id JOIN instance_details ON instance_id = hermes_instances.id WHERE status != 'terminated'
+"""
+_WANTED = """
+SELECT machine_name FROM instance_details JOIN hermes_instances ON id = instance_id
+WHERE machine_wanted AND status != 'terminated' UNION ALL SELECT name FROM spare_machines WHERE wanted
 """
 _OPEN = "SELECT kind, subject, step FROM operations WHERE status IN ('pending', 'running')"
 _PLUGIN = "tests.support.hasty_plugin"
@@ -97,7 +104,7 @@ class World:
         """What is not one machine for each row, wanted and had, made once."""
         rows = self.rows()
         is_coming = rows.get(self.other, ("", ""))[1] == "provisioning"  # left to workers that there are not
-        names = sorted(machine for machine, _ in rows.values())
+        names = sorted(machine for (machine,) in self._read(_WANTED))
         had = sorted(row["name"] for row in self.http.get("/api/v1/machines").raise_for_status().json()["machines"])
         if had != names:
             yield f"machines {had}, rows {names}"
@@ -119,6 +126,10 @@ class World:
             return registry.execute(query).fetchall()
 
     # What acts need before them
+
+    def provision(self) -> None:
+        """The user's agent."""
+        self.run.ok("provision", self.user, "--plan", "light")
 
     def add_row(self) -> None:
         """A user whose machine nobody has made yet."""
@@ -163,23 +174,41 @@ class Act:
     before: Callable[[World], None] = _nothing
 
 
+_ASKED = ("--reason", "test")
 ACTS = (
     Act("provision", ("provision", "USER", "--plan", "light")),
     Act("add", ("stack", "up", "cell1"), World.add_row),
     Act("replace", ("stack", "up", "cell1", "--destroy", "MACHINE"), World.move_row),
     Act("change", ("stack", "up", "cell1"), World.enlarge_row),
     Act("refresh", ("stack", "refresh", "cell1")),
-    Act("terminate", ("instance", "terminate", "USER", "--yes", "--reason", "test")),
+    Act("terminate", ("instance", "terminate", "USER", "--yes", *_ASKED)),
     Act("destroy", ("stack", "destroy", "cell1", "--yes"), World.finish_other),
 )
+"""The life of a cell."""
+
+AGENTS_ACTS = (
+    Act("resize", ("instance", "resize", "USER", "--plan", "heavy", *_ASKED), World.provision),
+    Act("suspend", ("instance", "suspend", "USER", *_ASKED)),
+    Act("resume", ("instance", "resume", "USER", *_ASKED)),
+    Act("give back", ("instance", "suspend", "USER", "--machine", "removed", *_ASKED)),
+    Act("resume anew", ("instance", "resume", "USER", *_ASKED)),
+    Act("move", ("instance", "move", "USER", "--region", "nbg1", *_ASKED)),
+    Act("snapshot", ("snapshot", "create", "USER", *_ASKED)),
+    Act("back up", ("backup", "create", "USER")),
+    Act("drill", ("drill", "restore", "USER")),
+    Act("restore anew", ("backup", "restore", "USER", "--onto-new-machine", "--yes", *_ASKED)),
+    Act("terminate", ("instance", "terminate", "USER", "--yes", *_ASKED)),
+)
+"""The life of an agent."""
 
 
-def tried(home: Path, lives: Sequence[tuple[FaultKind, int]]) -> list[Trial]:
+def tried(home: Path, lives: Sequence[tuple[FaultKind, int]], acts: Sequence[Act]) -> list[Trial]:
     """Live these lives one after the other.
 
     Args:
         home: A folder for worlds.
         lives: Of each, the fault and how often it strikes at each act.
+        acts: What each consists of.
     """
     forked.load()
     trials: list[Trial] = []
@@ -187,19 +216,21 @@ def tried(home: Path, lives: Sequence[tuple[FaultKind, int]]) -> list[Trial]:
         world = open_one.enter_context(_opened(home))
         for kind, times in lives:
             world.user, world.other = (f"u{uuid.uuid4().hex[:12]}" for _ in range(2))
-            for number, act in enumerate(ACTS):
+            for number, act in enumerate(acts):
                 trials.append(_strike(world, act, kind, times))
                 if trials[-1].wrong:
                     open_one.close()
                     world = open_one.enter_context(_opened(home))
-                    for done in ACTS[: number + 1]:
+                    for done in acts[: number + 1]:
                         _happen(world, done)
     return trials
 
 
-def tried_side_by_side(folder: Path, lives: Sequence[tuple[FaultKind, int]], *, at_once: int) -> list[Trial]:
+def tried_side_by_side(
+    folder: Path, lives: Sequence[tuple[FaultKind, int]], acts: Sequence[Act] = ACTS, *, at_once: int
+) -> list[Trial]:
     """Live lives in several worlds, each of a process of its own: who forks must have no threads."""
-    shares = [(folder / str(number), lives[number::at_once]) for number in range(at_once)]
+    shares = [(folder / str(number), lives[number::at_once], acts) for number in range(at_once)]
     with get_context("spawn").Pool(at_once, maxtasksperchild=1) as pool:
         return [trial for share in pool.starmap(tried, shares) for trial in share]
 
