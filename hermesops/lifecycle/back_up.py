@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.handover import not_its_own, silence, terminated
+from hermesops.lifecycle.handover import never_lived, not_its_own, silence, terminated
 from hermesops.lifecycle.ports import Copies, Looks
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
@@ -39,6 +39,8 @@ def decide(seen: Copying) -> MakeCopy | Finished | Impossible:
         return Finished(f"backup {made.id[:8]} of {instance.title}: {made.state}; {made.added} bytes were new")
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
+    if instance.status is InstanceStatus.PROVISIONING:
+        return Impossible(never_lived(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:
         return Impossible(silence(instance))
     if node.instance_id != instance.id:

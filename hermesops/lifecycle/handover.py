@@ -71,6 +71,14 @@ def not_its_own(instance: Instance, holder: str) -> BrokenInvariantError:
     )
 
 
+def never_lived(instance: Instance) -> RefusedError:
+    """What is said of an instance whose first gateway has not started."""
+    return RefusedError(
+        f"the agent of {instance.title} has not lived yet",
+        hint=f"hermesops provision {instance.title} finishes what was begun",
+    )
+
+
 def silence(instance: Instance) -> UnavailableError:
     """What an operator is told of a machine that has to answer and does not."""
     return UnavailableError(

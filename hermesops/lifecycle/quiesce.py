@@ -11,7 +11,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import not_its_own, silence
+from hermesops.lifecycle.handover import never_lived, not_its_own, silence
 from hermesops.lifecycle.ports import Copies, Rests
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
@@ -47,7 +47,7 @@ def next_step(seen: Sight, backup: Backup | None) -> Step | Impossible | None:
     """
     machine = seen.machine
     if seen.instance.status is InstanceStatus.PROVISIONING:
-        return Impossible(_never_lived(seen.instance))
+        return Impossible(never_lived(seen.instance))
     if machine is None or machine.status is MachineStatus.DELETED:
         return Impossible(gone(seen.instance))
     match machine.status:
@@ -84,13 +84,6 @@ def gone(instance: Instance) -> RefusedError:
     return RefusedError(
         f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS",
         hint=f"hermesops backup restore {instance.title} --onto-new-machine puts its newest backup on another",
-    )
-
-
-def _never_lived(instance: Instance) -> RefusedError:
-    return RefusedError(
-        f"the agent of {instance.title} has not lived yet",
-        hint=f"hermesops provision {instance.title} finishes what was begun",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, assert_never
 from hermesops.errors import RefusedError
 from hermesops.justavps.wire import Image, ImageStatus, MachineStatus
 from hermesops.lifecycle.awaken import Release
-from hermesops.lifecycle.handover import AwaitGateway, asleep, not_its_own, silence, terminated
+from hermesops.lifecycle.handover import AwaitGateway, asleep, never_lived, not_its_own, silence, terminated
 from hermesops.lifecycle.ports import AwaitsGateways
 from hermesops.lifecycle.quiesce import Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
@@ -54,6 +54,8 @@ def decide(seen: Taking) -> Step | Finished | Impossible:
     instance, machine, node, image = seen.sight.instance, seen.sight.machine, seen.sight.node, seen.image
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
+    if instance.status is InstanceStatus.PROVISIONING:
+        return Impossible(never_lived(instance))
     if instance.status is InstanceStatus.SUSPENDED:
         return Impossible(asleep(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:

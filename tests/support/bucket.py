@@ -40,3 +40,16 @@ def new_bucket(endpoint: str, folder: str = "") -> str:
     name = f"state-{uuid.uuid4().hex[:12]}"
     boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket=name)
     return f"s3://{name}/{folder}?region=us-east-1&endpoint={endpoint}&s3ForcePathStyle=true"
+
+
+def new_bucket_for_backups(endpoint: str) -> dict[str, str]:
+    """Make a bucket that keeps versions; what an environment is set to, to back up into it."""
+    name = f"backups-{uuid.uuid4().hex[:12]}"
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+    client.create_bucket(Bucket=name)
+    client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    return {
+        "HERMESOPS_BACKUP_BUCKET": name,
+        "HERMESOPS_BACKUP_ENDPOINT": endpoint,
+        "HERMESOPS_BACKUP_IAM_ENDPOINT": endpoint,
+    }

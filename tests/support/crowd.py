@@ -169,6 +169,8 @@ class Crowd:
             idle = [row for row in living if f"instance/{row['instance_id']}" not in under_way]
             wanted += [_AWAKE[row["status"]](row["user"]) for row in idle if row["status"] in _AWAKE]
             if not wanted:
+                # Machines that somebody gave up on halfway are nobody's: workers give them back.
+                said.append(await computer.run("lifecycle", "apply", "--yes"))
                 break
             said += await self._at_once([(computer, words) for words in wanted])
         return said

@@ -20,7 +20,7 @@ from hermesops import waiting
 from hermesops.app import App
 from hermesops.settings import Environment
 from tests.support import postgresql
-from tests.support.bucket import new_bucket, s3_server, use_credentials
+from tests.support.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
 from tests.support.command import Command
 from tests.support.left_worlds import remember_world
 from tests.support.prerequisites import require
@@ -83,6 +83,7 @@ async def two_computers(folder: Path) -> AsyncIterator[TwoComputers]:
             await builder.ok("registry", "migrate")
             await builder.ok("image", "build")
             shared = {**registry, **_vendor_of(world), **_states(folder, new_bucket(s3, "fleet"))}
+            shared |= new_bucket_for_backups(s3)
             yield TwoComputers(tuple(_computer(folder, name, shared) for name in _NAMES), vendor, database)
         finally:
             await vendor.run("local", "down", "--purge", "--yes")

@@ -57,6 +57,13 @@ async def test_it_is_taken_once_wherever_it_is_killed(step: int, *, after: bool)
     assert (world.here().runs, world.here().fenced) == (True, False)
 
 
+async def test_an_agent_that_has_not_lived_is_refused_as_that() -> None:
+    world = lively()
+    world.here().owner = None
+    world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
+    assert await walk(world.work) == ["RefusedError: the agent of ada has not lived yet"]
+
+
 async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_lives_again() -> None:
     world = lively()
     await walk(world.work)
