@@ -3,10 +3,8 @@
 import hashlib
 from datetime import UTC, datetime, timedelta
 
+from hermesops.model.backup import RPO
 from hermesops.model.ids import InstanceId
-
-RPO = timedelta(hours=24)
-"""How much of what a user said may be lost with a machine."""
 
 _MINUTES = 24 * 60
 

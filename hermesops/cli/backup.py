@@ -171,7 +171,7 @@ def rotate(user: User, reason: Why = "") -> None:
 
 
 def _ages(composed: "App") -> None:
-    from hermesops.backup.schedule import RPO
+    from hermesops.model.backup import RPO
 
     now, newest = composed.registry.now(), composed.registry.newest_backups()
     rows = [render_backup.age(one, newest.get(one.id), now) for one in composed.registry.list_instances()]

@@ -8,7 +8,7 @@ from hermesops.cli import context, fleet_cost, fleet_repairs, render_data, rende
 from hermesops.cli.console import result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.node.protocol import GB
+from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
     from hermesops.drift.finding import Finding
@@ -29,7 +29,7 @@ def group() -> None:
 @app.command()
 def status() -> None:
     """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room."""
-    from hermesops.backup.schedule import RPO
+    from hermesops.model.backup import RPO
 
     composed = context.compose()
     registry = composed.registry

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermesops.model.crowding import Crowded
-from hermesops.node.protocol import GB
+from hermesops.model.plan import GB
 
 _NAMED = 10
 """Agents that people are told of; programs are told of all."""

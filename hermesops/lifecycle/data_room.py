@@ -9,7 +9,8 @@ from hermesops.lifecycle.node_commands import Runs, change
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
-from hermesops.node.protocol import GB, PROGRAM
+from hermesops.model.plan import GB
+from hermesops.node.protocol import PROGRAM
 
 _QUICK_S = 20.0
 _MISUSED = 2

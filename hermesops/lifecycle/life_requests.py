@@ -21,9 +21,8 @@ from hermesops.model.cell import Placement
 from hermesops.model.ids import InstanceId, MachineId, MachineName, OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.plan import Plan
+from hermesops.model.plan import GB, Plan
 from hermesops.model.spare import Purpose, Spare
-from hermesops.node.protocol import GB
 
 
 class Rows(Intents, Protocol):

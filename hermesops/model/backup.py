@@ -1,10 +1,13 @@
 """A backup: an encrypted, consistent copy of one instance's state, kept outside the vendor."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
+
+RPO = timedelta(hours=24)
+"""How much of what a user said may be lost with a machine."""
 
 
 @dataclass(frozen=True)

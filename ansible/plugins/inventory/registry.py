@@ -91,7 +91,7 @@ def _registered(url: str) -> tuple[Host, ...]:
     database = Database(url)
     try:
         schema_version.require(database)
-        desk = Desk(database, "", Trail(database, "ansible", None, in_silence), _NoKey())
+        desk = Desk(database, "", Trail(database, lambda: "ansible", None, in_silence), _NoKey())
         return hosts_of(InstanceRows(desk).list_instances())
     except HermesError as cause:
         # Without its cause: Ansible prints a chain of errors as one text, and this one says it all.
@@ -104,8 +104,13 @@ class _NoKey:
     """Stands where the registry's key would; an inventory needs no secret."""
 
     key_ids: frozenset[str] = frozenset()
+    current = ""
+    source = "nowhere"
 
-    def seal(self, plain: str, *, place: str) -> str:
+    def reload(self) -> None:
+        """Find no other keys."""
+
+    def seal(self, plain: str, *, place: str, key: str = "") -> str:
         """Refuse."""
         raise NotImplementedError(place)
 
