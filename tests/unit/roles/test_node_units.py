@@ -11,7 +11,7 @@ TEMPLATES = sorted((assets.folder("roles") / "hermes_node" / "templates").glob("
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
 def test_no_gateway_waits_for_what_waits_for_the_machines_lock(template: Path) -> None:
-    """A handover holds the lock until its gateway answers: a unit between the two would wait for it, and it for that."""
+    """A handover holds the lock until its gateway answers; a unit between the two would wait for ever."""
     directives = [line for line in template.read_text().splitlines() if line.startswith("Before=")]
     assert [line for line in directives if "hermes-gateway" in line] == []
 
