@@ -77,7 +77,7 @@ def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | Non
     raise RefusedError(
         f"backup {backup.id[:8]} takes {backup.bytes / GB:.1f} GB, and {instance.title} has {room.free / GB:.1f} GB"
         f" of {room.size / GB:.1f} GB free beside what is there",
-        hint=f"hermesops backup restore {instance.title} {backup.id[:8]} --onto-new-machine",
+        hint=f"hermesops backup restore {instance.title} --snapshot {backup.id[:8]} --onto-new-machine",
     )
 
 
