@@ -14,6 +14,7 @@
 Anything else that escapes is a bug: exit 1 with its traceback. Errors neither print, log nor exit.
 """
 
+from collections.abc import Awaitable
 from typing import ClassVar
 
 CHANGES_REMAIN = 7
@@ -79,3 +80,16 @@ class BrokenInvariantError(HermesError):
     """Our own records contradict each other; a person has to look."""
 
     exit_code = 70
+
+
+async def problem_of(work: Awaitable[object]) -> str:
+    """Wait for one piece of work of several, so that one that fails keeps no other from being done.
+
+    Returns:
+        Why it was not done; empty when it was.
+    """
+    try:
+        await work
+    except HermesError as error:
+        return error.message
+    return ""

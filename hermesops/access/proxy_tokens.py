@@ -45,6 +45,14 @@ class Issuer(Protocol):
         """End a token; one that is gone already is success."""
 
 
+async def issue(issuer: Issuer, machine_id: MachineId, purpose: str, *, now: datetime) -> ProxyToken:
+    """Have a token made that lives for as long as one of ours may, whatever the vendor says."""
+    lifetime_s = int(LONGEST_TOKEN_LIFE.total_seconds())
+    issued = await issuer.issue_proxy_token(machine_id, label=f"hermesops-{purpose}", lifetime_s=lifetime_s)
+    longest = now + LONGEST_TOKEN_LIFE
+    return ProxyToken(issued.id, machine_id, purpose, min(issued.expires_at or longest, longest), issued.token)
+
+
 class Kept(Protocol):
     """Where tokens are remembered between commands."""
 
@@ -90,7 +98,7 @@ class ProxyTokens:
             last = self._kept.proxy_token(machine_id, purpose)
             if last and last.token != instead_of and last.lives_until(self._now() + RENEW_BEFORE):
                 return last.token
-            fresh = await self._issue(machine_id, purpose)
+            fresh = await issue(self._issuer, machine_id, purpose, now=self._now())
             self._kept.keep_proxy_token(fresh)
             if last:
                 await self._revoke(last)
@@ -133,13 +141,6 @@ class ProxyTokens:
             if last:
                 await self._issuer.revoke_proxy_token(last.id)
                 self._kept.forget_proxy_token(machine_id, purpose)
-
-    async def _issue(self, machine_id: MachineId, purpose: str) -> ProxyToken:
-        asked_at = self._now()
-        lifetime_s = int(LONGEST_TOKEN_LIFE.total_seconds())
-        issued = await self._issuer.issue_proxy_token(machine_id, label=f"hermesops-{purpose}", lifetime_s=lifetime_s)
-        longest = asked_at + LONGEST_TOKEN_LIFE
-        return ProxyToken(issued.id, machine_id, purpose, min(issued.expires_at or longest, longest), issued.token)
 
     async def _revoke(self, token: ProxyToken) -> None:
         # Its life is short anyway; a failure here must not fail whoever got the fresh one.

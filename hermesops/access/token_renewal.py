@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from hermesops import waiting
-from hermesops.access.proxy_tokens import RENEW_BEFORE, Issuer
-from hermesops.errors import HermesError
+from hermesops.access.proxy_tokens import RENEW_BEFORE, Issuer, issue
+from hermesops.errors import HermesError, problem_of
 from hermesops.model.ids import MachineId
 from hermesops.model.token import (
     LONGEST_TOKEN_LIFE,
@@ -147,15 +147,12 @@ class TokenRenewal:
     async def _fresh(self, machine_id: MachineId, purpose: str) -> ProxyToken:
         """One that was made and not tried, by somebody who was killed; else a new one."""
         asked_at = self._now()
-        longest = asked_at + LONGEST_TOKEN_LIFE
         left = self._rows.proxy_token(machine_id, next_of(purpose))
         if left and left.lives_until(asked_at + _LEAST_LEFT + RENEW_BEFORE):
             return ProxyToken(left.id, machine_id, purpose, left.expires_at, left.token)
         if left:
             await self._end(left, left.purpose)
-        lifetime_s = int(LONGEST_TOKEN_LIFE.total_seconds())
-        issued = await self._issuer.issue_proxy_token(machine_id, label=f"hermesops-{purpose}", lifetime_s=lifetime_s)
-        fresh = ProxyToken(issued.id, machine_id, purpose, min(issued.expires_at or longest, longest), issued.token)
+        fresh = await issue(self._issuer, machine_id, purpose, now=asked_at)
         self._rows.keep_next_token(fresh)
         return fresh
 
@@ -181,11 +178,7 @@ async def renew_each(
 
     async def one(machine_id: MachineId) -> str:
         async with turn:
-            try:
-                await renew(machine_id)
-            except HermesError as failure:
-                return failure.message
-        return ""
+            return await problem_of(renew(machine_id))
 
     told = await asyncio.gather(*map(one, machines))
     return dict(zip(machines.values(), told, strict=True))

@@ -118,6 +118,11 @@ class App:
         held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 
+    @property
+    def programs(self) -> CellPrograms:
+        """Cells' Pulumi programs."""
+        return CellPrograms(self.env.settings.data_gb)
+
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
@@ -127,7 +132,7 @@ class App:
         return CellStacks(
             self.registry,
             self.engine,
-            CellPrograms(self.env.settings.data_gb),
+            self.programs,
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             self.guards.judge,
             parallel=self.env.settings.parallel_cells,
@@ -156,8 +161,7 @@ class App:
         from hermesops.placement.cell_imports import CellImports
 
         alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
-        programs = CellPrograms(self.env.settings.data_gb)
-        return CellImports(self.registry, self.engine, self.cell_stacks, programs, client, alone)
+        return CellImports(self.registry, self.engine, self.cell_stacks, self.programs, client, alone)
 
     @property
     def program(self) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.drills import Drills
 from hermesops.app.tokens import Tokens
-from hermesops.errors import HermesError, UsageError
+from hermesops.errors import UsageError, problem_of
 from hermesops.operation.chores import Chore, Report
 
 if TYPE_CHECKING:
@@ -106,30 +106,16 @@ class Errands:
         return [instance.title for instance in self._session.backups.pruning.due()]
 
     async def _prune(self) -> Report:
-        told: dict[str, str] = {}
         pruning = self._session.backups.pruning
-        for instance in pruning.due():
-            try:
-                await pruning.prune(instance.id)
-            except HermesError as error:  # one repository that is not well keeps no other from being pruned
-                told[instance.title] = error.message
-            else:
-                told[instance.title] = ""
+        told = {instance.title: await problem_of(pruning.prune(instance.id)) for instance in pruning.due()}
         return _report(told, "backups of {} agents pruned")
 
     def _ended(self) -> list[str]:
         return [instance.id for instance in self._session.backups.ended.due()]
 
     async def _erase(self) -> Report:
-        told: dict[str, str] = {}
         ended = self._session.backups.ended
-        for instance in ended.due():
-            try:
-                await ended.erase(instance)
-            except HermesError as error:
-                told[instance.id] = error.message
-            else:
-                told[instance.id] = ""
+        told = {str(instance.id): await problem_of(ended.erase(instance)) for instance in ended.due()}
         return _report(told, "backups of {} ended agents erased")
 
     # Drills

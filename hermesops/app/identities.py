@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError, problem_of
 
 if TYPE_CHECKING:
     import socket
@@ -173,15 +173,7 @@ class Identities:
 
     async def renew_all(self) -> dict[str, str]:
         """The same for every machine, one after the other; why not, by title, empty for done."""
-        told: dict[str, str] = {}
-        for holder in self.holders():
-            try:
-                await self.renew(holder)
-            except HermesError as failure:  # one that is silent keeps no other from its certificate
-                told[holder.title] = failure.message
-            else:
-                told[holder.title] = ""
-        return told
+        return {holder.title: await problem_of(self.renew(holder)) for holder in self.holders()}
 
     def trust(self, file: Path) -> None:
         """Make a key for another authority, which machines trust beside the one they know.

@@ -19,8 +19,7 @@ def fleet_program() -> Callable[[], None]:
     from hermesops.app.app import App
 
     app = App(Environment.load(), lambda _: None)
-    programs = CellPrograms(app.env.settings.data_gb)
-    return programs.program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
+    return app.programs.program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
 
 
 class CellPrograms:

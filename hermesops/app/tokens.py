@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops.errors import HermesError, UnavailableError
+from hermesops.errors import UnavailableError, problem_of
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.spare import Purpose
@@ -65,10 +65,8 @@ class Tokens:
         titles = {one.machine_id: one.title for one in self._registry.list_instances()}
         told: dict[str, str] = {}
         for token in due.drop:
-            try:
-                await self.renewal.drop(token)
-            except HermesError as error:
-                told[f"{token.purpose} of {token.machine_id}"] = error.message
+            if problem := await problem_of(self.renewal.drop(token)):
+                told[f"{token.purpose} of {token.machine_id}"] = problem
         machines = {machine: titles[machine] for machine in due.renew if machine in titles}
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from hermesops.backup.schedule import is_due
-from hermesops.errors import HermesError
+from hermesops.errors import problem_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 
@@ -52,11 +52,7 @@ class Nightly:
 
         async def one(instance: Instance) -> str:
             async with turn:
-                try:
-                    await self._back_up(instance)
-                except HermesError as failure:  # one that fails keeps no other from being backed up
-                    return failure.message
-            return ""
+                return await problem_of(self._back_up(instance))
 
         due = self.due()
         told = await asyncio.gather(*map(one, due))

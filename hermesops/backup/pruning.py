@@ -57,11 +57,12 @@ class Pruning:
         of: dict[InstanceId, dict[str, Backup]] = {}
         for backup in self._rows.list_backups():
             of.setdefault(backup.instance_id, {})[backup.id] = backup
-        return [one for one in self._rows.list_instances() if self._going(of.get(one.id, {}))]
+        now = self._rows.now()
+        return [one for one in self._rows.list_instances() if self._going(of.get(one.id, {}), now)]
 
-    def _going(self, rows: Mapping[str, Backup]) -> list[str]:
+    def _going(self, rows: Mapping[str, Backup], now: datetime) -> list[str]:
         made = {id_: backup.at for id_, backup in rows.items()}
-        return going(made, self._keep, self._rows.now(), spared=_spared(rows))
+        return going(made, self._keep, now, spared=_spared(rows))
 
     async def prune(self, instance_id: InstanceId) -> list[str]:
         """Take away an instance's backups that no rule keeps; ids of those that went.

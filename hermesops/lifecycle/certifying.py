@@ -3,18 +3,14 @@
 import json
 from collections.abc import Mapping
 from typing import Any, Protocol
-from uuid import uuid4
 
 from hermesops.channel import Channel
-from hermesops.errors import RefusedError, UnavailableError
-from hermesops.lifecycle.node_commands import change
+from hermesops.errors import UnavailableError
+from hermesops.lifecycle.node_commands import change, failure_of, hand, words_of
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease
 from hermesops.node.credential import Credential
-
-INBOX = "/run/hermes-node"
-"""The tmpfs of a machine that files with secrets are put into."""
 
 _QUICK_S = 30.0
 _MISUSED = 2
@@ -106,28 +102,16 @@ class Certifying:
         if done.exit_code == _MISUSED:
             return None
         if done.exit_code != 0:
-            raise _error(machine_id, done.exit_code, done.stderr or done.stdout)
+            raise failure_of(done, machine_id, "certificate")
         request = str(json.loads(done.stdout)["request"])
         made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)
-        path = f"{INBOX}/{uuid4().hex}.json"
-        await channel.put(path, made.to_json(), mode=0o600)
-        done = await change(channel, f"certificate install {path}", self._lease, timeout_s=_QUICK_S)
+        done = await hand(channel, "certificate install", made.to_json(), self._lease, timeout_s=_QUICK_S)
         if done.exit_code != 0:
-            raise _error(machine_id, done.exit_code, done.stderr or done.stdout)
+            raise failure_of(done, machine_id, "certificate")
         return made
 
     async def _ask(self, channel: Channel, option: str) -> str:
         done = await change(channel, f"certificate request{option}", self._lease, timeout_s=_QUICK_S)
         if done.exit_code != 0:
-            raise UnavailableError(f"hermes-node made no key: {_said(done.stderr or done.stdout)}")
+            raise UnavailableError(f"hermes-node made no key: {words_of(done.stderr or done.stdout)}")
         return str(json.loads(done.stdout)["request"])
-
-
-def _error(machine_id: MachineId, code: int, output: bytes) -> RefusedError | UnavailableError:
-    said = f"hermes-node on machine {machine_id}, certificate: {_said(output)}"
-    return RefusedError(said) if code in {2, 3} else UnavailableError(said, hint="the same command again")
-
-
-def _said(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("hermes-node: ")[:300] if lines else "it said nothing"

@@ -1,13 +1,20 @@
 """Commands of hermes-node that change a machine, run under a lease: a machine that knows of a later one refuses."""
 
 from typing import Protocol
+from uuid import uuid4
 
-from hermesops.channel import Completed
+from hermesops.channel import Channel, Completed
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease, LeaseLostError
 from hermesops.node.protocol import PROGRAM, FencingToken
 
+INBOX = "/run/hermes-node"
+"""The tmpfs of a machine that files with secrets are put into."""
+
 _OUTRANKED = 9
 _MISUSED = 2
+_REFUSED = frozenset({_MISUSED, 3})
 _ADMIT_S = 20.0
 _UNKNOWN = b"unrecognized arguments: --lease"
 
@@ -40,6 +47,39 @@ async def change(channel: Runs, words: str, lease: Lease | None, *, timeout_s: f
         return await channel.run(f"{PROGRAM} {words}", timeout_s=timeout_s)
     _refuse_outranked(done)
     return done
+
+
+async def hand(
+    channel: Channel, verb: str, payload: bytes, lease: Lease | None, *, options: str = "", timeout_s: float
+) -> Completed:
+    """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
+
+    Args:
+        channel: The way to the machine.
+        verb: The command.
+        payload: The file; hermes-node removes it before it does anything.
+        lease: Under which it is done; ``None`` for none.
+        options: What else the command is given.
+        timeout_s: Seconds the command may take.
+
+    Raises:
+        LeaseLostError: Somebody with a newer lease has been there; nothing was touched.
+    """
+    path = f"{INBOX}/{uuid4().hex}.json"
+    await channel.put(path, payload, mode=0o600)
+    return await change(channel, f"{verb} {path}{options}", lease, timeout_s=timeout_s)
+
+
+def failure_of(done: Completed, machine_id: MachineId, verb: str) -> RefusedError | UnavailableError:
+    """What an operator is told of a command of hermes-node that failed; its words are repeated."""
+    said = f"hermes-node on machine {machine_id}, {verb}: {words_of(done.stderr or done.stdout)}"
+    return RefusedError(said) if done.exit_code in _REFUSED else UnavailableError(said, hint="the same command again")
+
+
+def words_of(output: bytes) -> str:
+    """The last line of what hermes-node said."""
+    lines = output.decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("hermes-node: ")[:300] if lines else "it said nothing"
 
 
 async def admit(channel: Runs, lease: Lease | None) -> None:

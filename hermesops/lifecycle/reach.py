@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NoReturn, Protocol, Self
-from uuid import uuid4
 
 from hermesops import waiting
 from hermesops.channel import Channel, ToolboxChannel
@@ -18,10 +17,10 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
-from hermesops.lifecycle.certifying import INBOX, Certifying
+from hermesops.lifecycle.certifying import Certifying
 from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
-from hermesops.lifecycle.node_commands import change
+from hermesops.lifecycle.node_commands import hand
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
@@ -296,10 +295,14 @@ class Reach:
                 channel, machine_id, request, cell=instance.cell, instance_id=instance.id
             )
             payload = replace(payload, credential=given)
-        path = f"{INBOX}/{uuid4().hex}.json"
-        await channel.put(path, payload.to_json(), mode=0o600)
-        words = f"personalise {path} --wait {wait_s:g}"
-        done = await change(channel, words, self.lease, timeout_s=wait_s + _PERSONALISE_S)
+        done = await hand(
+            channel,
+            "personalise",
+            payload.to_json(),
+            self.lease,
+            options=f" --wait {wait_s:g}",
+            timeout_s=wait_s + _PERSONALISE_S,
+        )
         if done.exit_code in _NOT_WELL:
             await self._explain(instance, machine_id, _last_line(done.stderr or done.stdout))
         if done.exit_code != 0:

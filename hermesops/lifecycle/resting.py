@@ -3,17 +3,14 @@
 import json
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from hermesops import waiting
 from hermesops.channel import Completed
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import data_room
-from hermesops.lifecycle.certifying import INBOX
+from hermesops.lifecycle import data_room, node_commands
 from hermesops.lifecycle.data_room import DataRoom
 from hermesops.lifecycle.gateway_units import SILENT
-from hermesops.lifecycle.node_commands import change
 from hermesops.lifecycle.reach import Reach
 from hermesops.lifecycle.sight import MachineSeen
 from hermesops.model.ids import MachineId, MachineName
@@ -42,7 +39,9 @@ class RestingReach(Reach):
             LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self.channel(machine_id)
-        drained = await change(channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S)
+        drained = await node_commands.change(
+            channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S
+        )
         if drained.exit_code == _STILL_BUSY:
             self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
@@ -100,7 +99,7 @@ class RestingReach(Reach):
             return None
         if done.exit_code != 0:
             raise UnavailableError(
-                f"hermes-node on machine {machine_id} cannot tell its state: {_said(done.stderr)}",
+                f"hermes-node on machine {machine_id} cannot tell its state: {node_commands.words_of(done.stderr)}",
                 hint="hermesops instance verify USER",
             )
         return dict(json.loads(done.stdout))
@@ -149,21 +148,15 @@ class RestingReach(Reach):
             UnavailableError: It could not; safe to repeat.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        path = f"{INBOX}/{uuid4().hex}.json"
-        await self.channel(machine_id).put(path, payload, mode=0o600)
-        done = await self._command(machine_id, f"{verb} {path}", timeout_s=timeout_s)
-        return dict(json.loads(done.stdout))
+        done = await node_commands.hand(self.channel(machine_id), verb, payload, self.lease, timeout_s=timeout_s)
+        return dict(json.loads(_well(done, machine_id, verb).stdout))
 
     async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
-        done = await change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)
-        if done.exit_code == 0:
-            return done
-        verb = words.split(maxsplit=1)[0]
-        said = f"hermes-node on machine {machine_id}, {verb}: {_said(done.stderr or done.stdout)}"
-        refused = done.exit_code in {2, 3}
-        raise RefusedError(said) if refused else UnavailableError(said, hint="the same command again")
+        done = await node_commands.change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)
+        return _well(done, machine_id, words.split(maxsplit=1)[0])
 
 
-def _said(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("hermes-node: ")[:300] if lines else "it said nothing"
+def _well(done: Completed, machine_id: MachineId, verb: str) -> Completed:
+    if done.exit_code != 0:
+        raise node_commands.failure_of(done, machine_id, verb)
+    return done

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from hermesops.errors import HermesError
+from hermesops.errors import problem_of
 from hermesops.lifecycle.ports import Cells
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
@@ -116,15 +116,8 @@ class Upkeep:
 
     async def apply(self, due: Due) -> list[Done]:
         """Do it, one after the other; what cannot be done is told and stops nothing else."""
-        done = [await self._tried(instance.title, self._end(instance)) for instance in due.ends]
-        return done + [await self._tried(spare.name, self._leave(spare)) for spare in due.leaves]
-
-    async def _tried(self, what: str, work: Awaitable[object]) -> Done:
-        try:
-            await work
-        except HermesError as error:
-            return Done(what, error.message)
-        return Done(what)
+        done = [Done(instance.title, await problem_of(self._end(instance))) for instance in due.ends]
+        return done + [Done(spare.name, await problem_of(self._leave(spare))) for spare in due.leaves]
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"

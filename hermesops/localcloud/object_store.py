@@ -4,7 +4,6 @@ Machines reach S3 on their gateway; IAM listens on loopback alone. It must not k
 """
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import httpx
 import structlog
 
 from hermesops.errors import HermesError, RefusedError
+from hermesops.localcloud.child import run_child
 from hermesops.localcloud.listener import listen
 from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import write_private
@@ -29,7 +29,6 @@ _HEALTH = "/hermesops-health"
 _START_S = 60.0
 _LOOK_EVERY_S = 0.05
 _RESTART_AFTER_S = 1.0
-_STOP_S = 5.0
 _PROGRAM, _PORT, _IAM_PORT = "object_store", "object_store_port", "iam_port"
 _LOOPBACK = "127.0.0.1"
 
@@ -155,21 +154,7 @@ class ObjectStore:
         """Keep a child running: one that ends is started again."""
         while True:
             with (self._places.object_store / "log").open("ab") as output:
-                # The kernel ends it with us, however we end.
-                child = await asyncio.create_subprocess_exec(
-                    "setpriv",
-                    "--pdeathsig=TERM",
-                    *command,
-                    env=environment,
-                    cwd="/",
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                )
-            try:
-                code = await child.wait()
-            finally:
-                await _end(child)
+                code = await run_child(command, env=environment, stdout=output, stderr=output)
             log.warning("object_store_ended", exit_code=code)
             await pause(_RESTART_AFTER_S)
 
@@ -177,20 +162,6 @@ class ObjectStore:
 def _require(program: Path) -> None:
     if not program.is_file():
         raise RefusedError(f"no program {program}", hint="the same command again builds it")
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    if child.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        child.terminate()
-    try:
-        async with asyncio.timeout(_STOP_S):
-            await child.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
 
 
 async def _answers(where: str) -> None:

@@ -12,12 +12,12 @@ from ipaddress import IPv4Address
 
 import structlog
 
+from hermesops.localcloud.child import run_child
 from hermesops.localcloud.listener import listen
 from hermesops.localcloud.store import Store
 from hermesops.waiting import pause
 
 _AGAIN_AFTER_S = 1.0
-_STOP_S = 5.0
 _PORT = "platform_port"
 
 log = structlog.get_logger()
@@ -85,32 +85,6 @@ class PlatformDoor:
             loop.remove_reader(self._listener)
 
     async def _serve(self) -> int:
-        # The kernel ends it with us, however we end. Its log is ours.
-        child = await asyncio.create_subprocess_exec(
-            "setpriv",
-            "--pdeathsig=TERM",
-            *self._command,
-            "--socket",
-            str(self._listener.fileno()),
-            stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[self._listener.fileno()],
-            cwd="/",
-        )
-        try:
-            return await child.wait()
-        finally:
-            await _end(child)
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    if child.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        child.terminate()
-    try:
-        async with asyncio.timeout(_STOP_S):
-            await child.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
+        # Its log is ours.
+        socket = self._listener.fileno()
+        return await run_child([*self._command, "--socket", str(socket)], pass_fds=[socket])

@@ -1,6 +1,6 @@
 """An instance comes to be on a machine that was a spare one: a user's first, or the next of one who has another."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, instance_subject
@@ -46,10 +46,8 @@ class MachineChangeRows(SpareRows):
             LeaseLostError: The lease is somebody else's by now.
         """
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
-            row = self._held_spare(connection, name)
-            if row is None or not row.wanted or (row.purpose, row.status) != (Purpose.POOL, SpareStatus.READY):
+            row = self._held_in_pool(connection, name, lease)
+            if row is None:
                 return None
             machine = NewMachine(
                 CellName(row.cell),
@@ -80,10 +78,8 @@ class MachineChangeRows(SpareRows):
             LeaseLostError: The lease is somebody else's by now.
         """
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
-            row = self._held_spare(connection, name)
-            if row is None or not row.wanted or (row.purpose, row.status) != (Purpose.POOL, SpareStatus.READY):
+            row = self._held_in_pool(connection, name, lease)
+            if row is None:
                 return False
             lent = {
                 "purpose": Purpose.DRILL,
@@ -95,6 +91,16 @@ class MachineChangeRows(SpareRows):
             told: dict[str, object] = {"instance": instance_id}
             self._note(connection, "spare_lent", spare_subject(name), after=told, why=why)
             return True
+
+    def _held_in_pool(
+        self, connection: "sa.Connection", name: MachineName, lease: Lease | None
+    ) -> "sa.Row[Any] | None":
+        """The row of a ready machine of the pool until the transaction's end; ``None`` when it is none any more."""
+        if lease:
+            require_lease(connection, lease)
+        row = self._held_spare(connection, name)
+        is_ready = row is not None and row.wanted and (row.purpose, row.status) == (Purpose.POOL, SpareStatus.READY)
+        return row if is_ready else None
 
     def cut_over(
         self,

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.registry import Registry
 from tests.support import postgresql
 from tests.support.localcloud import LocalCloud, serving
 from tests.support.prerequisites import require
 from tests.support.pretend_driver import PretendDriver, pretended
+from tests.support.registries import TurnedClock, registry_at
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +26,18 @@ def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/state/registry.db"
     new_database: str = request.getfixturevalue("postgresql_server").new_database()
     return new_database
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture
+def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
+    opened = registry_at(registry_url, clock=clock)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

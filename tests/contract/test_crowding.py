@@ -1,9 +1,6 @@
 """Who is short of room, by the newest backups, alike on SQLite and PostgreSQL."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-
-import pytest
 
 from hermesops.cli import render_data
 from hermesops.model.backup import Backup
@@ -13,17 +10,10 @@ from hermesops.model.plan import Plan
 from hermesops.model.state import State
 from hermesops.node.protocol import GB
 from hermesops.registry import Registry
-from tests.support.registries import TurnedClock, placed, registry_at
+from tests.support.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SIZES = {Plan.LIGHT: 40 * GB, Plan.HEAVY: 80 * GB}
-
-
-@pytest.fixture
-def registry(registry_url: str) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=TurnedClock())
-    yield opened
-    opened.close()
 
 
 def back_up(registry: Registry, instance_id: InstanceId, *sizes_gb: int) -> None:

@@ -1,7 +1,5 @@
 """Keys of data volumes: told to their machine and its instance, sealed in the rows, destroyed with what they open."""
 
-from collections.abc import Iterator
-
 import pytest
 import sqlalchemy as sa
 
@@ -13,17 +11,10 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
 from hermesops.registry import Registry, schema
-from tests.support.registries import TurnedClock, placed, registry_at
+from tests.support.registries import placed
 
 VOLUME, OTHER = (f"5c0e0000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 HERE, THERE = MachineId("machine-1"), MachineId("machine-2")
-
-
-@pytest.fixture
-def registry(registry_url: str) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=TurnedClock())
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

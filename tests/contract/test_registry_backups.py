@@ -1,7 +1,6 @@
 """Rows of backups and of what opens them, alike on SQLite and PostgreSQL."""
 
 import dataclasses
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,18 +12,11 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.registry import Registry, schema
-from tests.support.registries import TurnedClock, placed, registry_at
+from tests.support.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STATE = State({"messages": Part(4, "b" * 64)})
 CANARY = "canary-of-a-repository"
-
-
-@pytest.fixture
-def registry(registry_url: str) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=TurnedClock())
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

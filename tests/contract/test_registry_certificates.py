@@ -1,6 +1,6 @@
 """Certificates of machines: one transaction each, on SQLite and on PostgreSQL."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,25 +14,13 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare
 from hermesops.registry import Registry
-from tests.support.registries import CELL, TurnedClock, placed, registry_at
+from tests.support.registries import CELL, TurnedClock, placed
 
 MACHINE = MachineId("m-1")
 CLOCK = TurnedClock()
 MADE = Certificate(
     "a1", "k" * 64, MACHINE, None, None, issued_at=CLOCK.moment, not_after=CLOCK.moment + timedelta(days=7)
 )
-
-
-@pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture
-def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=clock)
-    yield opened
-    opened.close()
 
 
 def test_a_certificate_counts_until_it_runs_out(registry: Registry, clock: TurnedClock) -> None:

@@ -1,6 +1,5 @@
 """Turns of chores, tokens that replace one another, and what is left of ended agents; alike on both databases."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,23 +14,11 @@ from hermesops.model.operation import LeaseLostError, OperationKind, OperationSt
 from hermesops.model.state import Part, State
 from hermesops.model.token import PLATFORM, ProxyToken, former_of, next_of
 from hermesops.registry import Registry, schema
-from tests.support.registries import TurnedClock, placed, registry_at
+from tests.support.registries import TurnedClock, placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MACHINE = MachineId("m-1")
 STATE = State({"messages": Part(4, "b" * 64)})
-
-
-@pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture
-def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=clock)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

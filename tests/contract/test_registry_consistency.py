@@ -1,9 +1,7 @@
 """A registry that contradicts itself says where; fleets, sightings and recovered instances, on both databases."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
 import sqlalchemy as sa
 
 from hermesops.access.key_ring import KeyRing
@@ -17,13 +15,6 @@ from tests.support.fleets import recovered
 from tests.support.registries import CELL, TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
-
-
-@pytest.fixture
-def registry(registry_url: str) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=TurnedClock())
-    yield opened
-    opened.close()
 
 
 def edit(registry: Registry, table: sa.Table, **values: object) -> None:

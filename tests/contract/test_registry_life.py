@@ -1,26 +1,12 @@
 """Plans, sleeps and the time before an end, on both databases."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.registry import Registry
-from tests.support.registries import TurnedClock, placed, registry_at
-
-
-@pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture
-def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=clock)
-    yield opened
-    opened.close()
+from tests.support.registries import TurnedClock, placed
 
 
 def test_a_plan_is_changed_with_its_server_type(registry: Registry) -> None:

@@ -1,26 +1,13 @@
 """The history of operations, on both databases."""
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
 
 from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
 from hermesops.registry import Registry, schema
-from tests.support.registries import TurnedClock, registry_at
-
-
-@pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture
-def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=clock)
-    yield opened
-    opened.close()
+from tests.support.registries import TurnedClock
 
 
 def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, clock: TurnedClock) -> None:

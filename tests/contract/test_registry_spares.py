@@ -1,6 +1,5 @@
 """Machines beside those of instances: every change of a row is one transaction, on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,13 +17,6 @@ from tests.support.registries import CELL, TurnedClock, placed, registry_at
 
 KEY = "canary-spare-7c1e"
 OTHER = CellName("cell2")
-
-
-@pytest.fixture
-def registry(registry_url: str) -> Iterator[Registry]:
-    opened = registry_at(registry_url, clock=TurnedClock())
-    yield opened
-    opened.close()
 
 
 def spare(
