@@ -13,25 +13,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermesops.node import ext4
 from hermesops.node.errors import NotReadyError, RefusedError
 
 MAPPING = "hermes-data"
 _MAPPER = Path("/dev/mapper")
 _RANDOM_ID = Path("/proc/sys/kernel/random/uuid")
-_BLOCK = 4096
 _ROOM_LEFT = 4 << 30
 """Bytes that a volume leaves to the rest of the machine."""
 
 _FORMAT = (
-    *("--type", "luks2", "--cipher", "aes-xts-plain64", "--key-size", "512", "--sector-size", str(_BLOCK)),
+    *("--type", "luks2", "--cipher", "aes-xts-plain64", "--key-size", "512", "--sector-size", str(ext4.BLOCK)),
     *("--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--batch-mode"),
 )
-_MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(_BLOCK), "-J", "size=128")
 _MOUNT = ("mount", "-t", "ext4", "-o", "noatime,nosuid,nodev")
 _WRONG_KEY = 2
-_CLEAN_OR_CORRECTED = (0, 1)
 _STEP_S = 600.0
-_SUPERBLOCK, _BLOCKS_AT = 1024, slice(4, 8)
 
 
 @dataclass(frozen=True)
@@ -109,22 +106,18 @@ def open_volume(file: Path, place: Path, key: bytes, size: int, /) -> None:
         RefusedError: The key is another volume's.
         NotReadyError: There is no room, or the volume is damaged.
     """
-    size -= size % _BLOCK
+    size -= size % ext4.BLOCK
     if not file.exists():
         _make(file, place, key, size)
     elif not (_MAPPER / MAPPING).exists():
         _extend(file, size)
     device = _unlock(file, key, MAPPING)
-    if _size_of(device) < _device_bytes(device):
-        _run("e2fsck", "-fp", str(device), accept=_CLEAN_OR_CORRECTED)
+    if ext4.size_of(device) < _device_bytes(device):
+        _run("e2fsck", "-fp", str(device), accept=ext4.CLEAN_OR_CORRECTED)
         _run("resize2fs", str(device))
     before = place.stat()
     _run(*_MOUNT, str(device), str(place))
-    with suppress(OSError):  # absent, or it holds what a repair has found
-        (place / "lost+found").rmdir()
-    if place.stat().st_uid == 0:
-        os.chown(place, before.st_uid, before.st_gid)
-        place.chmod(before.st_mode & 0o7777)
+    ext4.move_in(place, before)
 
 
 def close_volume(place: Path, /) -> None:
@@ -150,7 +143,7 @@ def _make(file: Path, place: Path, key: bytes, size: int) -> None:
         _reserve(descriptor, file.parent, size)
         _run("cryptsetup", "luksFormat", *_FORMAT, "--uuid", identify(file), "--key-file=-", str(making), given=key)
         device = _unlock(making, key, mapping)
-        _run(*_MKFS, "-d", str(place), str(device))
+        _run(*ext4.MKFS, "-d", str(place), str(device))
         _run("cryptsetup", "close", mapping)
         os.fsync(descriptor)
         making.rename(file)
@@ -204,16 +197,9 @@ def _run(*words: str, given: bytes = b"", accept: tuple[int, ...] = (0,)) -> str
     raise NotReadyError(f"{' '.join(words[:2])}: {said[-1][:300]}")
 
 
-def _size_of(device: Path) -> int:
-    """Bytes that the file system goes to. Source: the kernel's Documentation/filesystems/ext4, superblock."""
-    with device.open("rb") as file:
-        file.seek(_SUPERBLOCK)
-        return int.from_bytes(file.read(_BLOCKS_AT.stop)[_BLOCKS_AT], "little") * _BLOCK
-
-
 def _device_bytes(device: Path) -> int:
     with device.open("rb") as file:
-        return file.seek(0, os.SEEK_END) // _BLOCK * _BLOCK
+        return file.seek(0, os.SEEK_END) // ext4.BLOCK * ext4.BLOCK
 
 
 def _settle(path: Path) -> None:

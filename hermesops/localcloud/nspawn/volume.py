@@ -4,27 +4,18 @@ A machine in a container can mount no disk, so this computer does it for it, and
 the machine's own disk, which limits and carries it, beside what the machine itself sees.
 """
 
-import contextlib
-import os
 from pathlib import Path
 
 from hermesops.errors import RefusedError
 from hermesops.localcloud.nspawn import guest
 from hermesops.localcloud.nspawn.command import run
 from hermesops.localcloud.nspawn.mounts import is_attached, is_mounted
+from hermesops.node import ext4
 from hermesops.node.data_size import wanted_gb
 from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
 
-_BLOCK = 4096
-_JOURNAL_MIB = 128
-"""mkfs would take a gigabyte of the user's forty."""
-
-_MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(_BLOCK), "-J", f"size={_JOURNAL_MIB}")
 _LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 _OPTIONS = "loop,discard,noatime,nosuid,nodev,noinit_itable"  # what was never written reads as zeros already
-_CLEAN_OR_CORRECTED = (0, 1)
-_SUPERBLOCK = 1024
-_BLOCKS_AT = slice(4, 8)
 
 
 def data_beside(layer: Path) -> Path:
@@ -54,7 +45,7 @@ class Volume:
             RefusedError: The way to the data leads through a link.
             UnavailableError: There is no room, or the file system is damaged.
         """
-        size = wanted_gb(self._variables()) * GB // _BLOCK * _BLOCK
+        size = wanted_gb(self._variables()) * GB // ext4.BLOCK * ext4.BLOCK
         if is_mounted(self._place) or not (size or self.file.exists()):
             return
         guest.ensure_folder(self._root, DATA_PATH)
@@ -64,11 +55,7 @@ class Volume:
             self._make(size)
         before = self._place.stat()
         run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self.file), str(self._place)])
-        with contextlib.suppress(OSError):  # absent, or it holds what a repair has found
-            (self._place / "lost+found").rmdir()
-        if self._place.stat().st_uid == 0:
-            os.chown(self._place, before.st_uid, before.st_gid)
-            self._place.chmod(before.st_mode & 0o7777)
+        ext4.move_in(self._place, before)
 
     def close(self) -> None:
         """Unmount it; absent is success."""
@@ -91,17 +78,17 @@ class Volume:
         making = self.file.with_suffix(".making")
         with making.open("wb") as file:
             file.truncate(size)
-        run([*_MKFS, *_LAZY, "-d", str(self._place), str(making)])
+        run([*ext4.MKFS, *_LAZY, "-d", str(self._place), str(making)])
         making.rename(self.file)
 
     def _grow(self, size: int) -> None:
         """Never smaller; the same again after it was killed. While somebody's copy of the mount lives, it stays."""
         size = max(size, self.file.stat().st_size)
-        if _size_of(self.file) >= size or is_attached(self.file):
+        if ext4.size_of(self.file) >= size or is_attached(self.file):
             return
         with self.file.open("r+b") as file:
             file.truncate(size)
-        run(["e2fsck", "-fp", str(self.file)], accept=_CLEAN_OR_CORRECTED)
+        run(["e2fsck", "-fp", str(self.file)], accept=ext4.CLEAN_OR_CORRECTED)
         run(["resize2fs", str(self.file)])
 
 
@@ -111,10 +98,3 @@ def copy_volume(source: Path, target: Path) -> None:
         run(["cp", "--sparse=auto", str(source), str(target)])
     else:
         target.unlink(missing_ok=True)
-
-
-def _size_of(file: Path) -> int:
-    """Bytes that the file system in a file goes to. Source: the kernel's Documentation/filesystems/ext4, superblock."""
-    with file.open("rb") as image:
-        image.seek(_SUPERBLOCK)
-        return int.from_bytes(image.read(_BLOCKS_AT.stop)[_BLOCKS_AT], "little") * _BLOCK
