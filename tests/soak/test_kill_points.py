@@ -20,22 +20,21 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
-async def test_whatever_write_it_dies_at_the_same_command_finishes_it(world: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("act", kill_acts.ACTS, ids=lambda act: act.name)
+async def test_whatever_write_it_dies_at_the_same_command_finishes_it(
+    world: Command, tmp_path: Path, act: kill_acts.Act
+) -> None:
+    writes = await kill_points.writes_of(world, act, tmp_path)
+    cuts = await kill_points.cut(world, act, range(1, len(writes) + 1), tmp_path)
+
+    kinds = Counter(" ".join(write.split()[:2]).removeprefix("before ").removeprefix("after ") for write in writes)
     table = Table("command", "writes", "of what", "finished", title="killed at every write")
-    try:
-        for act in kill_acts.ACTS:
-            writes = await kill_points.writes_of(world, act, tmp_path)
-            cuts = await kill_points.cut(world, act, range(1, len(writes) + 1), tmp_path)
-            kinds = Counter(
-                " ".join(write.split()[:2]).removeprefix("before ").removeprefix("after ") for write in writes
-            )
-            table.add_row(
-                act.name,
-                str(len(writes)),
-                ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
-                str(sum(not cut.wrong for cut in cuts)),
-            )
-            assert [cut for cut in cuts if cut.wrong] == []
-    finally:
-        Console(width=160).print(table)
+    table.add_row(
+        act.name,
+        str(len(writes)),
+        ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+        str(sum(not cut.wrong for cut in cuts)),
+    )
+    Console(width=160).print(table)
+    assert [cut for cut in cuts if cut.wrong] == []
     assert await kill_points.check_whole(world) == ""
