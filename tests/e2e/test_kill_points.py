@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import kill_acts, kill_points
-from tests.support.command import Command, local_world
+from tests.support.command import local_world
+from tests.support.nursery import Nursed, raised
 from tests.support.shard import shard
 
 SHARDS = 40
@@ -21,14 +22,14 @@ TRIED = (
 
 
 @pytest.fixture(scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
-    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command:
-        yield command
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nursed]:
+    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command, raised() as nursery:
+        yield Nursed.of(command, nursery)
 
 
 @pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell", "of a life"))
 async def test_killed_at_a_write_the_same_command_finishes_it(
-    world: Command, act: kill_acts.Act, tmp_path: Path
+    world: Nursed, act: kill_acts.Act, tmp_path: Path
 ) -> None:
     writes = await kill_points.writes_of(world, act, tmp_path)
     points = range(1 + shard() % SHARDS, len(writes) + 1, SHARDS)

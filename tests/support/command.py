@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.support.left_worlds import remember_world
 from tests.support.traces import traces
@@ -61,7 +61,7 @@ class Command:
         hasty = {"HERMESOPS_GRACE_DAYS": "0", "HERMESOPS_LAST_BACKUP": "none", "HERMESOPS_FORMER_DAYS": "0"}
         return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **hasty, **self.variables}
 
-    def with_variables(self, **variables: str) -> "Command":
+    def with_variables(self, **variables: str) -> Self:
         return replace(self, variables={**self.variables, **variables})
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:

@@ -6,7 +6,6 @@ Acts on cells have a cell of their own, with something to do in it.
 import asyncio
 import os
 import signal
-import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from pathlib import Path
 
 from tests.support.command import Command, Ran
 from tests.support.kill_acts import PROVISIONING, TERMINATING, Act, Owner
+from tests.support.nursery import Nursed
 
 _TRIES = 40
 _LEASE_S = 4.0
 _NOTHING_LEFT = {2: ("nothing would destroy",), 3: ("is awake", "already")}
 _PREPARING = {"provision", "suspend"}
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Cut:
     wrong: str
 
 
-async def writes_of(world: Command, act: Act, folder: Path) -> list[str]:
+async def writes_of(world: Nursed, act: Act, folder: Path) -> list[str]:
     """What the command writes when nothing cuts it."""
     owner, counter = await _prepare(world, act), folder / f"count-{act.name}"
     ended = await _dying(world.with_variables(**act.variables), counter, 0, owner.words(act.words))
@@ -47,7 +46,7 @@ async def writes_of(world: Command, act: Act, folder: Path) -> list[str]:
     return counter.read_text().splitlines()
 
 
-async def cut(world: Command, act: Act, points: Sequence[int], folder: Path) -> list[Cut]:
+async def cut(world: Nursed, act: Act, points: Sequence[int], folder: Path) -> list[Cut]:
     """Cut the command at each of these writes, and have the same command finish what was left."""
     room = asyncio.Semaphore(act.at_once)
 
@@ -70,7 +69,7 @@ async def check_whole(world: Command) -> str:
     return "; ".join(wrong)
 
 
-async def _life(world: Command, act: Act, at: int, folder: Path) -> Cut:
+async def _life(world: Nursed, act: Act, at: int, folder: Path) -> Cut:
     owner, counter = await _prepare(world, act), folder / f"{act.name}-{at}"
     asking = world.with_variables(**act.variables)
     code = await _dying(asking, counter, at, owner.words(act.words))
@@ -93,22 +92,10 @@ async def _life(world: Command, act: Act, at: int, folder: Path) -> Cut:
     return Cut(act, at, write, wrong)
 
 
-async def _dying(world: Command, counter: Path, at: int, words: Sequence[str]) -> int:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.support.dying", str(counter), str(at), str(_LEASE_S), *words),
-        env={**world.environ, "PYTHONPATH": str(_ROOT)},
-        cwd=_ROOT,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(300):
-            return await process.wait()
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+async def _dying(world: Nursed, counter: Path, at: int, words: Sequence[str]) -> int:
+    words = (str(counter), str(at), str(_LEASE_S), *words)
+    async with asyncio.timeout(300):
+        return await world.be("tests.support.dying", words, Path(os.devnull), Path(os.devnull))
 
 
 async def _again(world: Command, words: Sequence[str]) -> Ran:
