@@ -26,13 +26,14 @@ async def test_whatever_write_it_dies_at_the_same_command_finishes_it(
     world: Nursed, tmp_path: Path, act: kill_acts.Act
 ) -> None:
     writes = await kill_points.writes_of(world, act, tmp_path)
-    cuts = await kill_points.cut(world, act, range(1, len(writes) + 1), tmp_path)
+    points = kill_points.points_of(writes)
+    cuts = await kill_points.cut(world, act, points, tmp_path)
 
-    kinds = Counter(" ".join(write.split()[:2]).removeprefix("before ").removeprefix("after ") for write in writes)
-    table = Table("command", "writes", "of what", "finished", title="killed at every write")
+    kinds = Counter(" ".join(writes[at - 1].split()[1:3]) for at in points)
+    table = Table("command", "cuts", "before what", "finished", title="killed at every write")
     table.add_row(
         act.name,
-        str(len(writes)),
+        str(len(points)),
         ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         str(sum(not cut.wrong for cut in cuts)),
     )

@@ -46,6 +46,14 @@ async def writes_of(world: Nursed, act: Act, folder: Path) -> list[str]:
     return counter.read_text().splitlines()
 
 
+def points_of(writes: Sequence[str]) -> list[int]:
+    """Where to cut so that each state of the world is left once: before each write, and after the last.
+
+    After a write and before the next the world is the same; only the dying process is another.
+    """
+    return [at for at, write in enumerate(writes, 1) if write.startswith("before ") or at == len(writes)]
+
+
 async def cut(world: Nursed, act: Act, points: Sequence[int], folder: Path) -> list[Cut]:
     """Cut the command at each of these writes, and have the same command finish what was left."""
     room = asyncio.Semaphore(act.at_once)
