@@ -1,0 +1,91 @@
+"""Which releases must not run any more. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hermesops.node.checked import exactly, mapping, matching, one_line
+from hermesops.node.errors import BadRequestError, RefusedError
+from hermesops.node.release_lock import Lock, canonical, parsed, release_id
+
+FORMAT = 1
+MAX_BYTES = 1024 * 1024
+
+_FLOOR = re.compile(r"|[0-9][0-9A-Za-z.+!_-]{0,63}")
+_NUMBERS = re.compile(r"[0-9]+")
+_RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Revocations:
+    """What was taken back.
+
+    Attributes:
+        number: Rises with every change; who knows a higher one takes no lower one.
+        revoked: Why, by the id of the release.
+        floor: Agents older than this version must not be brought; empty for no such floor.
+    """
+
+    number: int = 0
+    revoked: Mapping[str, str] = field(default_factory=dict)
+    floor: str = ""
+
+    def refuse(self, lock: Lock) -> None:
+        """Go on when a release may run.
+
+        Raises:
+            RefusedError: It was revoked, or its agent is older than the floor.
+        """
+        if lock.id in self.revoked:
+            raise RefusedError(f"release {lock.id} was revoked: {self.revoked[lock.id]}")
+        if self.floor and is_older(lock.agent_version, self.floor):
+            raise RefusedError(f"release {lock.id} is below the floor: no agent older than {self.floor} is brought")
+
+    def with_revoked(self, release: str, why: str) -> "Revocations":
+        """The next ones, with one release more."""
+        return replace(self, number=self.number + 1, revoked={**self.revoked, release: why})
+
+    def with_floor(self, version: str) -> "Revocations":
+        """The next ones, with another floor."""
+        return replace(self, number=self.number + 1, floor=version)
+
+    def to_json(self) -> bytes:
+        """Their one spelling."""
+        return canonical({"format": FORMAT, "number": self.number, "revoked": dict(self.revoked), "floor": self.floor})
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Revocations":
+        """Parse and check revocations.
+
+        Raises:
+            BadRequestError: They are none; the message names the field.
+        """
+        fields = parsed(data, "revocations", MAX_BYTES)
+        exactly(fields, "revocations", required={"format", "number", "revoked", "floor"})
+        number = fields["number"]
+        if fields["format"] != FORMAT or not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise BadRequestError("revocations: format or number is not understood")
+        revoked = mapping(fields["revoked"], "revocations.revoked")
+        return cls(
+            number,
+            {release_id(release): one_line(why, "revocations.revoked") for release, why in revoked.items()},
+            matching(fields["floor"], _FLOOR, "revocations.floor"),
+        )
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether one version of the agent comes before another; what follows the numbers makes a version older.
+
+    Enough of PEP 440 for a machine that has no library for it: ``0.20.0rc1`` is older than ``0.20.0``.
+    """
+    return _rank(version) < _rank(other)
+
+
+def _rank(version: str) -> tuple[tuple[int, ...], bool, str]:
+    public = version.partition("+")[0]
+    found = _RELEASE.match(public)
+    numbers = [int(number) for number in _NUMBERS.findall(found.group() if found else "")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    rest = public[found.end() if found else 0 :]
+    return tuple(numbers), not rest or rest.startswith(".post"), rest
