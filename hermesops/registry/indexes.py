@@ -5,6 +5,7 @@ Migrations and their tests need that, no command does. Whoever reads or writes r
 
 import sqlalchemy as sa
 
+from hermesops.registry.rollout_schema import rollout_targets
 from hermesops.registry.schema import hermes_instances, metadata, operations, spare_machines
 
 __all__ = ["metadata"]
@@ -22,3 +23,4 @@ _unique_where(
     where="status IN ('pending', 'running')",
 )
 _unique_where("one_next_machine_per_instance", spare_machines.c.instance_id, where="purpose = 'next' AND wanted")
+_unique_where("one_rollout_per_instance", rollout_targets.c.instance_id, where="held")

@@ -20,12 +20,14 @@ from hermesops.registry.database import Clock, Database
 from hermesops.registry.ended_backups import EndedBackupRows
 from hermesops.registry.epoch import EpochRows
 from hermesops.registry.fleet import FleetRows
+from hermesops.registry.freezes import FreezeRows
 from hermesops.registry.guard import WriteGuard, refuse_loss
 from hermesops.registry.images import ImageRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
 from hermesops.registry.recovery import RecoveryRows
+from hermesops.registry.releases import ReleaseRows
 from hermesops.registry.resealing import PROOF, ResealingRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
@@ -61,6 +63,8 @@ class Registry(
     ImageRows,
     LeaseRows,
     TokenRows,
+    ReleaseRows,
+    FreezeRows,
     EpochRows,
     ResealingRows,
     AuditRows,

@@ -1,0 +1,86 @@
+"""Releases, freezes and policies of instances are kept alike in both databases."""
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.instance_policy import InstancePolicy, QuietHours
+from hermesops.model.release import ReleaseId
+from hermesops.registry import Registry
+from tests.support.registries import TurnedClock, placed
+
+OLD, NEW = ReleaseId("0.18.2-0123456789ab"), ReleaseId("0.19.0-ba9876543210")
+
+
+def test_a_release_is_known_once_with_its_lock(registry: Registry) -> None:
+    first = registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
+    assert registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2") == first
+    with pytest.raises(RefusedError, match="another lock"):
+        registry.add_release(OLD, digest="b" * 64, agent_version="0.18.2")
+    assert [entry.action for entry in registry.list_audit(subject=f"release/{OLD}")] == ["release_known"]
+
+
+def test_a_release_is_found_by_the_beginning_of_its_id(registry: Registry, clock: TurnedClock) -> None:
+    registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
+    clock.turn(1)
+    registry.add_release(NEW, digest="b" * 64, agent_version="0.19.0")
+    assert [one.id for one in registry.list_releases()] == [NEW, OLD]
+    assert registry.find_release("0.19").id == NEW
+    for text, words in (("0.", "2 releases"), ("1", "no release"), ("", "no release")):
+        with pytest.raises(UsageError, match=words):
+            registry.find_release(text)
+
+
+def test_a_revoked_release_says_why_for_good(registry: Registry) -> None:
+    registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
+    revoked = registry.revoke_release(OLD, why="loses messages")
+    assert revoked.revoked_at is not None
+    assert registry.revoke_release(OLD, why="another reason") == revoked
+    with pytest.raises(UsageError, match="no release"):
+        registry.revoke_release(NEW, why="unknown")
+
+
+def test_a_freeze_holds_from_its_beginning_until_its_end(registry: Registry, clock: TurnedClock) -> None:
+    now = registry.now()
+    later = registry.set_freeze(begins_at=now + timedelta(hours=2), ends_at=now + timedelta(hours=3), reason="fair")
+    at_once = registry.set_freeze(begins_at=None, ends_at=None, reason="incident")
+    assert [(one.id, one.holds_at(registry.now())) for one in registry.list_freezes()] == [
+        (at_once.id, True),
+        (later.id, False),
+    ]
+    clock.turn(2 * 3600)
+    assert all(one.holds_at(registry.now()) for one in registry.list_freezes())
+    clock.turn(3600)
+    assert [one.id for one in registry.list_freezes()] == [at_once.id]
+    lifted = registry.lift_freeze(at_once.id[:5], why="over")
+    assert registry.lift_freeze(at_once.id, why="again") == lifted
+    assert registry.list_freezes() == ()
+    assert len(registry.list_freezes(past=True)) == 2
+
+
+def test_a_freeze_that_holds_nothing_up_is_refused(registry: Registry) -> None:
+    now = registry.now()
+    with pytest.raises(UsageError, match="holds nothing up"):
+        registry.set_freeze(begins_at=None, ends_at=now - timedelta(seconds=1), reason="late")
+    with pytest.raises(UsageError, match="no freeze has"):
+        registry.lift_freeze("beef", why="none")
+
+
+def test_a_policy_is_as_it_was_written(registry: Registry) -> None:
+    instance = placed(registry)
+    assert registry.instance_policy(instance.id) == InstancePolicy()
+    wanted = InstancePolicy(opted_in=True, quiet=QuietHours(time(22), time(7, 30), "Europe/Helsinki"))
+    for _ in range(2):
+        registry.set_instance_policy(instance.id, wanted, why="asked for")
+    assert registry.instance_policies() == {instance.id: wanted}
+    written = [one for one in registry.list_audit(subject=f"instance/{instance.id}") if "policy" in one.action]
+    assert len(written) == 1
+    registry.set_instance_policy(instance.id, InstancePolicy(protected=True))
+    assert registry.instance_policy(instance.id) == InstancePolicy(protected=True)
+
+
+@pytest.mark.parametrize(("hour", "quiet"), [(19, False), (20, True), (4, True), (5, False)])
+def test_quiet_hours_are_the_users_own_and_may_span_midnight(hour: int, quiet: bool) -> None:  # noqa: FBT001 - a case
+    hours = QuietHours(time(22), time(7), "Europe/Berlin")
+    assert hours.hold_at(datetime(2026, 7, 1, hour, tzinfo=UTC)) is quiet
