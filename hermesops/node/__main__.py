@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, volume
+from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, vitals, volume
 from hermesops.node.agent import agent_of
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.layout import Layout
@@ -118,6 +118,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
     "certificate": _certificate,
     "volume": _volume,
+    "probe": lambda words, machine: vitals.probe(machine, since=words.since, turn_s=words.turn),
     "status": lambda _, machine: observe.status(machine),
 }
 
@@ -163,6 +164,11 @@ def _parser() -> argparse.ArgumentParser:
     _volume_parser(commands, leased)
     commands.add_parser("export", help="everything of the user's as lines of JSON")
     commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
+    probing = commands.add_parser("probe", help="how the agent does, in figures")
+    probing.add_argument("--since", type=float, metavar="UNIX", help="count the log's errors from this moment on")
+    probing.add_argument(
+        "--turn", type=float, default=0.0, metavar="SECONDS", help="have it take a turn of its own, at most so long"
+    )
     commands.add_parser("status", help="what runs here, and whose it is")
     return parser
 

@@ -6,10 +6,9 @@ under way, and for a moment misses one that is just beginning: open connections 
 """
 
 import json
-from datetime import datetime
 from typing import Any
 
-from hermesops.node import fencing, gateway
+from hermesops.node import fencing, gateway, jobs
 from hermesops.node.agent import Agent, agent_of, is_running
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.machine import Machine
@@ -113,17 +112,7 @@ def _count(value: object) -> int:
 
 
 def _due(machine: Machine, agent: Agent, key: str) -> int:
-    answer = machine.system.ask(agent.base.port, "/api/jobs", key=key)
-    jobs = answer.body.get("jobs") if isinstance(answer.body, dict) else None
-    now = machine.system.now()
-    return sum(_is_due(job, now) for job in jobs or () if isinstance(job, dict))
-
-
-def _is_due(job: dict[str, Any], now: float) -> bool:
-    try:
-        return bool(job.get("enabled", True)) and datetime.fromisoformat(str(job["next_run_at"])).timestamp() <= now
-    except (KeyError, ValueError):
-        return False
+    return len(jobs.overdue(machine.system, agent.base.port, key) or ())
 
 
 def _key(machine: Machine) -> str:

@@ -19,6 +19,8 @@ _PROPERTIES = (
     "StatusText",
     "UnitFileState",
     "ConditionResult",
+    "ControlGroup",
+    "MemoryCurrent",
 )
 _RUNNING = frozenset({"active", "activating", "reloading", "deactivating"})
 

@@ -11,9 +11,12 @@ memory is given none.
 import secrets
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from hermesops.node.errors import NotReadyError
-from hermesops.node.machine import System
+
+if TYPE_CHECKING:
+    from hermesops.node.machine import System  # which itself is made of what may take turns
 
 SESSION = "hermes-node-probe-"
 """Every session of a probe begins so: one that a killed probe left behind can be told from a user's."""
@@ -40,7 +43,7 @@ class Turn:
     detail: str = ""
 
 
-def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
+def take(system: "System", port: int, key: str, *, timeout_s: float) -> Turn:
     """Have the agent take a turn.
 
     Raises:
@@ -58,7 +61,7 @@ def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
     return Turn(ok, seconds, detail[:_LONGEST_DETAIL])
 
 
-def _asked(system: System, port: int, key: str, session: str, *, until: float) -> tuple[bool, str]:
+def _asked(system: "System", port: int, key: str, session: str, *, until: float) -> tuple[bool, str]:
     """Whether it answered, and why not."""
     body = {"input": _QUESTION, "instructions": _INSTRUCTIONS, "session_id": session}
     begun = system.ask(port, "/v1/runs", key=key, body=body)
