@@ -32,8 +32,7 @@ rollouts = sa.Table(
     sa.Column("created_at", UtcTimestamp, nullable=False),
     sa.Column("updated_at", UtcTimestamp, nullable=False),
     sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),
-    # What operators asked of it while it ran, and what it is now about to wait for.
-    sa.Column("memory", sa.JSON, nullable=False),
+    sa.Column("wishes", sa.JSON, nullable=False),
 )
 
 rollout_targets = sa.Table(
@@ -45,6 +44,7 @@ rollout_targets = sa.Table(
     sa.Column("batch", sa.Integer, nullable=False),
     sa.Column("position", sa.Integer, nullable=False),
     sa.Column("facts", sa.JSON, nullable=False),
+    sa.Column("progress", sa.JSON, nullable=False),
     sa.Column("state", sa.String(16), nullable=False, index=True),
     sa.Column("detail", sa.Text, nullable=False),
     sa.Column("release_before", sa.String(64), nullable=False),

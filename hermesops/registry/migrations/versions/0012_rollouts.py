@@ -45,7 +45,7 @@ def _add_rollouts() -> None:
         sa.Column("created_at", UtcTimestamp(), nullable=False),
         sa.Column("updated_at", UtcTimestamp(), nullable=False),
         sa.Column("operation_id", uuid(), nullable=True),
-        sa.Column("memory", sa.JSON(), nullable=False),
+        sa.Column("wishes", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_rollouts")),
         sa.ForeignKeyConstraint(["operation_id"], ["operations.id"], name=op.f("fk_rollouts_operation_id")),
     )
@@ -61,6 +61,7 @@ def _add_targets() -> None:
         sa.Column("batch", sa.Integer(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("facts", sa.JSON(), nullable=False),
+        sa.Column("progress", sa.JSON(), nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("release_before", sa.String(64), nullable=False),

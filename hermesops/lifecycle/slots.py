@@ -1,0 +1,167 @@
+"""Releases on machines, brought and switched by hermes-node under a lease. It must not decide who gets what."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from hermesops.channel import Channel, Completed
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.lifecycle import node_commands
+from hermesops.lifecycle.gateway_units import SILENT
+from hermesops.model.ids import MachineId
+from hermesops.model.operation import Lease
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import BLOBS, Activation, SlotsSeen, WayBack
+from hermesops.node.protocol import PROGRAM
+
+_LOOK_S = 20.0
+_FETCH_S = 900.0
+"""Seconds that a machine may take to download a whole release."""
+
+_SWITCH_S = 600.0
+"""Seconds beside draining that installing, trying, backing up and starting may take."""
+
+_BACK_S = 120.0
+_ROUNDS = 3
+"""How often files are brought that a machine says it lacks: what was brought whole is there."""
+
+_MISSING, _FAILED = 7, 8
+
+
+class Bundle(Protocol):
+    """A release as machines are handed it."""
+
+    @property
+    def id(self) -> ReleaseId:
+        """Which."""
+
+    def handout(self, python: str) -> bytes:
+        """What a machine with that Python is told of it."""
+
+    def blob(self, sha256: str) -> bytes | Path:
+        """One file of it."""
+
+
+class Slots:
+    """The releases on each machine.
+
+    Args:
+        channel_to: The way to a machine.
+        lease: Under which they are changed; ``None`` for none, as when the registry is gone.
+    """
+
+    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
+        self._channel_to = channel_to
+        self._lease = lease
+
+    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+        """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
+        try:
+            done = await self._channel_to(machine_id).run(f"{PROGRAM} status", timeout_s=_LOOK_S)
+        except SILENT:
+            return None
+        told = json.loads(done.stdout).get("releases") if done.exit_code == 0 else None
+        return SlotsSeen.from_told(told) if told else None
+
+    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> int:
+        """Bring a machine the files of a release that it lacks; safe to call twice.
+
+        Returns:
+            Bytes that were brought.
+
+        Raises:
+            RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
+            UnavailableError: It does not answer, or does not take what is brought.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        channel, brought = self._channel_to(machine_id), 0
+        for _ in range(_ROUNDS):
+            done = await node_commands.hand(
+                channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
+            )
+            if done.exit_code != _MISSING:
+                _answer(done, machine_id, "release fetch")
+                return brought
+            for blob in _told(done, machine_id, "release fetch").get("missing") or ():
+                await channel.put(f"{BLOBS}/{blob['sha256']}", bundle.blob(blob["sha256"]), mode=0o600)
+                brought += int(blob["size"])
+        raise UnavailableError(
+            f"machine {machine_id} lacks files of release {bundle.id} that were brought to it {_ROUNDS} times",
+            hint=f"hermesops release verify {bundle.id}",
+        )
+
+    async def activate(
+        self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
+    ) -> Activation:
+        """Switch a machine to a release that was fetched; it goes back by itself unless that is confirmed.
+
+        Args:
+            machine_id: Where.
+            release: To which.
+            confirm_s: Seconds that it waits for ``confirm``.
+            drain_s: Seconds that turns under way have to end.
+
+        Returns:
+            What came of it; one that was tried in vain is no error.
+
+        Raises:
+            RefusedError: Nothing was tried.
+            UnavailableError: The machine does not answer.
+            UnknownOutcomeError: It was told, and no answer came: look.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
+        done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
+        if done.exit_code == _FAILED:
+            told = _told(done, machine_id, words)
+            return Activation.from_told(release, {"error": "it did not work", **told})
+        return Activation.from_told(release, _answer(done, machine_id, "release activate"))
+
+    async def confirm(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Let a machine stay on the release that it was switched to; safe to call twice.
+
+        Raises:
+            RefusedError: It went back before.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
+        _answer(done, machine_id, "release confirm")
+
+    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None, loses: bool = False) -> WayBack:
+        """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
+
+        Args:
+            machine_id: Where.
+            to: ``None`` for the one before.
+            loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
+
+        Raises:
+            RefusedError: There is no such slot, or rows would be lost; the words give the figure.
+            UnavailableError: It did not work, or the machine does not answer.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
+        done = await self._change(machine_id, words, timeout_s=_BACK_S)
+        return WayBack.from_told(_answer(done, machine_id, "release rollback"))
+
+    async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
+        return await node_commands.change(self._channel_to(machine_id), words, self._lease, timeout_s=timeout_s)
+
+
+def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
+    if done.exit_code != 0:
+        raise node_commands.failure_of(done, machine_id, verb)
+    return _told(done, machine_id, verb)
+
+
+def _told(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
+    """The last line of JSON; what stands before it tells of progress."""
+    lines = done.stdout.decode(errors="replace").strip().splitlines()
+    try:
+        told = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise RefusedError(f"hermes-node on machine {machine_id} answers to {verb} what is not understood")
+    return told

@@ -1,0 +1,176 @@
+"""Releases on a machine, as hermes-node tells of them: slots, a switch under way, how the last one ended. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hermesops.model.release import ReleaseId
+
+BLOBS = "/opt/hermes/blobs/incoming"
+"""Where files of releases are put on a machine, each by its SHA-256; hermes-node takes them in once they are whole."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch to another release that nobody has confirmed yet.
+
+    Attributes:
+        release: The one that is switched to.
+        before: The one that is gone back to unless the other is confirmed.
+        phase: Where it stands, as hermes-node calls it.
+        confirm_by_s: Seconds that are left to confirm it; 0 before that can be done.
+    """
+
+    release: ReleaseId
+    before: ReleaseId
+    phase: str
+    confirm_by_s: float
+
+
+@dataclass(frozen=True)
+class Switched:
+    """How the last switch ended.
+
+    Attributes:
+        outcome: ``confirmed``, ``rolled_back`` or ``failed``.
+        at: When, as the machine's clock had it.
+    """
+
+    release: ReleaseId
+    before: ReleaseId
+    outcome: str
+    why: str
+    at: str
+
+
+@dataclass(frozen=True)
+class SlotsSeen:
+    """The releases on one machine.
+
+    Attributes:
+        current: The one that runs; empty where there is none.
+        slots: Those that are there whole.
+    """
+
+    current: ReleaseId
+    slots: tuple[ReleaseId, ...] = ()
+    switch: Switch | None = None
+    last: Switched | None = None
+
+    @classmethod
+    def from_told(cls, told: Mapping[str, Any]) -> Self:
+        """What hermes-node's ``status`` says below ``releases``."""
+        switch, last = told.get("activation"), told.get("last")
+        return cls(
+            _release(told.get("current")),
+            tuple(map(_release, told.get("slots") or ())),
+            Switch(
+                _release(switch.get("to")),
+                _release(switch.get("from")),
+                str(switch.get("phase") or ""),
+                float(switch.get("confirm_by_s") or 0),
+            )
+            if switch
+            else None,
+            Switched(
+                _release(last.get("to")),
+                _release(last.get("from")),
+                str(last.get("outcome") or ""),
+                str(last.get("why") or ""),
+                str(last.get("at") or ""),
+            )
+            if last
+            else None,
+        )
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that hermes-node looked at before it let anybody in."""
+
+    name: str
+    ok: bool
+    detail: str
+
+    @classmethod
+    def all_from(cls, told: Sequence[Mapping[str, Any]]) -> "tuple[Check, ...]":
+        """Those that an answer tells."""
+        return tuple(cls(str(one.get("name")), bool(one.get("ok")), str(one.get("detail") or "")) for one in told)
+
+
+@dataclass(frozen=True)
+class Activation:
+    """What came of an attempt to run another release.
+
+    Attributes:
+        problem: Why the machine is on its old release; empty when it is on the new one.
+        stage: In which part of the work that showed.
+        confirm_by_s: Seconds until it goes back by itself; 0 where nothing is left to confirm.
+        gap_s: Seconds for which the gateway did not answer.
+        way_back: ``in_place`` where the old release can run on the state of the new one, else ``copy``.
+    """
+
+    release: ReleaseId
+    problem: str = ""
+    stage: str = ""
+    checks: tuple[Check, ...] = ()
+    confirm_by_s: float = 0.0
+    gap_s: float = 0.0
+    way_back: str = ""
+    seconds: float = 0.0
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether the machine waits for a word, and goes back without it."""
+        return not self.problem and self.confirm_by_s > 0
+
+    @classmethod
+    def from_told(cls, release: ReleaseId, told: Mapping[str, Any]) -> Self:
+        """The last line of what ``release activate`` prints."""
+        return cls(
+            release,
+            str(told.get("error") or ""),
+            str(told.get("stage") or ""),
+            Check.all_from(told.get("checks") or ()),
+            float(told.get("confirm_by_s") or 0),
+            float(told.get("gap_s") or 0),
+            str(told.get("way_back") or ""),
+            float(told.get("seconds") or 0),
+        )
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """What came of going back to another slot.
+
+    Attributes:
+        release: What runs now.
+        before: What ran before.
+        gap_s: Seconds for which the gateway did not answer.
+        carried: Rows written since that are in the state that counts now.
+        listed: Rows written since that are not, and stand in a file beside the newer state.
+        kept: Where the newer state is kept on the machine; empty where it was kept in use.
+    """
+
+    release: ReleaseId
+    before: ReleaseId
+    gap_s: float
+    carried: int
+    listed: int
+    kept: str
+
+    @classmethod
+    def from_told(cls, told: Mapping[str, Any]) -> Self:
+        """What ``release rollback`` prints."""
+        return cls(
+            _release(told.get("release")),
+            _release(told.get("from")),
+            float(told.get("gap_s") or 0),
+            int(told.get("carried") or 0),
+            int(told.get("listed") or 0),
+            str(told.get("kept") or ""),
+        )
+
+
+def _release(told: object) -> ReleaseId:
+    return ReleaseId(str(told or ""))
