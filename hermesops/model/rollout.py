@@ -1,0 +1,258 @@
+"""One release brought to a set of instances: the rollout, its targets, and what was decided on the way. Pure."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+from hermesops.model.ids import CellName, InstanceId
+from hermesops.model.instance_policy import QuietHours
+from hermesops.model.plan import Plan
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout_spec import Action, Spec
+
+RolloutId = NewType("RolloutId", str)
+"""Of a row of ``rollouts``; short enough to type."""
+
+
+def rollout_subject(rollout_id: RolloutId) -> str:
+    """What is leased while a rollout is brought forward, and what the audit calls it."""
+    return f"rollout/{rollout_id}"
+
+
+def salted(*words: str) -> float:
+    """A number from 0 up to 1 that follows from the words alone: the same on every computer, evenly spread."""
+    return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8]) / 2**64
+
+
+class RolloutState(StrEnum):
+    """Where a rollout stands.
+
+    ``halted``: a gate stopped it. ``aborting``/``rolling_back``: nobody new is touched, some still have to come back.
+    """
+
+    PENDING = "pending"
+    RUNNING = "running"
+    PAUSED = "paused"
+    HALTED = "halted"
+    ABORTING = "aborting"
+    ABORTED = "aborted"
+    ROLLING_BACK = "rolling_back"
+    DONE = "done"
+    ROLLED_BACK = "rolled_back"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its instances are free for another rollout."""
+        return self in {RolloutState.ABORTED, RolloutState.DONE, RolloutState.ROLLED_BACK}
+
+    @property
+    def has_runner(self) -> bool:
+        """Whether somebody should be bringing it forward."""
+        return not self.has_ended and self is not RolloutState.HALTED
+
+
+class TargetState(StrEnum):
+    """Where one instance stands in a rollout."""
+
+    WAITING = "waiting"
+    DEFERRED = "deferred"
+    """Busy, or its user's quiet hours: its turn comes later, at a deadline whatever it does."""
+    OWED = "owed"
+    """The rollout is over and it did not get the release; never skipped in silence."""
+    FETCHING = "fetching"
+    ACTIVATING = "activating"
+    UNCONFIRMED = "unconfirmed"
+    SOAKING = "soaking"
+    HEALTHY = "healthy"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    """Its machine gave no answer before it was touched."""
+    SILENT = "silent"
+    """Its machine gives no answer since."""
+    TIMED_OUT = "timed_out"
+    ROLLED_BACK = "rolled_back"
+    """Was well, and was put back with the others."""
+    KEPT = "kept"
+    """Was to be put back, and would have lost what was written since; it stays on the new release."""
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether its machine is changing, as far as we know."""
+        return self in {TargetState.FETCHING, TargetState.ACTIVATING, TargetState.UNCONFIRMED}
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it counts against the release: all of these alike."""
+        return self in {TargetState.FAILED, TargetState.UNREACHABLE, TargetState.SILENT, TargetState.TIMED_OUT}
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it counts for the release."""
+        return self in {TargetState.SOAKING, TargetState.HEALTHY}
+
+
+class GateResult(StrEnum):
+    """What a gate says. Only ``pass`` is a pass: what was not seen proves nothing."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    NOT_EXERCISED = "not_exercised"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One instance as it was when the set was frozen.
+
+    Attributes:
+        user: How operators call its user.
+        release_before: What it ran; empty where nobody knows.
+        agent_version: Of that.
+        opted_in: Gets releases first, however often.
+        protected: Gets them last.
+        exposures: How many releases it was among the first to get, of those that count.
+        quiet: The user's quiet hours.
+    """
+
+    instance_id: InstanceId
+    user: str
+    plan: Plan
+    cell: CellName
+    region: str
+    release_before: str = ""
+    agent_version: str = ""
+    opted_in: bool = False
+    protected: bool = False
+    exposures: int = 0
+    quiet: QuietHours | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a runner has to know of a target besides its state; without a meaning to others.
+
+    Attributes:
+        said_before: What its machine had to tell of its last change before we touched it, so that an old failure is
+            not taken for a new one. No clocks are compared.
+        confirmed_at: From when on it soaks.
+        on_release: Whether it runs the new release for good, as far as we know.
+        deferred_until: When its turn comes whatever it does; set when it is deferred for the first time.
+    """
+
+    said_before: str = ""
+    confirmed_at: datetime | None = None
+    on_release: bool = False
+    deferred_until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class RolloutTarget:
+    """A row of ``rollout_targets``.
+
+    Attributes:
+        stage: Number of its stage, from 0.
+        batch: Number of its batch within the stage, from 0.
+        position: Its place in the whole course, from 0.
+        detail: Why it is in this state, one line.
+        touched_at: When its machine was first told to change; ``None`` while it was not.
+        updated_at: When the state last changed.
+    """
+
+    facts: Target
+    stage: int
+    batch: int
+    position: int
+    state: TargetState = TargetState.WAITING
+    detail: str = ""
+    touched_at: datetime | None = None
+    updated_at: datetime | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def id(self) -> InstanceId:
+        """Whose."""
+        return self.facts.instance_id
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What operators said after the start.
+
+    Attributes:
+        promoted: How many stages may end without soak and without the gates that need a person or more data.
+        approved: How many stages a second operator has approved.
+        forgiven_at: Failures from before are not counted any more: somebody looked and said go on.
+        to_be_returned: ``hurt``, ``all`` or ``nobody`` while a halted rollout puts instances back; empty otherwise.
+    """
+
+    promoted: int = 0
+    approved: int = 0
+    forgiven_at: datetime | None = None
+    to_be_returned: str = ""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A row of ``rollouts``.
+
+    Attributes:
+        reason: Why it is in this state, one line.
+        who: Brought it there last.
+    """
+
+    id: RolloutId
+    release: ReleaseId
+    action: Action
+    spec: Spec
+    state: RolloutState
+    reason: str
+    who: str
+    created_at: datetime
+    updated_at: datetime
+    wishes: Wishes = field(default_factory=Wishes)
+
+
+@dataclass(frozen=True)
+class RolloutEvent:
+    """A row of ``rollout_events``: something that was decided, with what it followed from. Never changed.
+
+    Attributes:
+        id: Rises within a rollout; 0 before it is written.
+        kind: Of the decision: the name of its step in small letters.
+        decision: What was decided, and ``why`` in one line.
+        evidence: What it followed from.
+    """
+
+    at: datetime
+    kind: str
+    decision: Mapping[str, object]
+    evidence: Mapping[str, object]
+    id: int = 0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a machine says of its releases, now.
+
+    Attributes:
+        current: The release that it runs.
+        activation: The release that it is changing to, until that is confirmed; empty when it is not changing.
+        phase: Of that; ``unconfirmed`` once it waits to be confirmed.
+        last: Names its last change as a whole, as its node tells it; empty when there was none.
+        last_to: What the last change was to.
+        last_failed: Whether that ended on the old release.
+        why: It did.
+        busy: What the agent is in the middle of; empty when nobody would be disturbed.
+    """
+
+    current: str
+    activation: str = ""
+    phase: str = ""
+    last: str = ""
+    last_to: str = ""
+    last_failed: bool = False
+    why: str = ""
+    busy: str = ""

@@ -1,0 +1,181 @@
+"""How a rollout is meant to go: stages, limits, patience, gates. An operator chooses it before the start; it stays.
+
+Defaults are what a fleet of hundreds needs; every figure of a gate is stated here and nowhere else.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hermesops.model.vitals import Vital
+
+
+class Action(StrEnum):
+    """What is changed on each target."""
+
+    SLOT = "slot"
+    """The release in a slot of the machine that the instance has."""
+
+    MACHINE = "machine"
+    """The machine itself: image, kernel, server type."""
+
+
+class HurtCare(StrEnum):
+    """Who is put back by itself when a gate halts a rollout."""
+
+    HURT = "hurt"
+    ALL = "all"
+    NOBODY = "nobody"
+
+
+class DrillWish(StrEnum):
+    """Whether the way back is tried on a machine of the pool before the second stage."""
+
+    REQUIRED = "required"
+    IF_POSSIBLE = "if_possible"
+    NO = "no"
+
+
+@dataclass(frozen=True)
+class FailureGate:
+    """Counts failed, unreachable, silent and timed out targets alike: a sequential probability ratio test, and a rule.
+
+    Attributes:
+        base_rate: Share of targets that fail whatever the release (vendor, network).
+        bad_rate: Share from which on a release counts as bad.
+        alpha: Probability of taking a good one for a bad one, of the test over all targets; a stage has as much again.
+        beta: Probability of the opposite.
+        early_failures: The rule halts from this many failures on …
+        early_rate: … once more than this share of those touched failed.
+    """
+
+    base_rate: float = 0.02
+    bad_rate: float = 0.20
+    alpha: float = 0.01
+    beta: float = 0.05
+    early_failures: int = 2
+    early_rate: float = 0.10
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How much worse a vital may get.
+
+    Attributes:
+        relative: Whether the limits are factors of the figure before, else amounts in its own unit.
+        allowed: By how much those changed may be worse together, against those not changed.
+        critical: By how much one alone may be worse before it counts as hurt; far outside noise.
+    """
+
+    relative: bool
+    allowed: float
+    critical: float
+
+
+TOLERANCES = {
+    Vital.GATEWAY_ERRORS: Tolerance(relative=False, allowed=2.0, critical=60.0),
+    Vital.RESTARTS: Tolerance(relative=False, allowed=0.5, critical=6.0),
+    Vital.TURN_LATENCY: Tolerance(relative=True, allowed=1.25, critical=4.0),
+    Vital.MEMORY: Tolerance(relative=True, allowed=1.25, critical=3.0),
+    Vital.QUEUE_AGE: Tolerance(relative=False, allowed=60.0, critical=900.0),
+}
+
+
+@dataclass(frozen=True)
+class HealthGate:
+    """Compares each canary with itself before, and with untouched instances at the same time.
+
+    Attributes:
+        vitals: Names of vitals; empty switches the gate off.
+        alpha: Probability of taking noise for harm, over all vitals and looks of one stage together.
+        floor: Instances with data that either side needs.
+        share: Of those touched that must have data.
+    """
+
+    vitals: tuple[str, ...] = tuple(Vital)
+    alpha: float = 0.05
+    floor: int = 5
+    share: float = 0.5
+
+
+@dataclass(frozen=True)
+class ProbeGate:
+    """Wants each touched instance exercised: by its user, or by a probe's turn where the user is idle.
+
+    Attributes:
+        share: Of those touched that must have been; 0 switches the gate off.
+    """
+
+    share: float = 0.5
+
+
+@dataclass(frozen=True)
+class HookGate:
+    """Asks somebody else at the end of each stage: a command's exit code or a web service's answer.
+
+    Attributes:
+        command: Words of a command: 0 passes, 1 fails, anything else is inconclusive. Empty where ``url`` is asked.
+        url: Gets the rollout as JSON and answers ``{"result": "pass" | "fail" | "inconclusive", "detail": …}``.
+        timeout_s: Seconds after which no answer is none.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What must pass before more are touched.
+
+    Attributes:
+        manual_before: Numbers of stages, from 1, before which an operator must say ``promote``.
+    """
+
+    failures: FailureGate = FailureGate()
+    health: HealthGate = HealthGate()
+    probe: ProbeGate = ProbeGate()
+    hooks: tuple[HookGate, ...] = ()
+    manual_before: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an operator chose.
+
+    Attributes:
+        stages: Shares of the targets that shall have the release at the end of each stage; the last is 1.
+        max_unavailable: Share of the targets that may be changing at once, at least one …
+        most_unavailable: … and never more than so many.
+        settle_s: Seconds between two batches of a stage.
+        soak_s: Seconds that every target of a stage must have run before the stage can end.
+        confirm_s: Seconds after which a machine goes back by itself, unless confirmed.
+        drain_s: Seconds that running turns are given.
+        attempt_s: Seconds for one target, download to confirmation; then it timed out.
+        patience_s: Seconds for which a machine may give no answer before it counts as unreachable or silent.
+        defer_s: Seconds for which a busy or quiet target is left for later; then it is its turn whatever it does.
+        windows: Maintenance windows as ``Mon-Fri 09:00-17:00 Europe/Berlin``; empty is always.
+        two_person_above: Blast radius from which on a second operator must approve the next stage.
+        emergency: Why windows, freezes and quiet hours do not count; empty when they do.
+    """
+
+    stages: tuple[float, ...] = (0.05, 0.25, 1.0)
+    max_unavailable: float = 0.10
+    most_unavailable: int = 50
+    settle_s: float = 10.0
+    soak_s: float = 600.0
+    confirm_s: float = 60.0
+    drain_s: float = 60.0
+    attempt_s: float = 600.0
+    patience_s: float = 45.0
+    defer_s: float = 24 * 3600.0
+    windows: tuple[str, ...] = ()
+    gates: Gates = field(default_factory=Gates)
+    on_halt: HurtCare = HurtCare.HURT
+    drill: DrillWish = DrillWish.REQUIRED
+    two_person_above: float = 60.0
+    emergency: str = ""
+
+    def at_once(self, targets: int) -> int:
+        """How many of so many targets may be changing at the same time."""
+        return max(1, min(self.most_unavailable, int(self.max_unavailable * targets)))

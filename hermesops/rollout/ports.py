@@ -1,0 +1,188 @@
+"""What a runner needs from others; they fail with the errors of ``hermesops.errors``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from hermesops.model.freeze import Freeze
+from hermesops.model.ids import InstanceId
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import (
+    GateResult,
+    Rollout,
+    RolloutEvent,
+    RolloutState,
+    RolloutTarget,
+    Standing,
+    Target,
+)
+from hermesops.model.rollout_spec import HookGate, Spec
+from hermesops.model.vitals import Vital
+
+
+@dataclass(frozen=True)
+class Records:
+    """What is written of one rollout.
+
+    Attributes:
+        targets: In the order of the course.
+        latest: The newest event of each kind.
+    """
+
+    rollout: Rollout
+    targets: tuple[RolloutTarget, ...]
+    latest: Mapping[str, RolloutEvent]
+
+
+class Rows(Protocol):
+    """The rows of one rollout. Writes of a runner whose lease is lost raise ``LeaseLostError``."""
+
+    async def read(self) -> Records:
+        """All of it."""
+
+    async def state(self) -> RolloutState:
+        """Only that, cheaply: it is asked every second."""
+
+    async def put_target(self, target: RolloutTarget) -> None:
+        """Write state, detail, times and progress of one target."""
+
+    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+        """Write state, reason, who and wishes together with the event of it, in one transaction.
+
+        Returns:
+            Whether it was written; not where the row is no longer ``was``, as somebody said something meanwhile.
+        """
+
+    async def add_event(self, event: RolloutEvent) -> None:
+        """Append what was decided."""
+
+    async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
+        """Note that an instance was among the first to get a release; harmless when it stands there."""
+
+
+class Machines(Protocol):
+    """The machines of the targets; for action ``machine`` another implementation does the same with whole machines."""
+
+    async def look(self, instance_id: InstanceId) -> Standing:
+        """Ask the machine.
+
+        Raises:
+            UnavailableError: It gives no answer.
+        """
+
+    async def fetch(self, target: Target, release: ReleaseId) -> None:
+        """Bring to the machine what it lacks of the release; touches nothing that runs. Safe to call twice.
+
+        Raises:
+            RefusedError: The machine does not take it.
+        """
+
+    async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
+        """Have the machine try and then run the release, unconfirmed; it goes back by itself unless confirmed.
+
+        Returns as soon as the machine has said how it ended; the caller looks anyway. Safe to call twice.
+
+        Raises:
+            RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
+            UnknownOutcomeError: The answer was lost.
+        """
+
+    async def confirm(self, target: Target, release: ReleaseId) -> None:
+        """See the gateway answer through the proxy, then tell the machine to keep the release. Safe to call twice.
+
+        Raises:
+            RefusedError: The machine went back meanwhile.
+            UnavailableError: The gateway does not answer through the proxy.
+        """
+
+    async def back(self, target: Target, spec: Spec) -> None:
+        """Put the machine back on ``target.release_before``. Safe to call twice.
+
+        Raises:
+            RefusedError: That would lose what was written since, and nobody said that it may; nothing changed.
+        """
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        """Go to the release and back on a machine of the pool, with state made by the release ``before``.
+
+        Returns:
+            ``not_exercised`` where there is no machine to try it on; and a line of detail.
+        """
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One vital of many instances, before and after: a pair of figures each. Who has no data is absent.
+
+    Attributes:
+        canaries: Those that run the new release; the change parts before from after.
+        controls: Those that do not; the same stretches of time.
+    """
+
+    vital: Vital
+    canaries: Mapping[InstanceId, tuple[float, float]]
+    controls: Mapping[InstanceId, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """One instance that runs the new release.
+
+    Attributes:
+        answers: Whether its gateway does; ``None`` when nobody could tell.
+        exercised: Whether a turn was taken since the change, by its user or by a probe.
+        failed: Why it counts as hurt whatever the figures say, as a probe's turn that failed; empty otherwise.
+    """
+
+    answers: bool | None
+    exercised: bool
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was seen of health at one moment."""
+
+    pulses: Mapping[InstanceId, Pulse] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+
+
+class Watches(Protocol):
+    """Health of instances."""
+
+    async def watch(
+        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+    ) -> Watched:
+        """Look at those changed since a moment each, and at some not changed; who gives no answer is absent."""
+
+
+class Asks(Protocol):
+    """Gates that others keep."""
+
+    async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
+        """The answer and a line of detail; ``inconclusive`` when there was none in time."""
+
+
+class Notifies(Protocol):
+    """Whoever wants to know."""
+
+    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+        """Send one message about a change of state; ``event.id`` lets a receiver drop a repeated one."""
+
+
+class Calendar(Protocol):
+    """When nothing may be changed."""
+
+    async def freezes(self) -> Sequence[Freeze]:
+        """Those that are not lifted."""
+
+
+class Clock(Protocol):
+    """The time, and letting it pass."""
+
+    def now(self) -> datetime:
+        """The present moment, with a time zone."""
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass."""
