@@ -30,16 +30,22 @@ class Revocations:
     revoked: Mapping[str, str] = field(default_factory=dict)
     floor: str = ""
 
+    def why_not(self, lock: Lock) -> str:
+        """Why a release must not run, as the end of a sentence about it; empty when it may."""
+        if lock.id in self.revoked:
+            return f"was revoked: {self.revoked[lock.id]}"
+        if self.floor and is_older(lock.agent_version, self.floor):
+            return f"is below the floor: no agent older than {self.floor} is brought any more"
+        return ""
+
     def refuse(self, lock: Lock) -> None:
         """Go on when a release may run.
 
         Raises:
             RefusedError: It was revoked, or its agent is older than the floor.
         """
-        if lock.id in self.revoked:
-            raise RefusedError(f"release {lock.id} was revoked: {self.revoked[lock.id]}")
-        if self.floor and is_older(lock.agent_version, self.floor):
-            raise RefusedError(f"release {lock.id} is below the floor: no agent older than {self.floor} is brought")
+        if why := self.why_not(lock):
+            raise RefusedError(f"release {lock.id} {why}")
 
     def with_revoked(self, release: str, why: str) -> "Revocations":
         """The next ones, with one release more."""

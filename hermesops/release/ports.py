@@ -1,0 +1,54 @@
+"""What releases need from others: a place to keep files, a key that signs, and somebody who checks signatures."""
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Store(Protocol):
+    """Where releases are kept: names with bytes; see ``release.folder`` and ``release.bucket``.
+
+    Attributes:
+        title: Where that is, for people.
+    """
+
+    title: str
+
+    def read(self, name: str) -> bytes | None:
+        """What is kept under a name; ``None`` for nothing."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep something, whole or not at all; what was there is replaced."""
+
+    def names(self, folder: str) -> frozenset[str]:
+        """The names in a folder, without it."""
+
+    def link(self, name: str, *, life_s: int) -> str:
+        """Where it can be downloaded from for a while by whoever knows that; empty where there is no such place."""
+
+
+class Signs(Protocol):
+    """Signs; see ``access.signature``."""
+
+    def sign(self, data: bytes, *, namespace: str) -> str:
+        """Sign some bytes; the signature, armored."""
+
+
+class Checks(Protocol):
+    """Checks signatures against allowed signers that are given as text."""
+
+    def __call__(self, data: bytes, signature: str, *, signers: str, namespace: str) -> str:
+        """The identity that the allowed signers give to the key.
+
+        Raises:
+            RefusedError: It is no signature of this, or by nobody of them.
+        """
+
+
+class Downloads(Protocol):
+    """Fetches locked packages; see ``hermesops.image.download.Pip``."""
+
+    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
+        """Put wheels for x86_64 Linux and that Python into a folder."""
+
+    def source(self, requirements: Path, folder: Path) -> None:
+        """Put source archives into a folder."""
