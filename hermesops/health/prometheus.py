@@ -1,0 +1,108 @@
+"""Takes figures from Prometheus. What it has nothing of is absent; where it does not answer, nothing is known at all.
+
+Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which waits for ever unless told how long.
+"""
+
+import asyncio
+import math
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.health.queries import DEFAULTS, LABEL, Query, is_metric
+from hermesops.model.ids import InstanceId
+from hermesops.model.vitals import Source, Vital, Vitals
+
+if TYPE_CHECKING:
+    from prometheus_api_client import PrometheusConnect
+
+_TIMEOUT_S = 10
+_AT_ONCE = 200
+"""Instances a question names: an address holds some thousands of characters."""
+
+
+class Prometheus:
+    """One server.
+
+    Args:
+        url: Where it is.
+        queries: How each figure is asked for.
+        timeout_s: Seconds that one answer may take.
+    """
+
+    def __init__(self, url: str, queries: Mapping[Vital, Query] = DEFAULTS, *, timeout_s: int = _TIMEOUT_S) -> None:
+        self._url = url
+        self._queries = queries
+        self._timeout_s = timeout_s
+        self._opened: PrometheusConnect | None = None
+
+    async def require(self, metric: str) -> None:
+        """Go on if it has any series of that name.
+
+        Raises:
+            RefusedError: It has none, so that no gate can stand on it.
+            UnavailableError: It does not answer.
+        """
+        known = is_metric(metric) and await self._ask(f"count({metric})", None)
+        if not known:
+            raise RefusedError(
+                f"Prometheus at {self._url} has no metric {metric}: a gate on it would never pass",
+                hint="correct the gate's metric, or take that gate out",
+            )
+
+    async def vitals(
+        self, instances: Collection[InstanceId], *, since: datetime, until: datetime
+    ) -> dict[InstanceId, Vitals]:
+        """The figures of these instances over a stretch of time; each gets an answer, however empty.
+
+        Raises:
+            UnavailableError: It does not answer.
+        """
+        window_s = int((until - since).total_seconds())
+        ordered = sorted(instances)
+        figures: dict[InstanceId, dict[Vital, float]] = {each: {} for each in ordered}
+        for begin in range(0, len(ordered), _AT_ONCE):
+            some = ordered[begin : begin + _AT_ONCE]
+            for vital, query in self._queries.items():
+                for sample in await self._ask(query.promql(some, window_s), until):
+                    whose, value = InstanceId(sample["metric"].get(LABEL, "")), float(sample["value"][1])
+                    if whose in figures and math.isfinite(value):
+                        figures[whose][vital] = value
+        return {each: self._vitals(each, figures[each], since, until) for each in ordered}
+
+    def _vitals(
+        self, instance_id: InstanceId, figures: Mapping[Vital, float], since: datetime, until: datetime
+    ) -> Vitals:
+        missing = {
+            vital: f"Prometheus has no {self._queries[vital].metric} of it" if vital in self._queries else "not asked"
+            for vital in Vital
+            if vital not in figures
+        }
+        return Vitals(instance_id, since, until, Source.PROMETHEUS, figures, missing=missing)
+
+    async def _ask(self, promql: str, at: datetime | None) -> list[dict[str, Any]]:
+        params = {"time": f"{at.timestamp():.3f}"} if at else {}
+        return await asyncio.to_thread(self._asked, promql, params)
+
+    def _asked(self, promql: str, params: dict[str, str]) -> list[dict[str, Any]]:
+        # Lazily: a command that asks no Prometheus must not pay for it.
+        from prometheus_api_client.exceptions import PrometheusApiClientException  # noqa: PLC0415
+        from requests import RequestException  # noqa: PLC0415
+
+        try:
+            result: list[dict[str, Any]] = self._server().custom_query(promql, params=params, timeout=self._timeout_s)
+        except (RequestException, PrometheusApiClientException, ValueError, LookupError) as error:
+            raise UnavailableError(
+                f"Prometheus at {self._url} gives no answer: {error}",
+                hint="gates take their figures from the instances' nodes while the setting prometheus_url is empty",
+            ) from error
+        return result
+
+    def _server(self) -> "PrometheusConnect":
+        from prometheus_api_client import PrometheusConnect  # noqa: PLC0415
+        from urllib3.util.retry import Retry  # noqa: PLC0415
+
+        # Without: three tries, and each may take the whole time.
+        self._opened = self._opened or PrometheusConnect(url=self._url, retry=Retry(total=0), timeout=self._timeout_s)
+        return self._opened

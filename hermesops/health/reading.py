@@ -1,0 +1,173 @@
+"""What ``hermes-node probe`` said once, and what several of it amount to. Pure: no clock, no machine."""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from hermesops.errors import UnavailableError
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import InstanceId
+from hermesops.model.vitals import Source, TurnOutcome, Vital, Vitals
+
+_HOUR_S = 3600.0
+_ABSENT = frozenset({GatewayHealth.SILENT, GatewayHealth.REFUSED})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One look at one instance, by its machine's own clock.
+
+    Attributes:
+        at: When.
+        since: From when on errors were counted; ``None`` when they were not.
+        release: What ``current`` pointed at.
+        restarts: How often systemd had started the gateway again by itself since somebody last started it.
+        errors: In the log since then; ``None`` where it does not reach back so far.
+        turn_s: Seconds that the turn took; ``None`` when none was taken.
+        turn_ok: Whether it was answered.
+    """
+
+    at: datetime
+    since: datetime | None
+    release: str
+    gateway: GatewayHealth
+    restarts: int
+    errors: int | None
+    memory_bytes: int | None
+    queue_age_s: float | None
+    turn_s: float | None = None
+    turn_ok: bool = False
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read what the node printed, or what was kept of it.
+
+        Raises:
+            UnavailableError: It is something else.
+        """
+        try:
+            return cls._from(json.loads(data))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise UnavailableError(
+                f"hermes-node's probe says what nobody understands ({type(error).__name__})",
+                hint="compare the node's version with this one's: hermesops instance verify USER",
+            ) from error
+
+    @classmethod
+    def _from(cls, raw: Mapping[str, Any]) -> Self:
+        errors, turn, since = raw["errors"], raw["turn"], raw["since"]
+        return cls(
+            at=_moment(raw["at"]),
+            since=None if since is None else _moment(since),
+            release=str(raw["release"] or ""),
+            gateway=GatewayHealth(raw["gateway"]),
+            restarts=int(raw["restarts"]),
+            errors=int(errors["count"]) if errors and errors["complete"] else None,
+            memory_bytes=None if raw["memory_bytes"] is None else int(raw["memory_bytes"]),
+            queue_age_s=None if raw["queue_age_s"] is None else float(raw["queue_age_s"]),
+            turn_s=float(turn["seconds"]) if turn else None,
+            turn_ok=bool(turn and turn["ok"]),
+        )
+
+    def to_json(self) -> str:
+        """As the node prints it, for whoever keeps it until it is compared."""
+        return json.dumps(
+            {
+                "at": self.at.timestamp(),
+                "since": self.since.timestamp() if self.since else None,
+                "release": self.release,
+                "gateway": self.gateway.value,
+                "restarts": self.restarts,
+                "errors": None if self.errors is None else {"count": self.errors, "complete": True},
+                "memory_bytes": self.memory_bytes,
+                "queue_age_s": self.queue_age_s,
+                "turn": None if self.turn_s is None else {"ok": self.turn_ok, "seconds": self.turn_s},
+            },
+            sort_keys=True,
+        )
+
+    @property
+    def outcome(self) -> TurnOutcome:
+        """What came of the turn; a gateway that does not answer took none, and fails all the same."""
+        if self.gateway in _ABSENT:
+            return TurnOutcome.FAILED
+        if self.turn_s is None:
+            return TurnOutcome.NOT_TAKEN
+        return TurnOutcome.ANSWERED if self.turn_ok else TurnOutcome.FAILED
+
+
+def vitals_of(instance_id: InstanceId, readings: Sequence[Reading]) -> Vitals:
+    """What looks at one instance amount to, on one release, oldest first.
+
+    Errors are a rate over the time that was counted, restarts one over the time between the looks; memory and turns are
+    medians, the queue's age is the worst. A single look cannot tell a rate of restarts unless there was none.
+
+    Raises:
+        ValueError: There is no look at all.
+    """
+    if not readings:
+        raise ValueError("nobody looked")
+    first, last = readings[0], readings[-1]
+    taken = [reading for reading in readings if reading.turn_s is not None]
+    found: dict[Vital, tuple[float | None, str]] = {
+        Vital.GATEWAY_ERRORS: _errors(readings),
+        Vital.RESTARTS: _restarts(readings),
+        Vital.TURN_LATENCY: _median([each.turn_s for each in taken if each.turn_ok], "no turn was answered"),
+        Vital.MEMORY: _median([each.memory_bytes for each in readings], "the machine counts no memory"),
+        Vital.QUEUE_AGE: _worst([each.queue_age_s for each in readings]),
+    }
+    outcomes = {each.outcome for each in readings}
+    worst = next(o for o in (TurnOutcome.FAILED, TurnOutcome.ANSWERED, TurnOutcome.NOT_TAKEN) if o in outcomes)
+    return Vitals(
+        instance_id,
+        since=first.since or first.at,
+        until=last.at,
+        source=Source.NODE,
+        figures={vital: value for vital, (value, _) in found.items() if value is not None},
+        turn=worst,
+        missing={vital: why for vital, (value, why) in found.items() if value is None},
+    )
+
+
+def _errors(readings: Sequence[Reading]) -> tuple[float | None, str]:
+    counted = [(each.errors, (each.at - each.since).total_seconds()) for each in readings if each.since is not None]
+    if not counted:
+        return None, "nobody counted"
+    if any(errors is None for errors, _ in counted):
+        return None, "the log does not reach back so far"
+    seconds = sum(seconds for _, seconds in counted)
+    if seconds <= 0:
+        return None, "no time was counted"
+    return sum(errors or 0 for errors, _ in counted) * _HOUR_S / seconds, ""
+
+
+def _restarts(readings: Sequence[Reading]) -> tuple[float | None, str]:
+    first, last = readings[0], readings[-1]
+    seconds = (last.at - first.at).total_seconds()
+    if not any(each.restarts for each in readings):
+        return 0.0, ""
+    if seconds <= 0:
+        return None, f"restarted {last.restarts} times, and nobody looked twice"
+    grown, before = 0, first.restarts
+    for each in readings[1:]:
+        # systemd counts anew when somebody starts the unit by hand.
+        grown += each.restarts - before if each.restarts >= before else each.restarts
+        before = each.restarts
+    return grown * _HOUR_S / seconds, ""
+
+
+def _median(values: Sequence[float | None], missing: str) -> tuple[float | None, str]:
+    present = [value for value in values if value is not None]
+    return (float(statistics.median(present)), "") if present else (None, missing)
+
+
+def _worst(values: Sequence[float | None]) -> tuple[float | None, str]:
+    present = [value for value in values if value is not None]
+    return (max(present), "") if len(present) == len(values) else (None, "the gateway did not tell of its jobs")
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(float(seconds), UTC)
