@@ -30,6 +30,7 @@ class OperationKind(StrEnum):
     DRILL = "drill"
     STACK_UP = "stack_up"
     POOL_FILL = "pool_fill"
+    ROLLOUT = "rollout"
 
 
 class OperationStatus(StrEnum):

@@ -29,6 +29,7 @@ from hermesops.registry.machine_changes import MachineChangeRows
 from hermesops.registry.recovery import RecoveryRows
 from hermesops.registry.releases import ReleaseRows
 from hermesops.registry.resealing import PROOF, ResealingRows
+from hermesops.registry.rollouts import RolloutRows
 from hermesops.registry.rows import Desk, insert_if_absent
 from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
@@ -64,6 +65,7 @@ class Registry(
     LeaseRows,
     TokenRows,
     ReleaseRows,
+    RolloutRows,
     FreezeRows,
     EpochRows,
     ResealingRows,

@@ -47,9 +47,8 @@ rollout_targets = sa.Table(
     sa.Column("progress", sa.JSON, nullable=False),
     sa.Column("state", sa.String(16), nullable=False, index=True),
     sa.Column("detail", sa.Text, nullable=False),
-    sa.Column("release_before", sa.String(64), nullable=False),
     sa.Column("touched_at", UtcTimestamp, nullable=True),
-    sa.Column("updated_at", UtcTimestamp, nullable=False),
+    sa.Column("updated_at", UtcTimestamp, nullable=True),
     # Whether the rollout keeps others off the instance; see the index one_rollout_per_instance.
     sa.Column("held", sa.Boolean(name="held"), nullable=False),
 )
@@ -72,6 +71,15 @@ exposures = sa.Table(
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
     sa.Column("release", sa.String(64), primary_key=True),
     sa.Column("at", UtcTimestamp, nullable=False, index=True),
+)
+
+instance_releases = sa.Table(
+    "instance_releases",
+    metadata,
+    # What was seen last, for whoever cannot ask ten thousand machines; a machine knows better.
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    sa.Column("release", sa.String(64), nullable=False),
+    sa.Column("seen_at", UtcTimestamp, nullable=False),
 )
 
 freezes = sa.Table(

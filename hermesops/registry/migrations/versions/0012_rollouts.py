@@ -64,9 +64,8 @@ def _add_targets() -> None:
         sa.Column("progress", sa.JSON(), nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
-        sa.Column("release_before", sa.String(64), nullable=False),
         sa.Column("touched_at", UtcTimestamp(), nullable=True),
-        sa.Column("updated_at", UtcTimestamp(), nullable=False),
+        sa.Column("updated_at", UtcTimestamp(), nullable=True),
         sa.Column("held", sa.Boolean(name="held"), nullable=False),
         sa.PrimaryKeyConstraint("rollout_id", "instance_id", name=op.f("pk_rollout_targets")),
         sa.ForeignKeyConstraint(["rollout_id"], ["rollouts.id"], name=op.f("fk_rollout_targets_rollout_id")),
@@ -110,6 +109,16 @@ def _add_what_is_minded() -> None:
         sa.ForeignKeyConstraint(["instance_id"], ["hermes_instances.id"], name=op.f("fk_exposures_instance_id")),
     )
     op.create_index(op.f("ix_exposures_at"), "exposures", ["at"])
+    op.create_table(
+        "instance_releases",
+        sa.Column("instance_id", uuid(), nullable=False),
+        sa.Column("release", sa.String(64), nullable=False),
+        sa.Column("seen_at", UtcTimestamp(), nullable=False),
+        sa.PrimaryKeyConstraint("instance_id", name=op.f("pk_instance_releases")),
+        sa.ForeignKeyConstraint(
+            ["instance_id"], ["hermes_instances.id"], name=op.f("fk_instance_releases_instance_id")
+        ),
+    )
     op.create_table(
         "freezes",
         sa.Column("id", sa.String(16), nullable=False),

@@ -1,0 +1,149 @@
+"""Rows of ``rollout_targets``, and beside them which release instances run and who was among the first."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId
+from hermesops.model.operation import Lease
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import RolloutId, RolloutTarget, TargetState
+from hermesops.registry import rollout_json
+from hermesops.registry.leases import require_lease
+from hermesops.registry.rollout_schema import exposures, instance_releases, rollout_targets, rollouts
+from hermesops.registry.rows import Rows, insert_if_absent, insert_or_update
+from hermesops.registry.schema import LIVING, hermes_instances
+
+_OFF_RELEASE = frozenset({TargetState.ROLLED_BACK, TargetState.FAILED})
+
+
+class RolloutTargetRows(Rows):
+    """Targets of rollouts."""
+
+    def rollout_targets(self, rollout_id: RolloutId) -> tuple[RolloutTarget, ...]:
+        """A rollout's targets, in the order of its course."""
+        columns = rollout_targets.c
+        query = sa.select(rollout_targets).where(columns.rollout_id == rollout_id).order_by(columns.position)
+        with self._database.reading() as connection:
+            return tuple(_target(row) for row in connection.execute(query))
+
+    def put_rollout_target(self, rollout_id: RolloutId, target: RolloutTarget, *, lease: Lease | None = None) -> None:
+        """Write where a target stands; and which release it runs, where that follows.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        columns = rollout_targets.c
+        is_it = sa.and_(columns.rollout_id == rollout_id, columns.instance_id == target.id)
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            connection.execute(rollout_targets.update().where(is_it).values(_moving_values(target)))
+            release = connection.execute(sa.select(rollouts.c.release).where(rollouts.c.id == rollout_id)).scalar_one()
+            if target.progress.on_release:
+                self._note_release(connection, target.id, release)
+            elif target.state in _OFF_RELEASE and target.facts.release_before:
+                self._note_release(connection, target.id, target.facts.release_before)
+
+    def owed_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
+        """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
+        columns, later = rollout_targets.c, rollout_targets.alias()
+        newer = rollouts.alias()
+        is_last = ~sa.exists().where(
+            later.c.instance_id == columns.instance_id,
+            newer.c.id == later.c.rollout_id,
+            newer.c.created_at > rollouts.c.created_at,
+        )
+        query = (
+            sa.select(rollout_targets, rollouts.c.release)
+            .join_from(rollout_targets, rollouts, rollouts.c.id == columns.rollout_id)
+            .join(hermes_instances, hermes_instances.c.id == columns.instance_id)
+            .where(columns.state == TargetState.OWED.value, LIVING, is_last)
+            .order_by(rollouts.c.created_at, columns.position)
+        )
+        with self._database.reading() as connection:
+            found = connection.execute(query)
+            return tuple((RolloutId(row.rollout_id), ReleaseId(row.release), _target(row)) for row in found)
+
+    def add_exposure(self, instance_id: InstanceId, release: ReleaseId, *, lease: Lease | None = None) -> None:
+        """Note that an instance was among the first to get a release; harmless when it stands there.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            values = {"instance_id": instance_id, "release": release, "at": self._database.now(connection)}
+            insert_if_absent(connection, exposures, values)
+
+    def exposures(self) -> Mapping[InstanceId, Mapping[ReleaseId, datetime]]:
+        """Which releases each instance was among the first to get, and when."""
+        found: dict[InstanceId, dict[ReleaseId, datetime]] = {}
+        with self._database.reading() as connection:
+            for row in connection.execute(sa.select(exposures)):
+                found.setdefault(InstanceId(row.instance_id), {})[ReleaseId(row.release)] = row.at
+        return found
+
+    def instance_releases(self) -> Mapping[InstanceId, ReleaseId]:
+        """The release that each instance was last seen to run; those never looked at are absent."""
+        columns = instance_releases.c
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(columns.instance_id, columns.release))
+            return {InstanceId(row.instance_id): ReleaseId(row.release) for row in rows}
+
+    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+        """Write down which releases instances were seen to run."""
+        if not seen:
+            return
+        with self._database.writing() as connection:
+            for instance_id, release in seen.items():
+                self._note_release(connection, instance_id, release)
+
+    def _note_release(self, connection: sa.Connection, instance_id: InstanceId, release: str) -> None:
+        values = {"instance_id": instance_id, "release": release, "seen_at": self._database.now(connection)}
+        insert_or_update(connection, instance_releases, values)
+
+
+def let_go(connection: sa.Connection, rollout_id: RolloutId) -> None:
+    """Free a rollout's instances for others."""
+    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=False))
+
+
+def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
+    """A whole row, but for whether it is held."""
+    return {
+        "rollout_id": rollout_id,
+        "instance_id": target.id,
+        "stage": target.stage,
+        "batch": target.batch,
+        "position": target.position,
+        "facts": rollout_json.facts_to(target.facts),
+        **_moving_values(target),
+    }
+
+
+def _moving_values(target: RolloutTarget) -> dict[str, Any]:
+    return {
+        "progress": rollout_json.progress_to(target.progress),
+        "state": target.state.value,
+        "detail": target.detail,
+        "touched_at": target.touched_at,
+        "updated_at": target.updated_at,
+    }
+
+
+def _target(row: sa.Row[Any]) -> RolloutTarget:
+    return RolloutTarget(
+        facts=rollout_json.facts_from(row.facts),
+        stage=row.stage,
+        batch=row.batch,
+        position=row.position,
+        state=TargetState(row.state),
+        detail=row.detail,
+        touched_at=row.touched_at,
+        updated_at=row.updated_at,
+        progress=rollout_json.progress_from(row.progress),
+    )

@@ -1,0 +1,244 @@
+"""Rows of ``rollouts`` and ``rollout_events``: what is brought to many, where that stands, and why.
+
+It must not know how a rollout is decided; that is ``hermesops.rollout``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import (
+    Rollout,
+    RolloutEvent,
+    RolloutId,
+    RolloutState,
+    RolloutTarget,
+    rollout_subject,
+)
+from hermesops.model.rollout_spec import Action
+from hermesops.registry import rollout_json
+from hermesops.registry.leases import require_lease
+from hermesops.registry.operations import OperationRows
+from hermesops.registry.rollout_schema import rollout_events, rollout_targets, rollouts
+from hermesops.registry.rollout_targets import RolloutTargetRows, let_go, values_of
+from hermesops.registry.schema import hermes_instances, users
+
+_LIST = "hermesops rollout list"
+_ENDED = [state.value for state in RolloutState if state.has_ended]
+
+
+class RolloutRows(RolloutTargetRows, OperationRows):
+    """Rollouts, unfinished and past."""
+
+    def add_rollout(self, rollout: Rollout, targets: Sequence[RolloutTarget], event: RolloutEvent) -> Operation:
+        """Write a rollout down with its frozen targets, and the operation that brings it forward.
+
+        Args:
+            rollout: It.
+            targets: In the order of the course.
+            event: Its first.
+
+        Raises:
+            RefusedError: Another rollout that has not ended holds one of them.
+        """
+        subject = rollout_subject(rollout.id)
+        with self._database.writing() as connection:
+            _refuse_held(connection, [target.id for target in targets])
+            connection.execute(rollouts.insert().values(_row_of(rollout)))
+            rows = [values_of(rollout.id, target) | {"held": True} for target in targets]
+            connection.execute(rollout_targets.insert(), rows)
+            connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
+            operation = self._open_in(connection, rollout)
+            told = {"release": rollout.release, "targets": len(targets)}
+            self._note(connection, "rollout_started", subject, after=told, why=rollout.reason)
+        return operation
+
+    def reopen_rollout_operation(self, rollout: Rollout) -> Operation:
+        """The operation that brings a rollout forward: the one under way, else a new one."""
+        with self._database.writing() as connection:
+            return self._open_in(connection, rollout)
+
+    def find_rollout(self, text: str) -> Rollout:
+        """A rollout by its id or the beginning of it; the newest that has not ended for an empty text, else the newest.
+
+        Raises:
+            UsageError: There is none, or more than one.
+        """
+        every = self.list_rollouts()
+        if not text and every:
+            return next((one for one in every if not one.state.has_ended), every[0])
+        found = [one for one in every if text and one.id.startswith(text)]
+        if len(found) != 1:
+            what = "no rollout has" if not found else f"{len(found)} rollouts have"
+            raise UsageError(f"{what} the id {text!r}" if text else "nothing was rolled out yet", hint=_LIST)
+        return found[0]
+
+    def list_rollouts(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Rollout, ...]:
+        """Rollouts, the newest first."""
+        query = sa.select(rollouts).order_by(rollouts.c.created_at.desc(), rollouts.c.id).limit(limit)
+        if unfinished:
+            query = query.where(rollouts.c.state.not_in(_ENDED))
+        with self._database.reading() as connection:
+            return tuple(_rollout(row) for row in connection.execute(query))
+
+    def get_rollout(self, rollout_id: RolloutId) -> Rollout:
+        """One rollout.
+
+        Raises:
+            UsageError: There is none of that id.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(rollouts).where(rollouts.c.id == rollout_id)).one_or_none()
+        if row is None:
+            raise UsageError(f"no rollout has the id {rollout_id!r}", hint=_LIST)
+        return _rollout(row)
+
+    def rollout_state(self, rollout_id: RolloutId) -> RolloutState:
+        """Where a rollout stands, cheaply."""
+        with self._database.reading() as connection:
+            return RolloutState(
+                connection.execute(sa.select(rollouts.c.state).where(rollouts.c.id == rollout_id)).scalar_one()
+            )
+
+    def change_rollout(
+        self, rollout: Rollout, event: RolloutEvent, *, was: RolloutState, lease: Lease | None = None
+    ) -> bool:
+        """Write state, reason and wishes with the event of it, or nothing where the state is no longer ``was``.
+
+        Instances are free for others once the state says that it has ended.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        is_it = rollouts.c.id == rollout.id
+        values: dict[str, Any] = {
+            "state": rollout.state.value,
+            "reason": rollout.reason,
+            "who": rollout.who or self._desk.trail.actor,
+            "wishes": rollout_json.wishes_to(rollout.wishes),
+        }
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            values["updated_at"] = self._database.now(connection)
+            changing = rollouts.update().where(is_it, rollouts.c.state == was.value).values(values)
+            if connection.execute(changing.returning(rollouts.c.id)).first() is None:
+                return False
+            if rollout.state.has_ended:
+                let_go(connection, rollout.id)
+            connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
+            if rollout.state is not was:
+                before, after = {"state": was.value}, {"state": rollout.state.value}
+                subject = rollout_subject(rollout.id)
+                self._note(connection, f"rollout_{event.kind}", subject, before=before, after=after, why=rollout.reason)
+        return True
+
+    def add_rollout_event(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:
+        """Append what was decided.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            connection.execute(rollout_events.insert().values(_event_row(rollout_id, event)))
+
+    def rollout_events(self, rollout_id: RolloutId) -> tuple[RolloutEvent, ...]:
+        """What was decided, the oldest first."""
+        query = sa.select(rollout_events).where(rollout_events.c.rollout_id == rollout_id).order_by(rollout_events.c.id)
+        with self._database.reading() as connection:
+            return tuple(_event(row) for row in connection.execute(query))
+
+    def latest_rollout_events(self, rollout_id: RolloutId) -> Mapping[str, RolloutEvent]:
+        """The newest event of each kind."""
+        newest = (
+            sa.select(sa.func.max(rollout_events.c.id))
+            .where(rollout_events.c.rollout_id == rollout_id)
+            .group_by(rollout_events.c.kind)
+        )
+        with self._database.reading() as connection:
+            found = connection.execute(sa.select(rollout_events).where(rollout_events.c.id.in_(newest)))
+            return {row.kind: _event(row) for row in found}
+
+    def _open_in(self, connection: sa.Connection, rollout: Rollout) -> Operation:
+        subject, intent = rollout_subject(rollout.id), {"rollout": rollout.id, "release": rollout.release}
+        operation = self._open(connection, OperationKind.ROLLOUT, subject, intent=intent)
+        connection.execute(
+            rollouts.update().where(rollouts.c.id == rollout.id).values(operation_id=OperationId(operation.id))
+        )
+        return operation
+
+
+def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> None:
+    """Let nobody start what somebody else has under way; the database's index catches who is as fast as we are."""
+    columns = rollout_targets.c
+    query = (
+        sa.select(columns.rollout_id, columns.instance_id, users.c.alias, users.c.id.label("user_id"))
+        .join_from(rollout_targets, hermes_instances, hermes_instances.c.id == columns.instance_id)
+        .join(users, users.c.id == hermes_instances.c.user_id)
+        .where(columns.held)
+    )
+    ours = set(wanted)
+    taken = [row for row in connection.execute(query) if row.instance_id in ours]
+    if not taken:
+        return
+    ids = sorted({row.rollout_id for row in taken})
+    some = ", ".join(sorted(row.alias or row.user_id for row in taken)[:3]) + (" …" if len(taken) > 3 else "")  # noqa: PLR2004 - enough to recognise
+    raise RefusedError(
+        f"rollout {', '.join(ids)} has not ended and has {len(taken)} of these instances: {some}",
+        hint=f"hermesops rollout status {ids[0]}; --queue waits for its end",
+    )
+
+
+def _row_of(rollout: Rollout) -> dict[str, Any]:
+    return {
+        "id": rollout.id,
+        "release": rollout.release,
+        "action": rollout.action.value,
+        "spec": rollout_json.spec_to(rollout.spec),
+        "state": rollout.state.value,
+        "reason": rollout.reason,
+        "who": rollout.who,
+        "created_at": rollout.created_at,
+        "updated_at": rollout.updated_at,
+        "operation_id": None,
+        "wishes": rollout_json.wishes_to(rollout.wishes),
+    }
+
+
+def _rollout(row: sa.Row[Any]) -> Rollout:
+    return Rollout(
+        id=RolloutId(row.id),
+        release=ReleaseId(row.release),
+        action=Action(row.action),
+        spec=rollout_json.spec_from(row.spec),
+        state=RolloutState(row.state),
+        reason=row.reason,
+        who=row.who,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        wishes=rollout_json.wishes_from(row.wishes),
+    )
+
+
+def _event_row(rollout_id: RolloutId, event: RolloutEvent) -> dict[str, Any]:
+    return {
+        "rollout_id": rollout_id,
+        "at": event.at,
+        "kind": event.kind,
+        "decision": rollout_json.plain(event.decision),
+        "evidence": rollout_json.plain(event.evidence),
+    }
+
+
+def _event(row: sa.Row[Any]) -> RolloutEvent:
+    return RolloutEvent(row.at, row.kind, row.decision, row.evidence, row.id)

@@ -1,0 +1,155 @@
+"""Rollouts are kept alike in both databases: written whole, held alone, changed only from where they stand."""
+
+from dataclasses import replace
+from datetime import time, timedelta
+
+import pytest
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.instance_policy import QuietHours
+from hermesops.model.operation import LeaseLostError, OperationKind
+from hermesops.model.rollout import (
+    Progress,
+    RolloutEvent,
+    RolloutState,
+    RolloutTarget,
+    TargetState,
+    Wishes,
+    rollout_subject,
+)
+from hermesops.model.rollout_spec import FailureGate, Gates, HookGate, Spec
+from hermesops.registry import Registry
+from tests.support.registries import TurnedClock, placed
+from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, STARTED, started, target_of
+
+HALTED = RolloutEvent(AT, "halt", {"why": "two failed"}, {"failures": 2, "touched": 3})
+
+
+def test_a_rollout_is_read_as_it_was_written(registry: Registry) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    spec = Spec(
+        stages=(0.5, 1.0),
+        windows=("Mon-Fri 09:00-17:00 Europe/Berlin",),
+        gates=Gates(failures=FailureGate(alpha=0.02), hooks=(HookGate("mine", command=("true",)),), manual_before=(2,)),
+    )
+    facts = replace(target_of(ada).facts, opted_in=True, quiet=QuietHours(time(22), time(7), "Asia/Tokyo"))
+    targets = [replace(target_of(ada), facts=facts), target_of(bob, 1, stage=1)]
+    written = replace(ROLLOUT, spec=spec, wishes=Wishes(promoted=1, forgiven_at=AT))
+    operation = registry.add_rollout(written, targets, STARTED)
+    assert (operation.kind, operation.subject) == (OperationKind.ROLLOUT, rollout_subject(written.id))
+    assert registry.get_rollout(written.id) == written
+    assert registry.rollout_targets(written.id) == tuple(targets)
+    assert registry.rollout_events(written.id) == (replace(STARTED, id=1),)
+    assert registry.reopen_rollout_operation(written) == operation
+
+
+def test_a_rollout_is_found_by_its_beginning_or_as_the_one_under_way(registry: Registry, clock: TurnedClock) -> None:
+    with pytest.raises(UsageError, match="nothing was rolled out"):
+        registry.find_rollout("")
+    first = started(registry, placed(registry, "ada"), rollout_id="aa1")
+    clock.turn(1)
+    second = started(registry, placed(registry, "bob"), rollout_id="aa2")
+    assert registry.find_rollout("").id == second.id
+    registry.change_rollout(replace(second, state=RolloutState.DONE), HALTED, was=RolloutState.PENDING)
+    assert registry.find_rollout("").id == first.id
+    assert [one.id for one in registry.list_rollouts(unfinished=True)] == [first.id]
+    with pytest.raises(UsageError, match="2 rollouts"):
+        registry.find_rollout("aa")
+
+
+def test_an_instance_is_in_one_unfinished_rollout(registry: Registry) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    first = started(registry, ada)
+    with pytest.raises(RefusedError, match=r"rollout r1 has not ended and has 1 of these instances: ada"):
+        started(registry, ada, bob, rollout_id="r2")
+    assert [one.id for one in registry.list_rollouts()] == [first.id]
+    started(registry, bob, rollout_id="r3")
+    registry.change_rollout(replace(first, state=RolloutState.ABORTED), HALTED, was=RolloutState.PENDING)
+    started(registry, ada, rollout_id="r4")
+
+
+def test_the_database_itself_lets_no_two_hold_one_instance(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = placed(registry, "ada")
+    started(registry, ada)
+    monkeypatch.setattr("hermesops.registry.rollouts._refuse_held", lambda *_: None)
+    with pytest.raises(Exception, match="refused what was written"):
+        started(registry, ada, rollout_id="r2")
+
+
+def test_a_state_is_changed_only_from_where_it_stands(registry: Registry) -> None:
+    rollout = started(registry, placed(registry))
+    halted = replace(rollout, state=RolloutState.HALTED, reason="two failed", wishes=Wishes(to_be_returned="hurt"))
+    assert not registry.change_rollout(halted, HALTED, was=RolloutState.RUNNING)
+    assert registry.change_rollout(halted, HALTED, was=RolloutState.PENDING)
+    now = registry.get_rollout(rollout.id)
+    assert (now.state, now.reason, now.wishes) == (RolloutState.HALTED, "two failed", Wishes(to_be_returned="hurt"))
+    assert registry.rollout_state(rollout.id) is RolloutState.HALTED
+    assert [event.kind for event in registry.rollout_events(rollout.id)] == ["start", "halt"]
+    assert registry.latest_rollout_events(rollout.id)["halt"].evidence == {"failures": 2, "touched": 3}
+
+
+def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> None:
+    ada = placed(registry)
+    rollout = started(registry, ada)
+    [target] = registry.rollout_targets(rollout.id)
+    later = AT + timedelta(minutes=1)
+    moved = replace(
+        target,
+        state=TargetState.SOAKING,
+        touched_at=AT,
+        updated_at=later,
+        detail="confirmed",
+        progress=Progress(said_before="x", confirmed_at=later, on_release=True),
+    )
+    registry.put_rollout_target(rollout.id, moved)
+    assert registry.rollout_targets(rollout.id) == (moved,)
+    assert registry.instance_releases() == {ada.id: NEW}
+    registry.put_rollout_target(rollout.id, replace(moved, state=TargetState.ROLLED_BACK, progress=Progress()))
+    assert registry.instance_releases() == {ada.id: OLD}
+
+
+def test_whoever_lost_the_lease_writes_nothing(registry: Registry, clock: TurnedClock) -> None:
+    ada = placed(registry)
+    rollout = started(registry, ada)
+    lease = registry.take_lease(rollout_subject(rollout.id), "one")
+    clock.turn(60)
+    registry.take_lease(rollout_subject(rollout.id), "another")
+    [target] = registry.rollout_targets(rollout.id)
+    with pytest.raises(LeaseLostError):
+        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.FETCHING), lease=lease)
+    with pytest.raises(LeaseLostError):
+        registry.add_rollout_event(rollout.id, HALTED, lease=lease)
+    with pytest.raises(LeaseLostError):
+        registry.add_exposure(ada.id, NEW, lease=lease)
+    changed = replace(rollout, state=RolloutState.RUNNING)
+    with pytest.raises(LeaseLostError):
+        registry.change_rollout(changed, HALTED, was=RolloutState.PENDING, lease=lease)
+    assert registry.rollout_targets(rollout.id) == (target,)
+    assert registry.exposures() == {}
+
+
+def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: Registry, clock: TurnedClock) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    rollout = started(registry, ada, bob)
+    for target in registry.rollout_targets(rollout.id):
+        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+    registry.change_rollout(replace(rollout, state=RolloutState.DONE), HALTED, was=RolloutState.PENDING)
+    assert [(release, target.id) for _, release, target in registry.owed_targets()] == [(NEW, ada.id), (NEW, bob.id)]
+    clock.turn(1)
+    started(registry, ada, rollout_id="r2")
+    assert [target.facts.user for _, _, target in registry.owed_targets()] == ["bob"]
+
+
+def test_an_exposure_is_noted_once(registry: Registry, clock: TurnedClock) -> None:
+    ada = placed(registry)
+    registry.add_exposure(ada.id, NEW)
+    clock.turn(1)
+    registry.add_exposure(ada.id, NEW)
+    assert registry.exposures() == {ada.id: {NEW: AT}}
+
+
+def test_targets_stay_in_the_order_of_the_course(registry: Registry) -> None:
+    instances = [placed(registry, f"user-{number}") for number in range(20)]
+    targets: list[RolloutTarget] = [target_of(one, number) for number, one in enumerate(reversed(instances))]
+    registry.add_rollout(ROLLOUT, targets, STARTED)
+    assert registry.rollout_targets(ROLLOUT.id) == tuple(targets)
