@@ -5,22 +5,20 @@ from typing import Protocol
 
 
 class Store(Protocol):
-    """Where releases are kept: names with bytes; see ``release.folder`` and ``release.bucket``.
+    """Where releases are kept: whole files by name, in a folder or a bucket; see ``engine.embedded.place``."""
 
-    Attributes:
-        title: Where that is, for people.
-    """
-
-    title: str
+    @property
+    def url(self) -> str:
+        """The place, for people."""
 
     def read(self, name: str) -> bytes | None:
         """What is kept under a name; ``None`` for nothing."""
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, content: bytes) -> None:
         """Keep something, whole or not at all; what was there is replaced."""
 
-    def names(self, folder: str) -> frozenset[str]:
-        """The names in a folder, without it."""
+    def list(self, folder: str) -> list[str]:
+        """Names of the files directly in a folder."""
 
     def link(self, name: str, *, life_s: int) -> str:
         """Where it can be downloaded from for a while by whoever knows that; empty where there is no such place."""

@@ -88,7 +88,7 @@ class Releases:
         if meant:
             ids = ", ".join(one.id for one in meant)
             raise RefusedError(f"more than one release has agent {text}: {ids}", hint="name the release by its id")
-        raise RefusedError(f"there is no release {text} in {self.store.title}", hint=_LIST)
+        raise RefusedError(f"there is no release {text} in {self.store.url}", hint=_LIST)
 
     def read(self, release: str) -> Lock:
         """The lock of a release, its signature checked.
@@ -148,7 +148,7 @@ class Releases:
         """
         data = self.store.read(place(blob))
         if what := _damage(blob, data):
-            raise RefusedError(f"{blob.name} in {self.store.title} {what}", hint="hermesops release verify ID")
+            raise RefusedError(f"{blob.name} in {self.store.url} {what}", hint="hermesops release verify ID")
         assert data is not None  # noqa: S101 - what is missing is damaged
         return data
 
@@ -213,7 +213,7 @@ class Releases:
             RefusedError: The key at hand may not sign, or the store is not trusted.
         """
         if not self.trust.chain():
-            raise RefusedError(f"{self.store.title} names no signers yet", hint="hermesops release signers set FILE")
+            raise RefusedError(f"{self.store.url} names no signers yet", hint="hermesops release signers set FILE")
         built = f"{BUILDS}/{lock.id}.json"
         if self.store.read(built) is None:
             about = {"created_at": at.isoformat(), "who": who, "note": note}
@@ -227,7 +227,8 @@ class Releases:
         self.store.write(f"{LOCKS}/{lock.id}.sig", signature.encode())
 
     def _ids(self) -> tuple[str, ...]:
-        return tuple(sorted(name.removesuffix(".json") for name in self.store.names(LOCKS) if name.endswith(".json")))
+        files = (name.removeprefix(f"{LOCKS}/") for name in self.store.list(LOCKS))
+        return tuple(sorted(name.removesuffix(".json") for name in files if name.endswith(".json")))
 
     def _counts(self, release: str, lock: Lock) -> bool:
         signature = (self.store.read(f"{LOCKS}/{release}.sig") or b"").decode(errors="replace")
@@ -240,15 +241,13 @@ class Releases:
     def _opened(self, release: str) -> tuple[Lock, Signed]:
         data, signature = self.store.read(f"{LOCKS}/{release}.json"), self.store.read(f"{LOCKS}/{release}.sig")
         if data is None:
-            raise RefusedError(f"there is no release {release} in {self.store.title}", hint=_LIST)
+            raise RefusedError(f"there is no release {release} in {self.store.url}", hint=_LIST)
         try:
             lock = Lock.from_json(data)
         except NodeError as error:
-            raise RefusedError(
-                f"the lock of {release} in {self.store.title} is damaged: {error}", hint=_AGAIN
-            ) from error
+            raise RefusedError(f"the lock of {release} in {self.store.url} is damaged: {error}", hint=_AGAIN) from error
         if lock.id != release:
-            raise RefusedError(f"the lock of {release} in {self.store.title} is that of {lock.id}", hint=_AGAIN)
+            raise RefusedError(f"the lock of {release} in {self.store.url} is that of {lock.id}", hint=_AGAIN)
         signed = Signed(data.decode(), (signature or b"").decode(errors="replace"))
         try:
             self.trust.verify(data, signed.signature)
@@ -272,7 +271,7 @@ class Releases:
         kept = self.store.read(REVOCATIONS)
         if kept is None:
             return Revocations(), None
-        where = f"{REVOCATIONS} of {self.store.title}"
+        where = f"{REVOCATIONS} of {self.store.url}"
         try:
             signed = Signed.parse(json.loads(kept), REVOCATIONS)
             revocations = Revocations.from_json(signed.text.encode())

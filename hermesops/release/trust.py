@@ -44,7 +44,7 @@ class Trust:
             chain = tuple(Signed.parse(one, f"{NAME}[{number}]") for number, one in enumerate(json.loads(kept)))
         except (ValueError, TypeError, NodeError) as error:
             raise RefusedError(
-                f"{NAME} of {self.store.title} is damaged: {error}", hint="put it back from a copy of the store"
+                f"{NAME} of {self.store.url} is damaged: {error}", hint="put it back from a copy of the store"
             ) from error
         if chain:
             self._follow(chain)
@@ -63,7 +63,7 @@ class Trust:
         """
         signers = self.current()
         if not signers:
-            raise RefusedError(f"{self.store.title} names no signers", hint="hermesops release build makes the first")
+            raise RefusedError(f"{self.store.url} names no signers", hint="hermesops release build makes the first")
         return self.checks(data, signature, signers=signers, namespace=NAMESPACE)
 
     def replace(self, signers: str, signs: Signs) -> None:
@@ -89,7 +89,7 @@ class Trust:
         known = next((number for number, one in enumerate(chain) if one.text == self.anchor), None)
         if self.anchor and known is None:
             raise RefusedError(
-                f"the signers in {self.store.title} do not follow those that this computer knows",
+                f"the signers in {self.store.url} do not follow those that this computer knows",
                 hint="ask who changed them; hermesops release signers show",
             )
         start = known or 0
@@ -101,7 +101,7 @@ class Trust:
                 if number == start and known is not None:
                     continue  # known here, whoever vouched for it
                 raise RefusedError(
-                    f"signers {number + 1} of {self.store.title} are not signed by one before them: {error.message}",
+                    f"signers {number + 1} of {self.store.url} are not signed by one before them: {error.message}",
                     hint="hermesops release signers show",
                 ) from error
             before = one.text

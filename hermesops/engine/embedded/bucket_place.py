@@ -1,4 +1,4 @@
-"""Files of state in an S3 bucket, found by the same URLs as the CLI's ``s3://`` backend.
+"""Files in an S3 bucket, found by the same URLs as the CLI's ``s3://`` backend.
 
 A PUT is whole or not there, and what was answered is kept, so nothing more has to be done against a power cut.
 Source: Go CDK ``blob/s3blob`` and ``aws`` (query parameters, both its SDK generations), which Pulumi's backend opens
@@ -64,7 +64,7 @@ class Bucket:
         return bool(self.flags & {"use_path_style", "hostname_immutable"})
 
 
-def parse_bucket(url: str) -> Bucket:
+def parse_bucket(url: str, setting: str = "pulumi_backend") -> Bucket:
     """Read a backend URL.
 
     Raises:
@@ -85,14 +85,14 @@ def parse_bucket(url: str) -> Bucket:
         elif name not in _WITHOUT_MEANING_HERE:
             known = ", ".join(sorted(_FLAGS | _TEXTS))
             what = f"{given}={value} is neither true nor false" if name in _FLAGS else f"no parameter {given!r}"
-            raise UsageError(f"pulumi_backend {url}: {what}", hint=f"an s3:// URL has: {known}")
+            raise UsageError(f"{setting} {url}: {what}", hint=f"an s3:// URL has: {known}")
     folder = parts.path.strip("/")
     return Bucket(parts.netloc, texts.get("prefix", "") + (f"{folder}/" if folder else ""), texts, frozenset(flags))
 
 
-def open_bucket(url: str) -> "BucketPlace":
+def open_bucket(url: str, *, setting: str = "pulumi_backend") -> "BucketPlace":
     """The place that a backend URL names; connects when the first file is asked for."""
-    return BucketPlace(url, parse_bucket(url))
+    return BucketPlace(url, parse_bucket(url, setting), setting)
 
 
 class BucketPlace:
@@ -101,11 +101,13 @@ class BucketPlace:
     Args:
         url: As it was given.
         bucket: What it says.
+        setting: What gave it.
     """
 
-    def __init__(self, url: str, bucket: Bucket) -> None:
+    def __init__(self, url: str, bucket: Bucket, setting: str = "pulumi_backend") -> None:
         self.url = url
         self._bucket = bucket
+        self._setting = setting
 
     @cached_property
     def _client(self) -> "S3Client":
@@ -191,6 +193,13 @@ class BucketPlace:
         """DELETE the object."""
         self._asked(name, lambda: self._client.delete_object(Bucket=self._bucket.name, Key=self._key(name)))
 
+    def link(self, name: str, *, life_s: int) -> str:
+        """The object's URL, signed for a while."""
+        what = {"Bucket": self._bucket.name, "Key": self._key(name)}
+        return self._asked(
+            name, lambda: self._client.generate_presigned_url("get_object", Params=what, ExpiresIn=life_s)
+        )
+
     def _key(self, name: str) -> str:
         return self._bucket.prefix + name
 
@@ -212,14 +221,14 @@ class BucketPlace:
         try:
             return ask()
         except ClientError as error:
-            raise _refusal(where, error) from error
+            raise _refusal(where, error, self._setting) from error
         except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
             raise UsageError(
                 f"{where}: nobody to ask as: {error}",
                 hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
             ) from error
         except ValueError as error:  # of an endpoint or a region that is none
-            raise UsageError(f"{where}: {error}", hint="hermesops settings show: look at pulumi_backend") from error
+            raise UsageError(f"{where}: {error}", hint=f"hermesops settings show: look at {self._setting}") from error
         except BotoCoreError as error:
             raise UnavailableError(f"{where}: {error}", hint="run the same command again") from error
 
@@ -228,7 +237,7 @@ class _NoSuchObjectError(HermesError):
     """There is no such object."""
 
 
-def _refusal(where: str, error: "ClientError") -> HermesError:
+def _refusal(where: str, error: "ClientError", setting: str) -> HermesError:
     said = error.response.get("Error", {})
     code, message = str(said.get("Code", "")), str(said.get("Message", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
@@ -236,7 +245,7 @@ def _refusal(where: str, error: "ClientError") -> HermesError:
     if code in _MISSING:
         return _NoSuchObjectError(what)
     if code == "NoSuchBucket":
-        return UsageError(what, hint="make the bucket, or mend pulumi_backend")
+        return UsageError(what, hint=f"make the bucket, or mend {setting}")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {0, HTTPStatus.TOO_MANY_REQUESTS}:
         return UnavailableError(what, hint="run the same command again")
-    return RefusedError(what, hint="hermesops settings show: look at pulumi_backend, and at who is asking")
+    return RefusedError(what, hint=f"hermesops settings show: look at {setting}, and at who is asking")

@@ -94,6 +94,10 @@ class FolderPlace:
         with _writing(file):
             file.unlink(missing_ok=True)
 
+    def link(self, name: str, *, life_s: int) -> str:  # noqa: ARG002 - as in every place
+        """Nowhere: nobody serves a folder."""
+        return ""
+
 
 def _make(folder: Path) -> None:
     """Make a folder with those above it; each is on the disk before something is put into it."""

@@ -1,4 +1,4 @@
-"""Where Pulumi's file backend keeps its files: a folder or a bucket, with the same names in both."""
+"""Where whole files are kept by name, as Pulumi's file backend does: a folder or a bucket, same names in both."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,14 @@ class Place(Protocol):
     def delete(self, name: str) -> None:
         """Remove a file; one that is gone already is success."""
 
+    def link(self, name: str, *, life_s: int) -> str:
+        """Where a file can be had by anybody who knows that address; empty where there is no such address.
+
+        Args:
+            name: Which; it need not be there.
+            life_s: Seconds for which the address leads there.
+        """
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -58,8 +66,12 @@ class Folder:
         return [file for file in self.place.list(self.name) if file.endswith(ending)]
 
 
-def open_place(where: str | Path) -> Place:
+def open_place(where: str | Path, *, setting: str = "pulumi_backend") -> Place:
     """The place of a folder, or of a backend URL of Pulumi's: ``file://…`` or ``s3://…``. Connects to nothing.
+
+    Args:
+        where: Which.
+        setting: What says so, for those who have to mend it.
 
     Raises:
         UsageError: It is of another kind, or says something that is not understood.
@@ -72,8 +84,8 @@ def open_place(where: str | Path) -> Place:
     if scheme == "s3":
         from hermesops.engine.embedded.bucket_place import open_bucket  # noqa: PLC0415  loads nothing where none is used
 
-        return open_bucket(where)
+        return open_bucket(where, setting=setting)
     raise UsageError(
-        f"Pulumi's state cannot be kept in {scheme}://: a folder or an s3:// bucket can hold it",
-        hint="set pulumi_backend to a folder or to s3://BUCKET/FOLDER?region=REGION",
+        f"files cannot be kept in {scheme}://: a folder or an s3:// bucket can hold it",
+        hint=f"set {setting} to a folder or to s3://BUCKET/FOLDER?region=REGION",
     )

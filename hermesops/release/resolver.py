@@ -1,0 +1,66 @@
+"""Finds the whole set of packages that an agent needs, by uv, on whatever index this computer is set up for.
+
+It must not know where an index is: uv's own settings say so.
+"""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from hermesops.errors import RefusedError, UnavailableError
+
+_RESOLVE_S = 300.0
+_PLATFORM = "x86_64-manylinux_2_36"
+"""Debian 12 has glibc 2.36 and is the oldest base our machines have."""
+
+_NO_ANSWER = ("error sending request", "connection", "timed out", "dns error", "failed to fetch")
+
+
+class Resolver:
+    """Resolves with uv, in a process of its own.
+
+    Args:
+        environ: The process's variables: HOME, PATH, and what sets up proxies, indexes and authorities.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = dict(environ)
+
+    def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
+        """The set as ``uv pip compile --generate-hashes`` prints it: wheels only, so no machine needs a compiler.
+
+        Args:
+            wanted: A requirement, as ``hermes-agent[mcp]==0.19.0``.
+            python: As ``3.11``.
+            wheels: Folder of wheels that the index lacks.
+
+        Raises:
+            RefusedError: There is no such set.
+            UnavailableError: The index does not answer.
+        """
+        command = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes"]
+        command += ["--only-binary=:all:", f"--python-version={python}", f"--python-platform={_PLATFORM}"]
+        command += [f"--find-links={wheels}"] if wheels else []
+        try:
+            done = subprocess.run(
+                [*command, "-"],
+                env=self._environ,
+                input=f"{wanted}\n",
+                capture_output=True,
+                text=True,
+                timeout=_RESOLVE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as cause:
+            raise UnavailableError(f"uv did not resolve {wanted} within {_RESOLVE_S:g} s") from cause
+        if done.returncode == 0:
+            return done.stdout
+        said = " ".join(done.stderr.split())
+        if any(words in said.lower() for words in _NO_ANSWER):
+            raise UnavailableError(f"uv could not ask the package index for {wanted}: {said[:300]}")
+        raise RefusedError(
+            f"there is no set of packages for {wanted} on Python {python}: {said[:300]}",
+            hint="pip index versions hermes-agent lists what the package index has",
+        )
