@@ -53,7 +53,7 @@ class FailureGate:
     alpha: float = 0.01
     beta: float = 0.05
     early_failures: int = 2
-    early_rate: float = 0.10
+    early_rate: float = 0.12
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,124 @@
+"""What the gates say of what was seen. Pure; each result carries the figures that it follows from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
+from hermesops.model.rollout_spec import Spec
+from hermesops.rollout.paired import Compared, compare
+from hermesops.rollout.ports import Watched
+from hermesops.rollout.sprt import Tally, Weighed, weigh
+
+_BETWEEN = 0.2
+"""Share of a stage's alpha that may be spent on looks before its end; they are alike, and there may be many …"""
+
+_LOOKS = 20
+"""… so each of them gets one twentieth of that share."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one gate says."""
+
+    result: GateResult
+    why: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What all gates say at one moment.
+
+    Attributes:
+        stage: The last stage of which anybody was touched; -1 before.
+        compared: Each vital that was compared.
+        health: The worst of them.
+        can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
+    """
+
+    stage: int
+    failures: Weighed
+    health: Said
+    compared: tuple[Compared, ...]
+    probe: Said
+    can_compare: bool
+
+
+def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, *, at_end: bool) -> Judgement:
+    """Hear every gate that needs nobody else.
+
+    Args:
+        rollout: Its spec has the limits.
+        targets: As they stand.
+        watched: What was seen of health.
+        at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
+    """
+    spec = rollout.spec
+    counted = [target for target in targets if counts(target, rollout)]
+    stage = max((target.stage for target in counted), default=-1)
+    failures = weigh(tally(counted), tally([each for each in counted if each.stage == stage]), spec.gates.failures)
+    running = [target for target in targets if target.state.is_well and target.progress.on_release]
+    untouched = sum(target.state is TargetState.WAITING for target in targets)
+    compared = _compared(spec, watched, at_end=at_end)
+    can_compare = bool(compared) and min(len(running), untouched) >= spec.gates.health.floor
+    return Judgement(
+        stage, failures, _health(spec, compared, len(running)), compared, _probe(spec, running, watched), can_compare
+    )
+
+
+def counts(target: RolloutTarget, rollout: Rollout) -> bool:
+    """Whether a target says anything of the release: it was changed, or could not be; and nobody has forgiven it."""
+    if not target.state.has_failed:
+        return target.touched_at is not None and (target.state.is_well or target.state is TargetState.KEPT)
+    forgiven_at = rollout.wishes.forgiven_at
+    return forgiven_at is None or target.updated_at is None or target.updated_at > forgiven_at
+
+
+def tally(targets: Sequence[RolloutTarget]) -> Tally:
+    """Count those that count."""
+    return Tally(len(targets), sum(target.state.has_failed for target in targets))
+
+
+def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
+    """When a target has run the release long enough; ``None`` when it does not run it."""
+    confirmed_at = target.progress.confirmed_at
+    return confirmed_at + timedelta(seconds=spec.soak_s) if confirmed_at else None
+
+
+def _compared(spec: Spec, watched: Watched, *, at_end: bool) -> tuple[Compared, ...]:
+    gate = spec.gates.health
+    wanted = [comparison for comparison in watched.comparisons if comparison.vital in gate.vitals]
+    looks = len(spec.stages) * max(1, len(gate.vitals))
+    share = (1 - _BETWEEN) if at_end else _BETWEEN / _LOOKS
+    return tuple(compare(comparison, alpha=gate.alpha * share / looks, floor=gate.floor) for comparison in wanted)
+
+
+def _health(spec: Spec, compared: Sequence[Compared], running: int) -> Said:
+    gate = spec.gates.health
+    if not gate.vitals:
+        return Said(GateResult.PASS, "switched off")
+    missing = [vital for vital in gate.vitals if vital not in {each.vital for each in compared}]
+    for each in compared:
+        if each.result is GateResult.FAIL:
+            return Said(GateResult.FAIL, each.why)
+    thin = [each for each in compared if each.canaries < gate.share * running]
+    if missing or not compared:
+        return Said(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
+    if thin:
+        words = ", ".join(f"{each.vital} of {each.canaries} of {running}" for each in thin)
+        return Said(GateResult.NOT_EXERCISED, f"too little data: {words}")
+    for each in compared:
+        if each.result is not GateResult.PASS:
+            return Said(each.result, each.why)
+    return Said(GateResult.PASS, "; ".join(each.why for each in compared))
+
+
+def _probe(spec: Spec, running: Sequence[RolloutTarget], watched: Watched) -> Said:
+    share = spec.gates.probe.share
+    if not share:
+        return Said(GateResult.PASS, "switched off")
+    exercised = sum(target.id in watched.pulses and watched.pulses[target.id].exercised for target in running)
+    words = f"{exercised} of {len(running)} took a turn since"
+    if not running or exercised < share * len(running):
+        return Said(GateResult.NOT_EXERCISED, words)
+    return Said(GateResult.PASS, words)

@@ -1,0 +1,123 @@
+"""What a failure gate would do, computed and not simulated: how likely it halts, when, and who is hurt by then. Pure.
+
+The gate sees nothing but counts at the end of each batch. So the probability of every pair of counts follows exactly
+from that of the pairs a batch before, and the error rates of test and rule together can be stated for the very course.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, comb, log
+
+from hermesops.model.rollout_spec import FailureGate
+from hermesops.rollout.sprt import Bounds, Tally, halts
+
+_NEGLIGIBLE = 1e-9
+"""Probability below which a pair of counts is not followed any further; it counts as not halted."""
+
+_OUT_OF_PLAY = -1
+"""Instead of everybody's failures: their test can halt nothing any more that the stage's own does not halt before."""
+
+Ways = dict[tuple[int, int], float]
+"""Failures of everybody and of the present stage, with the probability of having come to them unhalted."""
+
+
+@dataclass(frozen=True)
+class Odds:
+    """What is to be expected of a course if each target fails with one probability.
+
+    Attributes:
+        halted: Probability that the gate halts it at some point.
+        by_stage: … by the end of each stage.
+        touched: Mean number of targets touched.
+        hurt: Mean number of targets that failed.
+    """
+
+    halted: float
+    by_stage: tuple[float, ...]
+    touched: float
+    hurt: float
+
+
+def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odds:
+    """Follow every way that a course can take.
+
+    Args:
+        stages: Sizes of the batches of each stage.
+        rate: Probability that a target fails, whichever it is.
+        gate: What halts it.
+    """
+    bounds = Bounds.of(gate)
+    ways: Ways = {(0, 0): 1.0}
+    halted = mean = 0.0
+    touched, by_stage = 0, []
+    for batches in stages:
+        ways = _at_stage(ways, touched, gate, bounds)
+        in_stage = 0
+        for size in batches:
+            touched, in_stage = touched + size, in_stage + size
+            ways = _after(ways, size, rate)
+            for counts in [each for each in ways if _halts(each, touched, in_stage, gate, bounds)]:
+                chance = ways.pop(counts)
+                halted += chance
+                mean += chance * touched
+        by_stage.append(halted)
+    mean += (1 - halted) * touched
+    return Odds(halted, tuple(by_stage), mean, rate * mean)  # Wald's equation: who is touched fails with that rate
+
+
+def seen_with(rate: float, power: float) -> int:
+    """How many machines show at least one failure with probability ``power`` if each fails with ``rate``."""
+    return ceil(log(1 - power) / log(1 - rate)) if rate < 1 else 1
+
+
+def worst_hurt(stages: Sequence[Sequence[int]], gate: FailureGate) -> int:
+    """How many a release hurts that breaks everybody: all that are touched until the gate sees it."""
+    bounds = Bounds.of(gate)
+    for everybody, stage in _prefixes(stages):
+        if halts(Tally(everybody, everybody), Tally(stage, stage), gate, bounds):
+            return everybody
+    return sum(map(sum, stages))
+
+
+def _prefixes(stages: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    everybody = 0
+    for batches in stages:
+        stage = 0
+        for size in batches:
+            everybody, stage = everybody + size, stage + size
+            yield everybody, stage
+
+
+def _halts(counts: tuple[int, int], touched: int, in_stage: int, gate: FailureGate, bounds: Bounds) -> bool:
+    everybody, stage = counts
+    if everybody == _OUT_OF_PLAY:
+        return bounds.ratio(Tally(in_stage, stage)) >= bounds.bad
+    return halts(Tally(touched, everybody), Tally(in_stage, stage), gate, bounds)
+
+
+def _at_stage(ways: Ways, touched: int, gate: FailureGate, bounds: Bounds) -> Ways:
+    """A new stage counts its failures from 0.
+
+    What everybody's ratio is worth less than 0 now, the stage's own is worth more than everybody's from here on. From
+    ``-bad`` on the rule for the first few is out of play too, where its rate would make everybody's ratio positive.
+    """
+    rule_is_weaker = bounds.ratio(Tally(1000, round(1000 * gate.early_rate))) > 0
+    merged: Ways = {}
+    for (failed, _), chance in ways.items():
+        known = failed != _OUT_OF_PLAY
+        out = not known or (rule_is_weaker and bounds.ratio(Tally(touched, failed)) <= -bounds.bad)
+        key = (_OUT_OF_PLAY if out else failed), 0
+        merged[key] = merged.get(key, 0.0) + chance
+    return merged
+
+
+def _after(ways: Ways, size: int, rate: float) -> Ways:
+    """Each pair of counts after one batch more."""
+    binomial = (comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1))
+    likely = [(k, chance) for k, chance in enumerate(binomial) if chance >= _NEGLIGIBLE]
+    after: Ways = {}
+    for (failed, in_stage), before in ways.items():
+        for more, chance in likely:
+            key = (failed if failed == _OUT_OF_PLAY else failed + more), in_stage + more
+            after[key] = after.get(key, 0.0) + before * chance
+    return {key: chance for key, chance in after.items() if chance >= _NEGLIGIBLE}

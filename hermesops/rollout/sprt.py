@@ -1,0 +1,130 @@
+"""The failure gate: does what failed among those touched speak for a good release or for a bad one? Pure.
+
+Wald's sequential probability ratio test (A. Wald, Sequential Analysis, 1947): after every batch the logarithm of how
+much likelier the outcome is under the bad rate than under the base rate; above one bound the release counts as bad,
+below the other as good. Its error rates hold however often it is looked at. Beside it a rule for the first few targets,
+where the test cannot know much yet: some failed, and that is a large share of those touched.
+"""
+
+from dataclasses import dataclass
+from math import log
+
+from hermesops.model.rollout import GateResult
+from hermesops.model.rollout_spec import FailureGate
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many were touched, and how many of them failed."""
+
+    touched: int = 0
+    failed: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.touched + other.touched, self.failed + other.failed)
+
+    @property
+    def rate(self) -> float:
+        """Share that failed; 0 while none was touched."""
+        return self.failed / self.touched if self.touched else 0.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the logarithm of the ratio is compared with, and what each target adds to it.
+
+    Attributes:
+        bad: From here on the release counts as bad.
+        good: Down to here and below it counts as good.
+        failure: Added by a target that failed.
+        success: Added by one that did not; negative.
+    """
+
+    bad: float
+    good: float
+    failure: float
+    success: float
+
+    @classmethod
+    def of(cls, gate: FailureGate) -> "Bounds":
+        """Wald's bounds for the error rates that a gate states."""
+        return cls(
+            bad=log((1 - gate.beta) / gate.alpha),
+            good=log(gate.beta / (1 - gate.alpha)),
+            failure=log(gate.bad_rate / gate.base_rate),
+            success=log((1 - gate.bad_rate) / (1 - gate.base_rate)),
+        )
+
+    def ratio(self, tally: Tally) -> float:
+        """The logarithm of the likelihood ratio."""
+        return tally.failed * self.failure + (tally.touched - tally.failed) * self.success
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the failure gate says, with the state of its test.
+
+    Attributes:
+        why: In words, with the figures.
+        all: Everybody touched.
+        stage: Those of the present stage.
+        ratio: Of everybody; ``stage_ratio`` likewise.
+    """
+
+    result: GateResult
+    why: str
+    all: Tally
+    stage: Tally
+    ratio: float
+    stage_ratio: float
+    bounds: Bounds
+
+
+def weigh(everybody: Tally, stage: Tally, gate: FailureGate) -> Weighed:
+    """Judge the failures so far.
+
+    Only everybody's test can pass; each stage's own can fail too, as the credit of the first stages must not pay for
+    what breaks only in a later one.
+
+    Args:
+        everybody: All that were touched and have an outcome.
+        stage: Those of the present stage among them.
+        gate: Rates and error rates.
+    """
+    bounds = Bounds.of(gate)
+    ratio, stage_ratio = bounds.ratio(everybody), bounds.ratio(stage)
+    result, why = _verdict(everybody, stage, gate, bounds)
+    return Weighed(result, why, everybody, stage, ratio, stage_ratio, bounds)
+
+
+def _verdict(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:
+    seen = f"{everybody.failed} of {everybody.touched} failed"
+    ratio = bounds.ratio(everybody)
+    if not everybody.touched:
+        return GateResult.NOT_EXERCISED, "none was touched yet"
+    if ratio >= bounds.bad:
+        return GateResult.FAIL, f"{seen}: log ratio {ratio:+.2f} is above {bounds.bad:.2f}"
+    if bounds.ratio(stage) >= bounds.bad:
+        words = f"{stage.failed} of {stage.touched} failed in this stage"
+        return GateResult.FAIL, f"{words}: log ratio {bounds.ratio(stage):+.2f} is above {bounds.bad:.2f}"
+    if is_early_harm(everybody, gate):
+        return (
+            GateResult.FAIL,
+            f"{seen}: {everybody.rate:.1%} > {gate.early_rate:.0%} after {gate.early_failures} or more",
+        )
+    if ratio <= bounds.good:
+        return GateResult.PASS, f"{seen}: log ratio {ratio:+.2f} is below {bounds.good:.2f}"
+    return (
+        GateResult.INCONCLUSIVE,
+        f"{seen}: log ratio {ratio:+.2f} lies between {bounds.good:.2f} and {bounds.bad:.2f}",
+    )
+
+
+def is_early_harm(tally: Tally, gate: FailureGate) -> bool:
+    """Whether the rule for the first few targets halts."""
+    return tally.failed >= gate.early_failures and tally.rate > gate.early_rate
+
+
+def halts(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> bool:
+    """Whether the gate fails; for whoever asks it a million times."""
+    return is_early_harm(everybody, gate) or bounds.ratio(everybody) >= bounds.bad or bounds.ratio(stage) >= bounds.bad
