@@ -200,6 +200,11 @@ class Backups:
         return self._app.env.is_local and is_simulated(self._app.env.world)
 
     @property
+    def are_kept(self) -> bool:
+        """Whether there is anywhere to keep them."""
+        return self._is_local or bool(self._app.env.settings.backup_bucket)
+
+    @property
     def _is_local(self) -> bool:
         return self._app.env.is_local and not self._app.env.settings.backup_bucket
 

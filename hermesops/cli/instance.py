@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, instance_export, instance_life, instance_settings, instance_verify, render
+from hermesops.cli import (
+    context,
+    instance_export,
+    instance_life,
+    instance_policy,
+    instance_settings,
+    instance_verify,
+    render,
+)
 from hermesops.cli.console import Reason, is_json, result, say, table, write, write_bytes
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 
 app = Noun(no_args_is_help=True)
 app.command("settings")(instance_settings.settings)
+app.command()(instance_policy.policy)
 app.command()(instance_verify.verify)
 app.command()(instance_export.export)
 app.command()(instance_life.suspend)

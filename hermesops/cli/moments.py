@@ -15,13 +15,26 @@ def since(text: str, *, now: datetime | None = None) -> datetime:
     Raises:
         UsageError: It means none.
     """
+    return _moment(text, now or datetime.now(UTC), -1)
+
+
+def until(text: str, *, now: datetime | None = None) -> datetime:
+    """The same for what is to come: ``12h`` is in twelve hours.
+
+    Raises:
+        UsageError: It means none.
+    """
+    return _moment(text, now or datetime.now(UTC), 1)
+
+
+def _moment(text: str, now: datetime, direction: int) -> datetime:
     age = _AGE.fullmatch(text)
     try:
         if age:
-            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+            return now + direction * timedelta(**{_UNITS[age[2]]: int(age[1])})
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is no moment", hint="an age (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
+            f"{text!r} is no moment", hint="a span (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -22,6 +22,7 @@ SUMMARIES = {
     "snapshot": "Snapshots: JustAVPS's images of one agent's machine, private to it.",
     "identity": "Identities: the certificates by which machines prove who they are.",
     "token": "Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.",
+    "freeze": "Freezes: spans of time in which nothing is rolled out.",
     "lifecycle": "Lives of agents: what falls due.",
     "chore": "Chores: what workers do without being asked.",
     "fleet": "The whole fleet.",

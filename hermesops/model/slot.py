@@ -9,6 +9,9 @@ from hermesops.model.release import ReleaseId
 BLOBS = "/opt/hermes/blobs/incoming"
 """Where files of releases are put on a machine, each by its SHA-256; hermes-node takes them in once they are whole."""
 
+_DEFAULT_PYTHON = "3.11"
+"""Of the distribution that images are made from, for a hermes-node that does not tell."""
+
 
 @dataclass(frozen=True)
 class Switch:
@@ -50,12 +53,16 @@ class SlotsSeen:
     Attributes:
         current: The one that runs; empty where there is none.
         slots: Those that are there whole.
+        python: The machine's Python, as ``3.11``.
+        busy: What the agent is in the middle of; empty when nothing, or nobody could tell.
     """
 
     current: ReleaseId
     slots: tuple[ReleaseId, ...] = ()
     switch: Switch | None = None
     last: Switched | None = None
+    python: str = _DEFAULT_PYTHON
+    busy: str = ""
 
     @classmethod
     def from_told(cls, told: Mapping[str, Any]) -> Self:
@@ -81,6 +88,8 @@ class SlotsSeen:
             )
             if last
             else None,
+            str(told.get("python") or _DEFAULT_PYTHON),
+            ", ".join(f"{count} {what}" for what, count in (told.get("busy") or {}).items() if count),
         )
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermesops.cli.moments import since
+from hermesops.cli.moments import since, until
 from hermesops.errors import UsageError
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -33,3 +33,8 @@ def test_anything_else_is_named(text: str) -> None:
 def test_an_age_before_all_time_is_named() -> None:
     with pytest.raises(UsageError, match="is no moment"):
         since("999999w", now=NOW)
+
+
+def test_a_span_may_be_of_what_is_to_come() -> None:
+    assert until("12h", now=NOW) == datetime(2026, 11, 23, tzinfo=UTC)
+    assert until("2026-12-24", now=NOW) == datetime(2026, 12, 24, tzinfo=UTC)
