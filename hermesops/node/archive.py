@@ -25,7 +25,7 @@ from hermesops.node.errors import NotReadyError
 BUFFER = 1 << 20
 DOCUMENT_BYTES = 16 << 20
 
-_AGENTS_OWN = frozenset(
+AGENTS_OWN = frozenset(
     {
         DATABASE,
         b"cron/executions.db",
@@ -211,7 +211,7 @@ def _copied(home: Path, item: Item, target: Path) -> bool:
         if databases.is_of_disk(error):
             raise NotReadyError(f"there is no room for a copy of {os.fsdecode(item.name)!r}: {error}") from error
         if databases.is_locked(error):
-            if item.name in _AGENTS_OWN:
+            if item.name in AGENTS_OWN:
                 raise NotReadyError(f"{os.fsdecode(item.name)} is locked") from error
             raise _LeftOutError from error
         return False

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hermesops.node import archive, export, switch
+from hermesops.node import archive, export, keeping, rehearsal, switch
 from hermesops.node.errors import BadRequestError, NodeError, NotReadyError, RefusedError
 from hermesops.node.files import Access
 from hermesops.node.unpack import unpack
@@ -47,12 +47,18 @@ class Errand:
     Args:
         home: Of which agent.
         verb: A key of ``_VERBS``.
+        words: What belongs to the verb.
         stdin: What it reads.
         stdout: What it writes.
     """
 
     def __init__(
-        self, home: Home, verb: str, *, stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[Any] | None = None
+        self,
+        home: Home,
+        verb: str,
+        *words: str,
+        stdin: int | IO[bytes] = subprocess.DEVNULL,
+        stdout: int | IO[Any] | None = None,
     ) -> None:
         self._verb = verb
         report, told = os.pipe()
@@ -60,7 +66,7 @@ class Errand:
             self.process = subprocess.Popen(
                 [
                     *as_user(home.access),
-                    *(sys.executable, "-I", str(home.program), WORD, verb, str(home.path), str(told)),
+                    *(sys.executable, "-I", str(home.program), WORD, verb, str(home.path), str(told), *words),
                 ],
                 stdin=stdin,
                 stdout=subprocess.DEVNULL if stdout is None else stdout,
@@ -102,9 +108,9 @@ class Errand:
             self.process.wait()
 
 
-def run(home: Home, verb: str, *, timeout_s: float) -> dict[str, Any]:
+def run(home: Home, verb: str, *words: str, timeout_s: float) -> dict[str, Any]:
     """Run one that neither reads nor writes a stream; what it came to."""
-    return Errand(home, verb).end(timeout_s=timeout_s)
+    return Errand(home, verb, *words).end(timeout_s=timeout_s)
 
 
 def as_user(access: Access) -> list[str]:
@@ -134,10 +140,10 @@ def _told(verb: str, data: bytes) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one errand: ``VERB HOME REPORT``, the last being the descriptor that it answers on."""
-    verb, home, report = arguments
+    """Run one errand: ``VERB HOME REPORT [WORD…]``; ``REPORT`` is the descriptor that it answers on."""
+    verb, home, report, *words = arguments
     try:
-        told: Mapping[str, Any] = _VERBS[verb](Path(home))
+        told: Mapping[str, Any] = _VERBS[verb](Path(home), *words)
         code = 0
     except NodeError as error:
         told, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
@@ -185,7 +191,7 @@ def _export(home: Path) -> dict[str, Any]:
     return export.write(home, sys.stdout)
 
 
-_VERBS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {
+_VERBS: Mapping[str, Callable[..., Mapping[str, Any]]] = {
     "look": _look,
     "pack": _pack,
     "unpack": _unpack,
@@ -193,4 +199,11 @@ _VERBS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {
     "settle": _settle,
     "forget": _forget,
     "export": _export,
+    "keep": keeping.keep,
+    "weigh": lambda home, name: asdict(keeping.weigh(home, name)),
+    "put_back": lambda home, name: asdict(keeping.put_back(home, name)),
+    "outdated": lambda home, older_than_s: {"removed": keeping.outdated(home, float(older_than_s))},
+    "rehearse": rehearsal.make,
+    "rehearsed": lambda home: {"schemas": rehearsal.schemas(home)},
+    "end_rehearsal": rehearsal.end,
 }

@@ -77,6 +77,63 @@ class Layout:
         return self.root / "opt/hermes/current"
 
     @property
+    def releases(self) -> Path:
+        """The slots, by the id of the release in them."""
+        return self.root / "opt/hermes/releases"
+
+    @property
+    def blobs(self) -> Path:
+        """Files of releases, by their SHA-256; what is uploaded comes into ``incoming`` below it."""
+        return self.root / "opt/hermes/blobs"
+
+    def fetched(self, release: str) -> Path:
+        """The lock of a release that was fetched: its signature held."""
+        return self.root / f"etc/hermes-node/release-{release}.json"
+
+    @property
+    def signers(self) -> Path:
+        """Whose signatures on releases count on this machine."""
+        return self.root / "etc/hermes-node/release-signers"
+
+    @property
+    def revocations(self) -> Path:
+        """The newest revocations that this machine was shown."""
+        return self.root / "etc/hermes-node/revocations.json"
+
+    @property
+    def activation(self) -> Path:
+        """A change of release that is not over; hermes-release.service looks for it."""
+        return self.root / "etc/hermes-node/activation.json"
+
+    @property
+    def activation_boot(self) -> Path:
+        """Exists while the boot lasts that the change of release began in."""
+        return self.root / "run/hermes-node/activation"
+
+    @property
+    def release_history(self) -> Path:
+        """What came of the last change of release, and which slot was before."""
+        return self.root / "etc/hermes-node/releases.json"
+
+    def way_back(self, name: str) -> Path:
+        """A file as it was, or shall be, with the slot that is gone back to; it only has to be renamed."""
+        return self.root / f"etc/hermes-node/back.{name}"
+
+    @property
+    def back(self) -> Path:
+        """Link to the slot that is gone back to; exists until that has happened."""
+        return self.root / "opt/hermes/back"
+
+    def unit(self, name: str) -> Path:
+        """A unit of systemd."""
+        return self.root / "etc/systemd/system" / name
+
+    @property
+    def release_lock(self) -> Path:
+        """Held by whoever fetches, installs or tries a release."""
+        return self.root / "run/hermes-node/release-lock"
+
+    @property
     def lock(self) -> Path:
         """Held by whoever changes this machine."""
         return self.root / "run/hermes-node/lock"

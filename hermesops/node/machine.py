@@ -5,26 +5,31 @@ where there is no computer: simulated machines keep theirs in memory. On a real 
 and ``system``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from hermesops.node import files as real_files
+from hermesops.node import gate as real_gate
 from hermesops.node import keys as real_keys
 from hermesops.node import luks as real_volumes
 from hermesops.node import platform as real_platform
+from hermesops.node import slots as real_slots
 from hermesops.node import state as real_state
 from hermesops.node import system as real_system
 from hermesops.node.credential import Credential
 from hermesops.node.errand import Home
 from hermesops.node.files import Access
+from hermesops.node.keeping import PutBack
 from hermesops.node.layout import Layout
 from hermesops.node.luks import Room
+from hermesops.node.release_lock import Blob, Lock
 from hermesops.node.repository import Repository
 from hermesops.node.state import Copied
 from hermesops.node.system import Answer
+from hermesops.node.trial import Trial, Tried
 
 
 class Files(Protocol):
@@ -123,6 +128,68 @@ class State(Protocol):
     def export(self, home: Home, out: TextIO, /) -> None:
         """Write everything as lines of JSON."""
 
+    def keep(self, home: Home, name: str, /) -> None:
+        """Keep a copy of the databases and the configuration under a name, while no gateway runs."""
+
+    def weigh(self, home: Home, name: str, /) -> PutBack:
+        """What putting a kept copy back would come to by now."""
+
+    def put_back(self, home: Home, name: str, /) -> PutBack:
+        """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
+
+    def outdated(self, home: Home, /, *, older_than_s: float) -> int:
+        """Remove what was kept for longer than that; how many there were."""
+
+
+class Slots(Protocol):
+    """Releases on the machine's disk, and what only a real machine can do with them; see ``node.slots``."""
+
+    def python(self) -> str:
+        """The machine's Python, as ``3.11``."""
+
+    def verify(self, data: bytes, signature: str, signers: str, /) -> str:
+        """Who signed some bytes."""
+
+    def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
+        """Take in what was uploaded, and say what is not there yet."""
+
+    def download(self, blob: Blob, url: str, /) -> bool:
+        """Get a file from where it is stored; whether that worked."""
+
+    def names(self) -> list[str]:
+        """The releases that are installed whole, by id."""
+
+    def install(self, lock: Lock, record: bytes, /) -> None:
+        """Have a release's slot be whole, ``release.json`` with that content last."""
+
+    def remove(self, name: str, /) -> None:
+        """Remove a slot."""
+
+    def forget_blobs(self, but: Iterable[Blob], /) -> None:
+        """Remove files of releases but these."""
+
+    def point(self, link: str, target: str, /) -> None:
+        """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
+
+    def rename(self, source: Path, target: Path, /) -> bool:
+        """Put one name in the place of another; whether there was one."""
+
+    def exercise(self, trial: Trial, /) -> Tried:
+        """Try a release on a private copy of the state."""
+
+    def update_node(self, program: Blob, /) -> str:
+        """Have a release's own hermes-node be the machine's from here on; why not, or nothing."""
+
+
+class Gate(Protocol):
+    """Who may reach the agent's API; see ``node.gate``."""
+
+    def close(self, port: int, /) -> None:
+        """Let nobody but hermes-node connect to a port."""
+
+    def open(self) -> None:
+        """Let everybody connect again."""
+
 
 class Volumes(Protocol):
     """The ways to the file system that data are on; see ``node.luks``."""
@@ -175,6 +242,8 @@ class Machine:
         keys: Its own key.
         ask_platform: The way to the platform's service.
         volumes: What the state is on.
+        slots: The releases on it.
+        gate: Who may reach the agent's API.
     """
 
     layout: Layout
@@ -184,3 +253,5 @@ class Machine:
     keys: Keys = real_keys
     ask_platform: AsksPlatform = real_platform.ask
     volumes: Volumes = real_volumes
+    slots: Slots = real_slots
+    gate: Gate = real_gate

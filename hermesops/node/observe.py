@@ -8,6 +8,7 @@ from typing import Any
 from hermesops.node import VERSION, certificate, drain, fence, fencing, gateway, protocol, servers, volume, warm
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
+from hermesops.node.check import Check
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
 from hermesops.node.machine import Machine
 from hermesops.node.messengers import platforms_of
@@ -16,15 +17,6 @@ from hermesops.node.protocol import Payload, identity_from_json
 from hermesops.node.system import Answer
 
 _CONNECTED = frozenset({"connected", "running", "ok"})
-
-
-@dataclass(frozen=True)
-class Check:
-    """One judgement. ``name`` is stable: alerts and runbooks refer to it."""
-
-    name: str
-    ok: bool
-    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from hermesops.node import errand
 from hermesops.node.errand import Errand, Home
 from hermesops.node.errors import NotReadyError
 from hermesops.node.files import Access
+from hermesops.node.keeping import PutBack
 from hermesops.node.repository import Repository
 from hermesops.node.restic import Restic, pump
 
@@ -107,6 +108,34 @@ def settle(home: Home, /) -> None:
 def forget(home: Home, /) -> None:
     """Remove what the last switch kept."""
     errand.run(home, "forget", timeout_s=_MOVE_S)
+
+
+def keep(home: Home, name: str, /) -> None:
+    """Keep a copy of the databases and the configuration under a name, while no gateway runs.
+
+    Raises:
+        NotReadyError: There is no room, or a database is locked.
+    """
+    errand.run(home, "keep", name, timeout_s=_MOVE_S)
+
+
+def weigh(home: Home, name: str, /) -> PutBack:
+    """What ``put_back`` would come to by now.
+
+    Raises:
+        NotReadyError: Nothing of that name is kept.
+    """
+    return PutBack(**errand.run(home, "weigh", name, timeout_s=_LOOK_S))
+
+
+def put_back(home: Home, name: str, /) -> PutBack:
+    """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
+    return PutBack(**errand.run(home, "put_back", name, timeout_s=_MOVE_S))
+
+
+def outdated(home: Home, /, *, older_than_s: float) -> int:
+    """Remove what was kept for longer than that; how many there were."""
+    return int(errand.run(home, "outdated", str(older_than_s), timeout_s=_MOVE_S)["removed"])
 
 
 def export(home: Home, out: TextIO, /) -> None:

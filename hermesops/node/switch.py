@@ -14,10 +14,14 @@ import errno
 import os
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from hermesops.node.archive import empty
-from hermesops.node.contents import FOUND, OURS
+from hermesops.node.contents import FOUND, OURS, remove
+
+RELEASES = frozenset({"kept", "newer", "trial"})
+"""Folders below ours that belong to a change of release; see ``node.keeping``."""
 
 
 def incoming(home: Path) -> Path:
@@ -55,9 +59,17 @@ def switch(home: Path) -> None:
 
 
 def forget(home: Path) -> None:
-    """Remove what was there before the last switch, and what else is left of ours; not while a switch is begun."""
-    if not is_begun(home) and not (_ours(home) / "leaving").exists():
+    """Remove what was there before the last switch; not while a switch is begun."""
+    if is_begun(home) or (_ours(home) / "leaving").exists():
+        return
+    if not _ours(home).is_dir() or _ours(home).is_symlink():
         empty(_ours(home))
+        return
+    for path in list(_ours(home).iterdir()):
+        if path.name not in RELEASES:
+            remove(path)
+    with suppress(OSError):  # something is kept
+        _ours(home).rmdir()
 
 
 def _ours(home: Path) -> Path:

@@ -26,6 +26,10 @@ sleep = time.sleep
 """Wait some seconds."""
 
 
+SOURCE = "127.0.0.9"
+"""Where hermes-node's own connections to the agent come from, so that ``node.gate`` can let them through alone."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the agent's API said. ``status`` 0 means nobody answered, and ``body`` says why."""
@@ -68,7 +72,7 @@ def ask(
     timeout_s: float = 5.0,
 ) -> Answer:
     """One request to the agent's API; ``body`` makes it a POST, unless a method is named."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s, source_address=(SOURCE, 0))
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     content = None
     if body is not None:

@@ -20,6 +20,7 @@ from hermesops.node.digest import Digest, is_document, is_hashed
 from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
 from hermesops.node.files import Access
+from hermesops.node.keeping import PutBack
 from hermesops.node.repository import Repository
 from hermesops.node.state import Copied
 
@@ -105,6 +106,23 @@ class SimState:
     def forget(self, home: Home) -> None:
         """See ``node.state.forget``."""
         self._disk.remove(self._ours(home, ""))
+
+    def keep(self, home: Home, name: str) -> None:
+        """See ``node.state.keep``: a simulated agent has no databases."""
+
+    def weigh(self, home: Home, name: str) -> PutBack:
+        """See ``node.state.weigh``."""
+        del home, name
+        return PutBack()
+
+    def put_back(self, home: Home, name: str) -> PutBack:
+        """See ``node.state.put_back``."""
+        return self.weigh(home, name)
+
+    def outdated(self, home: Home, *, older_than_s: float) -> int:
+        """See ``node.state.outdated``."""
+        del home, older_than_s
+        return 0
 
     def export(self, home: Home, out: TextIO) -> None:
         """See ``node.state.export``."""

@@ -1,0 +1,80 @@
+"""What a gateway must answer before anybody else may reach it."""
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from hermesops.node import gateway, turn
+from hermesops.node.check import Check
+from hermesops.node.errors import NodeError
+
+if TYPE_CHECKING:
+    from hermesops.node.machine import System
+
+NAMES = ("health", "state", "tools", "turn")
+_LONGEST = 300
+
+
+def ask_all(
+    system: "System", port: int, key: str, *, unit: str, takes_turns: bool, health_s: float, turn_s: float
+) -> tuple[Check, ...]:
+    """Ask a gateway that is starting; the first check that fails is the last one.
+
+    Args:
+        system: Of the machine.
+        port: Of its API.
+        key: Bearer of it.
+        unit: Its systemd unit, which tells early that nothing will come.
+        takes_turns: Whether there is a model for it.
+        health_s: Seconds until it must be well.
+        turn_s: Seconds that a turn may take.
+    """
+    asked = [_health(system, port, key, unit, health_s)]
+    for ask in (_state, _tools):
+        if asked[-1].ok:
+            asked.append(ask(system, port, key))
+    if takes_turns and asked[-1].ok:
+        asked.append(_turn(system, port, key, turn_s))
+    return tuple(asked)
+
+
+def _health(system: "System", port: int, key: str, unit: str, health_s: float) -> Check:
+    started, deadline = system.monotonic(), system.monotonic() + health_s
+    while True:
+        answer = gateway.wait_until_healthy(system, port, key, timeout_s=0)
+        if gateway.is_ok(answer):
+            return Check("health", ok=True, detail=f"after {system.monotonic() - started:.1f} s")
+        held = gateway.look(system, unit)
+        if held.state == "failed" or system.monotonic() >= deadline:
+            what = f"unit {held.state}, {held.properties.get('Result', '')}, {held.properties.get('NRestarts', '')}"
+            return Check("health", ok=False, detail=f"{answer.status}: {answer.body}; {what}"[:_LONGEST])
+        system.sleep(0.1)
+
+
+def _state(system: "System", port: int, key: str) -> Check:
+    """It reads the sessions that there are, and what was said in one."""
+    listed = system.ask(port, "/api/sessions?limit=1", key=key)
+    if listed.status != HTTPStatus.OK or not isinstance(listed.body, dict):
+        return Check("state", ok=False, detail=f"sessions: {listed.status}: {listed.body}"[:_LONGEST])
+    held = listed.body.get("data") or listed.body.get("sessions") or []
+    for session in held[:1]:
+        said = system.ask(port, f"/api/sessions/{session.get('id')}/messages", key=key)
+        if said.status != HTTPStatus.OK:
+            return Check("state", ok=False, detail=f"messages: {said.status}")
+    return Check("state", ok=True, detail=f"{len(held)} session read")
+
+
+def _tools(system: "System", port: int, key: str) -> Check:
+    told = system.ask(port, "/v1/toolsets", key=key, timeout_s=20)
+    sets = told.body.get("data") if isinstance(told.body, dict) else None
+    if told.status != HTTPStatus.OK or not isinstance(sets, list):
+        return Check("tools", ok=False, detail=f"{told.status}: {told.body}"[:_LONGEST])
+    count = sum(len(each.get("tools") or ()) for each in sets if isinstance(each, dict) and each.get("enabled"))
+    return Check("tools", ok=count > 0, detail=f"{count} tools")
+
+
+def _turn(system: "System", port: int, key: str, turn_s: float) -> Check:
+    try:
+        taken = turn.take(system, port, key, timeout_s=turn_s)
+    except NodeError as error:
+        return Check("turn", ok=False, detail=str(error)[:_LONGEST])
+    return Check("turn", ok=taken.ok, detail=taken.detail or f"{taken.seconds:.1f} s")

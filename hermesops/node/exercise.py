@@ -1,0 +1,120 @@
+"""Tries a release on a private copy of the state: a gateway of its own, which sees that copy in the state's place.
+
+The tried gateway runs under the release's own unit, so the unit is tried with it. It has another port and another key,
+and neither messengers nor cron jobs; what is mounted over the agent's home keeps it from the agent's own state.
+"""
+
+import shutil
+import time
+from pathlib import Path
+
+from hermesops.node import checks, errand, rehearsal, system
+from hermesops.node.check import Check
+from hermesops.node.errors import NotReadyError
+from hermesops.node.installing import UNIT
+from hermesops.node.trial import Side, Trial, Tried
+
+TRIAL = "hermes-trial.service"
+_UNITS = Path("/run/systemd/system")
+_MANAGED = Path("/run/hermes-node/trial")
+_COPY_S = 600.0
+_HEALTH_S = 90.0
+_TURN_S = 60.0
+_LEFT_OUT = ("ConditionPathExists=", "Restart=", "RestartSec=", "ExecStart=", "ExecReload=")
+
+
+def exercise(trial: Trial, /) -> Tried:
+    """Try a release on a private copy of the state; nothing of it stays.
+
+    Raises:
+        RefusedError: The copy does not fit.
+        NotReadyError: It cannot be made.
+    """
+    started = time.monotonic()
+    _end(trial)  # what a killed run left
+    try:
+        errand.run(trial.home, "rehearse", timeout_s=_COPY_S)
+        tried = _tried(trial)
+    finally:
+        _end(trial)
+    return Tried(tried.checks, tried.way_back, tried.why, round(time.monotonic() - started, 3))
+
+
+def _tried(trial: Trial) -> Tried:
+    before = _schemas(trial)
+    found = _run(trial, trial.new)
+    if trial.old is None or not all(check.ok for check in found):
+        return Tried(found)
+    after = _schemas(trial)
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    if not changed:
+        return Tried(found)
+    failing = next((check for check in _run(trial, trial.old) if not check.ok), None)
+    what = f"it changes {', '.join(changed)}"
+    if failing is None:
+        return Tried(found, "in_place", what)
+    return Tried(found, "copy", f"{what}, and the release before fails on that ({failing.name}: {failing.detail})")
+
+
+def _schemas(trial: Trial) -> dict[str, str]:
+    return dict(errand.run(trial.home, "rehearsed", timeout_s=_COPY_S)["schemas"])
+
+
+def _run(trial: Trial, side: Side) -> tuple[Check, ...]:
+    _lay(trial, side)
+    system.systemctl("daemon-reload")
+    system.systemctl("reset-failed", TRIAL, check=False)
+    system.systemctl("start", "--no-block", TRIAL)
+    try:
+        return checks.ask_all(
+            system,
+            trial.port,
+            trial.key,
+            unit=TRIAL,
+            takes_turns=trial.takes_turns,
+            health_s=_HEALTH_S,
+            turn_s=_TURN_S,
+        )
+    finally:
+        system.systemctl("stop", TRIAL, check=False)
+
+
+def _lay(trial: Trial, side: Side) -> None:
+    _MANAGED.mkdir(mode=0o750, parents=True, exist_ok=True)
+    for name, data in (("config.yaml", side.config), (".env", side.environment)):
+        (_MANAGED / name).write_bytes(data)
+        (_MANAGED / name).chmod(0o640)
+        shutil.chown(_MANAGED / name, 0, trial.home.access.gid)
+    shutil.chown(_MANAGED, 0, trial.home.access.gid)
+    _MANAGED.chmod(0o750)
+    _UNITS.mkdir(parents=True, exist_ok=True)
+    (_UNITS / TRIAL).write_text(unit_text(side, trial.home.path), encoding="utf-8")
+
+
+def unit_text(side: Side, home: Path) -> str:
+    """The release's unit, made to run its slot on the copy, once, whatever the machine is. Pure."""
+    lines = [line for line in side.unit.splitlines() if not line.startswith(_LEFT_OUT)]
+    if "[Install]" in lines:
+        del lines[lines.index("[Install]") :]
+    if "[Service]" not in lines:
+        raise NotReadyError(f"{UNIT} of the release has no [Service]")
+    at = lines.index("[Service]") + 1
+    slot = side.slot
+    lines[at:at] = [
+        "Restart=no",
+        f"ExecStart={slot}/venv/bin/python -P -m hermes_cli.main gateway run",
+        f"Environment=HERMES_BUNDLED_SKILLS={slot}/skills VIRTUAL_ENV={slot}/venv",
+        f"Environment=PATH={slot}/venv/bin:/usr/local/bin:/usr/bin:/bin",
+        f"BindPaths={rehearsal.folder(home)}:{home}",
+        f"BindReadOnlyPaths={_MANAGED}:/etc/hermes",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _end(trial: Trial) -> None:
+    system.systemctl("stop", TRIAL, check=False)
+    if (_UNITS / TRIAL).exists():
+        (_UNITS / TRIAL).unlink()
+        system.systemctl("daemon-reload", check=False)
+    shutil.rmtree(_MANAGED, ignore_errors=True)
+    errand.run(trial.home, "end_rehearsal", timeout_s=_COPY_S)

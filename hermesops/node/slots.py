@@ -1,0 +1,207 @@
+"""Releases on a real machine's disk: their files, the slots made of them, and the links that say which one runs.
+
+This module is the ``Slots`` of ``node.machine``; it must not decide whether something may be done. Everything here is
+root's own, and what a link is replaced by survives a crash: the new name is on the disk before the call returns.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from hermesops.node import installing
+from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.exercise import exercise
+from hermesops.node.layout import Layout
+from hermesops.node.node_program import update_node
+from hermesops.node.release_lock import NAMESPACE, Blob, Lock
+
+__all__ = [
+    "download",
+    "exercise",
+    "forget_blobs",
+    "install",
+    "missing",
+    "names",
+    "point",
+    "python",
+    "remove",
+    "rename",
+    "update_node",
+    "verify",
+]
+
+_LAYOUT = Layout()
+_CHUNK = 1 << 20
+_DOWNLOAD_S = 60.0
+
+
+def python() -> str:
+    """The machine's Python, as ``3.11``: hermes-node runs under the same one that slots are made with."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def verify(data: bytes, signature: str, signers: str, /) -> str:
+    """Who signed some bytes, by the name that the allowed signers give to the key.
+
+    Raises:
+        RefusedError: Nobody of them did.
+        NotReadyError: ssh-keygen is missing.
+
+    Source:
+        ssh-keygen(1) of OpenSSH 9.2, "-Y find-principals", "-Y verify", "ALLOWED SIGNERS".
+    """
+    with tempfile.TemporaryDirectory(dir="/run") as folder:
+        allowed, signed = Path(folder, "signers"), Path(folder, "signature")
+        allowed.write_text(signers, encoding="utf-8")
+        signed.write_text(signature, encoding="utf-8")
+        found = _ssh_keygen("-Y", "find-principals", "-s", str(signed), "-f", str(allowed))
+        who = found.stdout.decode(errors="replace").split("\n")[0]
+        if found.returncode or not who:
+            raise RefusedError("the signature is by nobody whom this machine's release signers allow")
+        words = ("-Y", "verify", "-f", str(allowed), "-I", who, "-n", NAMESPACE, "-s", str(signed))
+        if _ssh_keygen(*words, stdin=data).returncode:
+            raise RefusedError(f"the signature of {who} does not hold: what was signed is something else")
+    return who
+
+
+def missing(blobs: Iterable[Blob], /) -> list[Blob]:
+    """Take in what was uploaded, and say what is not there yet. A file whose content is another is thrown away."""
+    place, incoming = _LAYOUT.blobs, _LAYOUT.blobs / "incoming"
+    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lacking = []
+    for blob in blobs:
+        held, came = place / blob.sha256, incoming / blob.sha256
+        if not held.exists() and came.exists():
+            _take_in(blob, came)
+        if not held.exists():
+            lacking.append(blob)
+    return lacking
+
+
+def download(blob: Blob, url: str, /) -> bool:
+    """Get a file from where it is stored; whether that worked. Nothing is used before its hash was right."""
+    target = _LAYOUT.blobs / "incoming" / blob.sha256
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with urllib.request.urlopen(url, timeout=_DOWNLOAD_S) as answer, target.open("wb") as out:  # noqa: S310 - http(s), as the handout was checked
+            left = blob.size + 1
+            while left > 0 and (data := answer.read(min(_CHUNK, left))):
+                out.write(data)
+                left -= len(data)
+    except (OSError, urllib.error.URLError):
+        return False
+    _take_in(blob, target)
+    return (_LAYOUT.blobs / blob.sha256).exists()
+
+
+def names() -> list[str]:
+    """The releases that are installed whole, by id, sorted."""
+    return sorted(path.parent.name for path in _LAYOUT.releases.glob("*/release.json"))
+
+
+def install(lock: Lock, record: bytes, /) -> None:
+    """Have a release's slot be whole; ``release.json`` comes last, after all else is on the disk. Does nothing twice.
+
+    Raises:
+        RefusedError: There is no room, with the figures.
+        NotReadyError: It cannot be installed; the same again begins anew.
+    """
+    slot = _LAYOUT.releases / lock.id
+    if (slot / "release.json").exists():
+        return
+    if slot.exists():
+        shutil.rmtree(slot)  # what an interrupted run left
+    installing.fill(slot, lock, _LAYOUT.blobs, python())
+    _on_disk(slot)
+    _write(slot / "release.json", record)
+
+
+def remove(name: str, /) -> None:
+    """Remove a slot; its ``release.json`` goes first, so that half of it is never taken for whole."""
+    slot = _LAYOUT.releases / name
+    with suppress(FileNotFoundError):
+        (slot / "release.json").unlink()
+    with suppress(FileNotFoundError):
+        shutil.rmtree(slot)
+
+
+def forget_blobs(but: Iterable[Blob], /) -> None:
+    """Remove files of releases but these, and what came and was never asked for."""
+    wanted = {blob.sha256 for blob in but}
+    for path in (*_LAYOUT.blobs.glob("*"), *(_LAYOUT.blobs / "incoming").glob("*")):
+        if path.is_file() and (path.name not in wanted or path.parent.name == "incoming"):
+            path.unlink()
+
+
+def point(link: str, target: str, /) -> None:
+    """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
+    folder = _LAYOUT.releases.parent
+    made = folder / f".{link}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        made.unlink()
+    made.symlink_to(f"releases/{target}")
+    made.rename(folder / link)
+    _fsync(folder)
+
+
+def rename(source: Path, target: Path, /) -> bool:
+    """Put one name in the place of another, in one step that survives a crash; whether there was one."""
+    try:
+        source.rename(target)
+    except FileNotFoundError:
+        return False
+    _fsync(target.parent)
+    _fsync(source.parent)
+    return True
+
+
+def _take_in(blob: Blob, came: Path) -> None:
+    with came.open("rb") as file:
+        is_it = (
+            os.fstat(file.fileno()).st_size == blob.size
+            and hashlib.file_digest(file, "sha256").hexdigest() == blob.sha256
+        )
+        os.fsync(file.fileno())
+    if not is_it:
+        came.unlink()
+        return
+    came.chmod(0o600)
+    rename(came, _LAYOUT.blobs / blob.sha256)
+
+
+def _write(path: Path, data: bytes) -> None:
+    making = path.with_name(f".{path.name}.making")
+    with making.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fchmod(out.fileno(), 0o644)
+        os.fsync(out.fileno())
+    rename(making, path)
+
+
+def _on_disk(_slot: Path) -> None:
+    """Have all that was written be on the disk; uv does not see to that."""
+    os.sync()
+
+
+def _fsync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(["ssh-keygen", *words], input=stdin, capture_output=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotReadyError(f"ssh-keygen: {error}") from error
