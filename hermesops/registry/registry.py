@@ -26,6 +26,7 @@ from hermesops.registry.images import ImageRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
+from hermesops.registry.readings import ReadingRows
 from hermesops.registry.recovery import RecoveryRows
 from hermesops.registry.releases import ReleaseRows
 from hermesops.registry.resealing import PROOF, ResealingRows
@@ -66,6 +67,7 @@ class Registry(
     TokenRows,
     ReleaseRows,
     RolloutRows,
+    ReadingRows,
     FreezeRows,
     EpochRows,
     ResealingRows,

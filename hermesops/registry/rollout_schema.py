@@ -104,3 +104,12 @@ instance_policies = sa.Table(
     sa.Column("quiet_until", sa.String(5), nullable=False),
     sa.Column("timezone", sa.String(64), nullable=False),
 )
+
+readings = sa.Table(
+    "readings",
+    metadata,
+    # What a node said of its agent in figures; kept for some days, for whoever compares it with later ones.
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    sa.Column("at", UtcTimestamp, primary_key=True, index=True),
+    sa.Column("reading", sa.Text, nullable=False),
+)
