@@ -58,8 +58,8 @@ class Agent:
                 return
 
     async def _plain(self, guest: Guest, request: Request, peer: Peer) -> bool:
-        gateway, body = guest.gateway, _object(request.body)
-        told = self._machines.work(guest, lambda: gateway.answer(request.method, request.path, request.bearer(), body))
+        api, body = guest.api, _object(request.body)
+        told = self._machines.work(guest, lambda: api.answer(request.method, request.path, request.bearer(), body))
         return await peer.answer(*told)
 
     async def _turn(self, guest: Guest, request: Request, peer: Peer) -> bool:
@@ -68,6 +68,8 @@ class Agent:
             return await peer.answer(HTTPStatus.UNAUTHORIZED, _error("Invalid API key", "invalid_api_key"))
         if gateway.is_draining:
             return await peer.answer(HTTPStatus.SERVICE_UNAVAILABLE, _error("draining", "gateway_draining"))
+        if not gateway.symptoms.takes_turns:
+            return await peer.answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error("no turns", "internal_error"))
         self._http = self._http or httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False)
         model = gateway.model
         question = {"model": model.model, "messages": asked.get("messages", []), "stream": bool(asked.get("stream"))}

@@ -129,7 +129,7 @@ class Daemon:
         if host not in _LOCAL or not port.isdecimal():
             message = {"error": "only ports of 127.0.0.1 can be reached", "code": "forbidden"}
             await peer.answer(HTTPStatus.FORBIDDEN, message)
-        elif not self._host.guest(machine_id).gateway.listens(int(port)):
+        elif not self._host.guest(machine_id).gateway.admits(int(port)):
             message = {"error": f"nothing answers on port {port}", "code": "connection_refused"}
             await peer.answer(HTTPStatus.BAD_GATEWAY, message)
         else:

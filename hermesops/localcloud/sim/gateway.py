@@ -1,22 +1,22 @@
-"""The gateway of a simulated machine: its systemd unit, and what the agent's API says but for turns of a chat.
+"""The gateway of a simulated machine: its systemd unit, and what it runs with. What its API says is in ``api``.
 
 It runs with what it read when it started, as the real one does: a file written later counts after a restart.
 
-Source: hermes-agent 0.19.0's API server, and its managed scope as hermes-node writes it.
+Source: hermes-agent 0.19.0's managed scope as hermes-node writes it.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from http import HTTPStatus
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
+from hermesops.localcloud.sim import log
+from hermesops.localcloud.sim.ailments import VARIABLE, Ailment, Symptoms, ailments_of
 from hermesops.localcloud.sim.disk import Disk
+from hermesops.localcloud.sim.slots import SimGate
 from hermesops.localcloud.sim.software import AGENT_VERSION, HOME, PORT, UNIT
 from hermesops.localcloud.sim.store import Record, Store
-from hermesops.node.errors import BadRequestError
-from hermesops.node.messengers import platforms_of
 from hermesops.node.render import PROVIDER, TOKEN_VARIABLE
 
 _OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
@@ -26,7 +26,7 @@ _HINDRANCES = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
 """Conditions of the real unit: it does not start while one of these exists."""
 
 MOOD = "/run/simulation/gateway"
-"""A file of which a person can make a gateway unwell: ``silent``, ``degraded`` or ``crashed``."""
+"""A file of which a person can make a gateway unwell: ``silent``, ``degraded`` or ``crashed``, or just ``busy``."""
 
 
 @dataclass
@@ -39,6 +39,8 @@ class State:
         starts: How often it was started.
         environment: The managed environment as it was read at the start.
         config: The managed configuration as it was read at the start.
+        release: The slot it runs from.
+        version: Of the agent in that.
     """
 
     enabled: bool = True
@@ -48,6 +50,8 @@ class State:
     starts: int = 0
     environment: dict[str, str] = field(default_factory=dict, repr=False)
     config: dict[str, Any] = field(default_factory=dict, repr=False)
+    release: str = ""
+    version: str = AGENT_VERSION
     jobs: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
@@ -77,13 +81,18 @@ class Gateway:
         self._now = now
         held = store.unit(record.id)
         self._state = State(**json.loads(held)) if held else State()
+        self._ailments: Mapping[Ailment, float] | None = None
 
     # The unit
 
     @property
     def is_active(self) -> bool:
         """Whether its process runs."""
-        return self._state.active and self._state.boot == self._record.boots and self._mood != "crashed"
+        return self._state.active and self._state.boot == self._record.boots and not self._has_crashed
+
+    @property
+    def _has_crashed(self) -> bool:
+        return self._mood == "crashed" or (self._state.active and Ailment.START in self.ailments)
 
     @property
     def is_enabled(self) -> bool:
@@ -104,7 +113,25 @@ class Gateway:
         state.active, state.boot, state.since, state.starts = True, self._record.boots, self._now(), state.starts + 1
         state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
+        state.release, state.version = self._software()
+        self._ailments = None
         self._keep()
+
+    def _software(self) -> tuple[str, str]:
+        """Id of the running slot, and the version of the agent in it."""
+        link = self._disk.look("/opt/hermes/current")
+        slot = link.data.decode().rpartition("/")[2] if link else ""
+        record = json.loads(self._text(f"/opt/hermes/releases/{slot}/release.json") or "{}")
+        version = record.get("hermes_agent") or record.get("lock", {}).get("agent", {}).get("version")
+        return slot, str(version or AGENT_VERSION)
+
+    @property
+    def ailments(self) -> Mapping[Ailment, float]:
+        """What is wrong with what it runs."""
+        if self._ailments is None:
+            text = self._state.environment.get(VARIABLE, "")
+            self._ailments = ailments_of(text, self._record.id, self._state.release)
+        return self._ailments
 
     def stop(self) -> None:
         """Stop it."""
@@ -128,11 +155,12 @@ class Gateway:
         return {
             "Id": UNIT,
             "LoadState": "loaded",
-            "ActiveState": ("activating" if starting else "active") if active else "inactive",
+            "ActiveState": ("activating" if starting else "active") if active else self._ended,
             "SubState": ("start" if starting else "running") if active else "dead",
-            "Result": "signal" if self._mood == "crashed" else "success",
+            "Result": "signal" if self._has_crashed else "success",
             "MainPID": str(100 + self._state.starts) if active else "0",
-            "NRestarts": "0",
+            "NRestarts": str(self.symptoms.restarts) if active else "0",
+            "MemoryCurrent": str(self.symptoms.memory_bytes) if active else "[not set]",
             "ExecMainStatus": "0",
             "ActiveEnterTimestampMonotonic": str(int(entered * 1e6)) if active and not starting else "0",
             "WatchdogUSec": "30s",
@@ -141,6 +169,11 @@ class Gateway:
             "ConditionResult": "yes" if self._state.starts else "no",
             "InvocationID": uuid5(NAMESPACE_OID, f"{self._record.id} {self._state.starts}").hex if active else "",
         }
+
+    @property
+    def _ended(self) -> str:
+        """What a unit is that does not run; one that ended by itself with 78 is not started again."""
+        return "failed" if Ailment.START in self.ailments and self._state.active else "inactive"
 
     def _keep(self) -> None:
         self._store.put_unit(self._record.id, json.dumps(asdict(self._state)))
@@ -159,6 +192,10 @@ class Gateway:
         """Whether it has that port of the loopback open."""
         is_up = self.is_active and self._now() >= self._state.since
         return port == PORT and is_up and self._mood != "silent"
+
+    def admits(self, port: int) -> bool:
+        """Whether somebody else than hermes-node gets through to it."""
+        return self.listens(port) and self._text(SimGate.FILE) != str(port)
 
     def knows(self, key: str) -> bool:
         """Whether a bearer is the instance's API key."""
@@ -180,67 +217,42 @@ class Gateway:
             model=str(config.get("model", {}).get("default", "")),
         )
 
-    def answer(self, method: str, path: str, key: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Answer a request to the API that is no turn of a chat."""
-        path = path.partition("?")[0]
-        if (method, path) in {("GET", "/health"), ("GET", "/v1/health")}:
-            return HTTPStatus.OK, {"status": "ok", "version": AGENT_VERSION}
-        if not self.knows(key):
-            return HTTPStatus.UNAUTHORIZED, {"error": {"message": "Invalid API key", "code": "invalid_api_key"}}
-        match method, path.strip("/").split("/"):
-            case "GET", ["health", "detailed"]:
-                return HTTPStatus.OK, self._health()
-            case "GET", ["api", "jobs"]:
-                return HTTPStatus.OK, {"jobs": self._state.jobs}
-            case "POST", ["api", "jobs"]:
-                job = {**body, "id": f"job{len(self._state.jobs) + 1}", "enabled": True}
-                self._state.jobs.append(job)
-                self._keep()
-                return HTTPStatus.OK, {"job": job}
-            case "POST", ["api", "jobs", job_id, "pause"]:
-                return self._pause(job_id)
-            case "POST", ["api", "sessions"]:
-                return HTTPStatus.CREATED, {"session": {"id": body.get("id", "")}}
-            case "POST", ["api", "sessions", _, "chat"]:
-                return HTTPStatus.OK, self._silent_turn()
-            case "DELETE", ["api", "sessions", _]:
-                return HTTPStatus.OK, {"deleted": True}
-        return HTTPStatus.NOT_FOUND, {"error": {"message": f"no {method} {path}", "code": "not_found"}}
+    @property
+    def version(self) -> str:
+        """Of the agent that it runs."""
+        return self._state.version
 
-    def _silent_turn(self) -> dict[str, Any]:
-        """A turn that asks no router: it only makes the agent read its token and its model again, as the real one."""
+    @property
+    def is_degraded(self) -> bool:
+        """Whether it says that something is wrong with it."""
+        return self._mood == "degraded"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is at something."""
+        return self._mood == "busy"
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The managed environment that it runs with."""
+        return self._state.environment
+
+    @property
+    def symptoms(self) -> Symptoms:
+        """How it does."""
+        return Symptoms(self._record.id, self.ailments, max(0.0, self._now() - self._state.since))
+
+    def read_again(self) -> None:
+        """Read the token and the model again, as the real one does at a turn."""
         self._state.environment[TOKEN_VARIABLE] = self._environment().get(TOKEN_VARIABLE, "")
         self._state.config["model"] = json.loads(self._text("/etc/hermes/config.yaml") or "{}").get("model", {})
         self._keep()
-        return {"object": "hermes.session.chat.completion", "message": {"role": "assistant", "content": ""}}
+
+    def write_log(self) -> None:
+        """Have its log hold the errors that came by now."""
+        if self.is_active and self.symptoms.errors:
+            log.write(self._disk, self.symptoms.errors, since=self._state.since, until=self._now())
 
     def _environment(self) -> dict[str, str]:
         pairs = (line.partition("=") for line in self._text("/etc/hermes/.env").splitlines())
         return {name: value.strip("'") for name, sign, value in pairs if sign}
-
-    def _pause(self, job_id: str) -> tuple[int, dict[str, Any]]:
-        for job in self._state.jobs:
-            if job["id"] == job_id:
-                job["enabled"] = False
-                self._keep()
-                return HTTPStatus.OK, {"job": job}
-        return HTTPStatus.NOT_FOUND, {"error": {"message": "no such job", "code": "not_found"}}
-
-    def _health(self) -> dict[str, Any]:
-        well = "degraded" if self._mood == "degraded" else "ok"
-        return {
-            "status": well,
-            "version": AGENT_VERSION,
-            "gateway_state": "draining" if self.is_draining else "running",
-            "platforms": {name: {"state": "connected"} for name in sorted(self._platforms())},
-            "readiness": {"checks": {"gateway": {"status": well}, "model": {"status": "ok"}}},
-        }
-
-    def _platforms(self) -> set[str]:
-        found: set[str] = set()
-        for name in self._state.environment:
-            try:
-                found |= platforms_of([name])
-            except BadRequestError:
-                continue  # a variable of no messenger
-        return found

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
+from hermesops.localcloud.sim.api import Api
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.files import SimFiles
 from hermesops.localcloud.sim.gateway import Gateway
 from hermesops.localcloud.sim.keys import SimKeys, no_platform
+from hermesops.localcloud.sim.slots import SimGate, SimSlots
 from hermesops.localcloud.sim.software import ACCOUNTS, UNIT
 from hermesops.localcloud.sim.state import SimState
 from hermesops.localcloud.sim.store import Record, Store
@@ -46,6 +48,7 @@ class Guest:
         self.record = record
         self.disk = Disk(store, record.id)
         self.gateway = Gateway(store, record, self.disk, self.monotonic)
+        self.api = Api(self.gateway, self.monotonic)
         self.slept_s = 0.0
         self.power = ""
 
@@ -77,6 +80,7 @@ class Guest:
     def node(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         """Run hermes-node: exit code and both outputs."""
         out, err = io.StringIO(), io.StringIO()
+        self.gateway.write_log()
         try:
             with redirect_stderr(err):  # argparse writes there by itself
                 code = node.run(arguments, self._machine, out, err)
@@ -87,7 +91,18 @@ class Guest:
     def _machine(self, root: Path) -> Machine:
         state = SimState(self.store, self.record.id, self.disk, self.gateway)
         volumes = SimVolumes(self.disk, self.record.disk_gib)
-        return Machine(Layout(root), SimFiles(self.disk), self, state, SimKeys(), no_platform, volumes)
+        slots = SimSlots(self.store, self.record.id, self.disk)
+        return Machine(
+            Layout(root),
+            SimFiles(self.disk),
+            self,
+            state,
+            SimKeys(),
+            no_platform,
+            volumes,
+            slots,
+            SimGate(self.disk),
+        )
 
     # hermes-node's System
 
@@ -117,7 +132,7 @@ class Guest:
         del timeout_s
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
-        return Answer(*self.gateway.answer(method or ("GET" if body is None else "POST"), path, key, body or {}))
+        return Answer(*self.api.answer(method or ("GET" if body is None else "POST"), path, key, body or {}))
 
     def connections(self, port: int) -> int:
         """See ``node.system.connections``: none that outlasts a request."""

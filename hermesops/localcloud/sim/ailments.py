@@ -1,0 +1,134 @@
+"""What is wrong with a simulated release, as its lock says it, and with which machines.
+
+The managed environment of such a release has a variable ``HERMES_SIMULATED_FAULT``: ``start:0.3,slow:1:2.5`` breaks
+the start on three machines of ten, and makes every turn take two and a half times as long. Pure: who is hit follows
+from the machine and the release, so that it is the same however often one looks.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+VARIABLE = "HERMES_SIMULATED_FAULT"
+
+
+class Ailment(StrEnum):
+    """What can be wrong, in the order in which an activation meets it."""
+
+    TRIAL = "trial"
+    """The trial finds it: nothing that runs was touched."""
+
+    MIGRATES = "migrates"
+    """The release before does not run on what this one makes of the state."""
+
+    START = "start"
+    """The gateway ends as soon as it was started."""
+
+    TURN = "turn"
+    """It answers, and takes no turn."""
+
+    LATE = "late"
+    """It takes turns, and none any more some seconds after its start."""
+
+    SLOW = "slow"
+    """A turn takes so many times as long."""
+
+    MEMORY = "memory"
+    """It holds so many times as much memory."""
+
+    ERRORS = "errors"
+    """So many errors an hour come into its log."""
+
+    RESTARTS = "restarts"
+    """systemd starts it again so many times an hour."""
+
+    QUEUE = "queue"
+    """A job has been waiting for so many seconds."""
+
+
+_AMOUNTS: Mapping[Ailment, float] = {
+    Ailment.TRIAL: 0,
+    Ailment.MIGRATES: 0,
+    Ailment.START: 0,
+    Ailment.TURN: 0,
+    Ailment.LATE: 20,
+    Ailment.SLOW: 3,
+    Ailment.MEMORY: 3,
+    Ailment.ERRORS: 600,
+    Ailment.RESTARTS: 60,
+    Ailment.QUEUE: 3600,
+}
+
+
+_HOUR_S = 3600
+_MEMORY = 150 << 20
+"""Bytes that an agent holds soon after its start."""
+
+_TURN_S = 0.2
+"""Seconds that a turn takes, more or less."""
+
+
+def ailments_of(text: str, machine_id: str, release: str) -> Mapping[Ailment, float]:
+    """What a machine has of a release, with the amount of each.
+
+    Raises:
+        ValueError: The text is not of that form.
+    """
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, share, *amount = part.split(":")
+        ailment = Ailment(name)
+        if draw(machine_id, release, name) < float(share):
+            found[ailment] = float(*amount) if amount else _AMOUNTS[ailment]
+    return found
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """How a gateway does with what its release has.
+
+    Attributes:
+        machine_id: Where it runs.
+        ailments: What the release has on that machine.
+        uptime_s: Seconds since its start.
+    """
+
+    machine_id: str
+    ailments: Mapping[Ailment, float]
+    uptime_s: float
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether a turn is answered that begins now."""
+        late = self.ailments.get(Ailment.LATE)
+        return Ailment.TURN not in self.ailments and (late is None or self.uptime_s < late)
+
+    def turn_s(self, turn: str) -> float:
+        """Seconds that a turn takes, which differ from one to the next."""
+        noise = 0.8 + 0.4 * draw(self.machine_id, "turn", turn)
+        return _TURN_S * noise * self.ailments.get(Ailment.SLOW, 1)
+
+    @property
+    def restarts(self) -> int:
+        """How often systemd has started it again by itself."""
+        return self._hourly(Ailment.RESTARTS)
+
+    @property
+    def errors(self) -> int:
+        """How many errors have come into its log."""
+        return self._hourly(Ailment.ERRORS)
+
+    def _hourly(self, ailment: Ailment) -> int:
+        return int(self.uptime_s * self.ailments.get(ailment, 0) / _HOUR_S)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it holds."""
+        noise = 0.95 + 0.1 * draw(self.machine_id, "memory")
+        return int(_MEMORY * self.ailments.get(Ailment.MEMORY, 1) * noise)
+
+
+def draw(*words: str) -> float:
+    """A number from 0 up to 1 that follows from words alone, evenly spread."""
+    return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8]) / 2**64
