@@ -143,6 +143,17 @@ class Settings(BaseModel):
     )
     parallel_backups: int = Field(4, ge=1, le=64, description="Instances that one command backs up at the same time")
 
+    releases: str = Field(
+        "", description="Folder or s3:// URL of releases, spelled as pulumi_backend; empty: releases/"
+    )
+    release_key_file: Path | None = Field(
+        None, description="SSH key that signs releases; empty: operator_key, in the local world keys/release.key"
+    )
+
+    rollout_webhook: SecretStr | None = Field(
+        None, description="URL that gets one message for each change of a rollout's state"
+    )
+
     without_chores: str = Field(
         "", description="Chores that no worker here does by itself, comma-separated; all: none of them"
     )

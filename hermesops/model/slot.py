@@ -64,6 +64,18 @@ class SlotsSeen:
     python: str = _DEFAULT_PYTHON
     busy: str = ""
 
+    @property
+    def before(self) -> ReleaseId | None:
+        """What going back leads to: the present one where that was done already; ``None`` where it must be named."""
+        if self.switch is not None:
+            return self.switch.before
+        if self.last is not None and self.last.before == self.current:
+            return self.current
+        if self.last is not None and self.last.release == self.current and self.last.before in self.slots:
+            return self.last.before
+        others = [slot for slot in self.slots if slot != self.current]
+        return others[0] if len(others) == 1 else None
+
     @classmethod
     def from_told(cls, told: Mapping[str, Any]) -> Self:
         """What hermes-node's ``status`` says below ``releases``."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.ids import InstanceId
+from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutId, RolloutTarget, TargetState
@@ -101,6 +101,15 @@ class RolloutTargetRows(Rows):
         with self._database.writing() as connection:
             for instance_id, release in seen.items():
                 self._note_release(connection, instance_id, release)
+
+    def note_rolled_back(self, instance_id: InstanceId, release: ReleaseId, *, before: ReleaseId, why: str) -> None:
+        """Write down that one instance was put back on a release; nothing where it was there already."""
+        with self._database.writing() as connection:
+            self._note_release(connection, instance_id, release)
+            if release != before:
+                told, after = {"release": before}, {"release": release}
+                subject = instance_subject(instance_id)
+                self._note(connection, "release_rolled_back", subject, before=told, after=after, why=why)
 
     def _note_release(self, connection: sa.Connection, instance_id: InstanceId, release: str) -> None:
         values = {"instance_id": instance_id, "release": release, "seen_at": self._database.now(connection)}

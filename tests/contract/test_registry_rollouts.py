@@ -78,11 +78,11 @@ def test_the_database_itself_lets_no_two_hold_one_instance(registry: Registry, m
 
 def test_a_state_is_changed_only_from_where_it_stands(registry: Registry) -> None:
     rollout = started(registry, placed(registry))
-    halted = replace(rollout, state=RolloutState.HALTED, reason="two failed", wishes=Wishes(to_be_returned="hurt"))
+    halted = replace(rollout, state=RolloutState.HALTED, reason="two failed", wishes=Wishes(approved=2))
     assert not registry.change_rollout(halted, HALTED, was=RolloutState.RUNNING)
     assert registry.change_rollout(halted, HALTED, was=RolloutState.PENDING)
     now = registry.get_rollout(rollout.id)
-    assert (now.state, now.reason, now.wishes) == (RolloutState.HALTED, "two failed", Wishes(to_be_returned="hurt"))
+    assert (now.state, now.reason, now.wishes) == (RolloutState.HALTED, "two failed", Wishes(approved=2))
     assert registry.rollout_state(rollout.id) is RolloutState.HALTED
     assert [event.kind for event in registry.rollout_events(rollout.id)] == ["start", "halt"]
     assert registry.latest_rollout_events(rollout.id)["halt"].evidence == {"failures": 2, "touched": 3}

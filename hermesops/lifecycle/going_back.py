@@ -1,0 +1,115 @@
+"""One agent put back on the release that it ran before: by its own node, through whatever leads to its machine."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hermesops.channel import Channel
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.lifecycle.gateway_units import SILENT
+from hermesops.lifecycle.slots import Slots
+from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import SlotsSeen, WayBack
+from hermesops.node.protocol import PROGRAM
+
+_AT_ONCE = 32
+_LOOK_S = 10.0
+
+
+class Vendor(Protocol):
+    """JustAVPS, as far as machines are found there."""
+
+    async def list_machines(self) -> Sequence[Machine]:
+        """Every machine of the account."""
+
+
+async def go_back(slots: Slots, machine_id: MachineId, *, to: str, loses: bool, title: str) -> WayBack:
+    """Put a machine back; safe to call twice, and done already it says so.
+
+    Args:
+        slots: Its releases, under the instance's lease or under none.
+        machine_id: Which.
+        to: A release that is on it, or the beginning of one; empty for the one before.
+        loses: Do it even where rows written since cannot be carried over.
+        title: Whose it is, for people.
+
+    Raises:
+        RefusedError: There is no such release on it, or rows would be lost.
+        UnavailableError: It does not answer, or it did not work.
+    """
+    seen = await slots.look(machine_id)
+    if seen is None:
+        raise UnavailableError(
+            f"the machine of {title} tells nothing of releases", hint=f"hermesops instance show {title}"
+        )
+    wanted = _chosen(seen, to, title)
+    if wanted == seen.current and seen.switch is None:
+        return WayBack(wanted, wanted, gap_s=0.0, carried=0, listed=0, kept="")
+    return await slots.roll_back(machine_id, to=wanted, loses=loses)
+
+
+async def find_machine(
+    vendor: Vendor, channel_to: Callable[[MachineId], Channel], text: str, *, environment: str
+) -> Machine:
+    """The machine that an operator means, found without a registry.
+
+    Args:
+        vendor: JustAVPS.
+        channel_to: The way to a machine.
+        text: A machine's name or id, an instance's or a user's id, or a user's alias.
+        environment: Its machines alone are asked whose they are.
+
+    Raises:
+        UsageError: No machine is meant, or more than one.
+    """
+    machines = [one for one in await vendor.list_machines() if one.status is not MachineStatus.DELETED]
+    named = [one for one in machines if text in {one.name, one.id}]
+    ours = [one for one in machines if is_machine_name(one.name, environment) and one.status is MachineStatus.READY]
+    found = named or await _those_of(ours, channel_to, text)
+    if len(found) != 1:
+        what = "no machine that answers is" if not found else f"{len(found)} machines are"
+        names = f": {', '.join(sorted(one.name for one in found))}" if found else ""
+        raise UsageError(
+            f"{what} {text!r} in {environment}{names}",
+            hint="--machine NAME names one; the vendor's list has the names",
+        )
+    return found[0]
+
+
+def _chosen(seen: SlotsSeen, to: str, title: str) -> ReleaseId:
+    if not to:
+        if seen.before is None:
+            raise RefusedError(
+                f"the machine of {title} does not say which of its releases was before: {', '.join(seen.slots)}",
+                hint=f"hermesops rollback {title} --to RELEASE",
+            )
+        return seen.before
+    matching = [slot for slot in seen.slots if slot == to] or [slot for slot in seen.slots if slot.startswith(to)]
+    if len(matching) != 1:
+        raise RefusedError(
+            f"the machine of {title} has {len(matching)} releases called {to!r}: {', '.join(seen.slots) or 'none'}",
+            hint=f"hermesops rollout start {to} --where user={title} brings one",
+        )
+    return matching[0]
+
+
+async def _those_of(
+    machines: Sequence[Machine], channel_to: Callable[[MachineId], Channel], text: str
+) -> list[Machine]:
+    """Asked, because a machine's name only tells the beginning of its instance's id, and of no user's."""
+    wanted = {text, user_id_of(text) or user_id_from_alias(text)}
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def is_meant(machine: Machine) -> bool:
+        async with turns:
+            try:
+                done = await channel_to(MachineId(machine.id)).run(f"{PROGRAM} status", timeout_s=_LOOK_S)
+            except SILENT:
+                return False
+        identity = (json.loads(done.stdout).get("identity") or {}) if done.exit_code == 0 else {}
+        return bool(wanted & {identity.get("instance"), identity.get("user")})
+
+    return [one for one, meant in zip(machines, await asyncio.gather(*map(is_meant, machines)), strict=True) if meant]
