@@ -1,11 +1,8 @@
-"""Looks at instances: their nodes are always asked, Prometheus besides where there is one.
-
-Prometheus's figures count where it has them: it saw the whole stretch, and not only its ends.
-"""
+"""Asks the nodes of many instances at once how their agents do."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -17,9 +14,8 @@ from hermesops.channel import (
     MachineUnreachableError,
 )
 from hermesops.errors import UnavailableError
-from hermesops.health.reading import Reading, vitals_of
+from hermesops.health.reading import Reading
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, Vitals
 from hermesops.node.protocol import PROGRAM
 
 _SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
@@ -38,94 +34,51 @@ class ChannelTo(Protocol):
         """
 
 
-class TakesFigures(Protocol):
-    """Prometheus."""
+@dataclass(frozen=True)
+class Question:
+    """What one node is asked.
 
-    async def vitals(
-        self, instances: Sequence[InstanceId], *, since: datetime, until: datetime
-    ) -> Mapping[InstanceId, Vitals]:
-        """The figures of these instances over a stretch of time."""
-
-
-async def look(channel: Channel, *, since: datetime | None, turn_s: float = 0.0) -> Reading | None:
-    """Ask one node; ``None`` when it does not answer.
-
-    Args:
-        channel: The way to its machine.
-        since: From when on errors are counted.
+    Attributes:
+        since: From when on errors are counted; ``None`` counts none.
         turn_s: Seconds that a turn may take; 0 has none taken.
     """
-    words = [PROGRAM, "probe"]
-    words += ["--since", f"{since.timestamp():.3f}"] if since else []
-    words += ["--turn", f"{turn_s:g}"] if turn_s else []
-    try:
-        done = await channel.run(" ".join(words), timeout_s=_LOOK_S + turn_s)
-        return Reading.from_json(done.stdout) if done.exit_code == 0 else None
-    except (*_SILENT, UnavailableError):
-        return None
+
+    since: datetime | None = None
+    turn_s: float = 0.0
 
 
 class Observer:
-    """Looks at many at once.
+    """Looks.
 
     Args:
         channel_to: The way to each.
-        prometheus: Where there is one.
+        now: The present moment, with a time zone.
     """
 
-    def __init__(self, channel_to: ChannelTo, prometheus: TakesFigures | None = None) -> None:
+    def __init__(self, channel_to: ChannelTo, now: Callable[[], datetime]) -> None:
         self._channel_to = channel_to
-        self._prometheus = prometheus
+        self._now = now
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(
-        self, instances: Iterable[InstanceId], *, since: datetime | None, turn_s: float = 0.0
-    ) -> dict[InstanceId, Reading | None]:
-        """Ask their nodes; ``None`` for each that does not answer.
-
-        Args:
-            instances: Which.
-            since: From when on errors are counted.
-            turn_s: Seconds that a turn of each may take; 0 has none taken.
-        """
-        asked = list(instances)
-        readings = await asyncio.gather(*(self._look(each, since, turn_s) for each in asked))
+    async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
+        """Ask their nodes; ``None`` for each that does not answer. Readings tell our own time, not the machines'."""
+        readings = await asyncio.gather(*(self._look(whose, question) for whose, question in asked.items()))
         return dict(zip(asked, readings, strict=True))
 
-    async def _look(self, instance_id: InstanceId, since: datetime | None, turn_s: float) -> Reading | None:
+    async def _look(self, instance_id: InstanceId, question: Question) -> Reading | None:
         async with self._turns:
+            at = self._now()
             try:
                 channel = await self._channel_to(instance_id)
+                done = await channel.run(_command(question), timeout_s=_LOOK_S + question.turn_s)
+                reading = Reading.from_json(done.stdout) if done.exit_code == 0 else None
             except (*_SILENT, UnavailableError):
                 return None
-            return await look(channel, since=since, turn_s=turn_s)
-
-    async def vitals(self, looks: Mapping[InstanceId, Sequence[Reading | None]]) -> dict[InstanceId, Vitals | None]:
-        """What looks amount to; ``None`` for whoever gave no answer at the last one.
-
-        Raises:
-            UnavailableError: There is a Prometheus, and it does not answer.
-        """
-        told: dict[InstanceId, Vitals | None] = {}
-        for each, readings in looks.items():
-            answered = [reading for reading in readings if reading is not None]
-            told[each] = vitals_of(each, answered) if answered and readings[-1] is not None else None
-        return await self._with_prometheus(told) if self._prometheus else told
-
-    async def _with_prometheus(self, told: Mapping[InstanceId, Vitals | None]) -> dict[InstanceId, Vitals | None]:
-        assert self._prometheus is not None  # noqa: S101 - for the type
-        seen = [each for each in told.values() if each is not None]
-        if not seen:
-            return dict(told)
-        since, until = min(each.since for each in seen), max(each.until for each in seen)
-        asked = await self._prometheus.vitals([each.instance_id for each in seen], since=since, until=until)
-        merged = {each.instance_id: _merged(each, asked[each.instance_id]) for each in seen}
-        return {each: merged.get(each) for each in told}
+        return replace(reading, at=at) if reading else None
 
 
-def _merged(node: Vitals, prometheus: Vitals) -> Vitals:
-    if not prometheus.figures:
-        return node
-    figures = {**node.figures, **prometheus.figures}
-    missing = {vital: why for vital, why in node.missing.items() if vital not in figures}
-    return replace(node, source=Source.PROMETHEUS, figures=figures, missing=missing)
+def _command(question: Question) -> str:
+    words = [PROGRAM, "probe"]
+    words += ["--since", f"{question.since.timestamp():.3f}"] if question.since else []
+    words += ["--turn", f"{question.turn_s:g}"] if question.turn_s else []
+    return " ".join(words)

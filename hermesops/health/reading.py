@@ -90,9 +90,14 @@ class Reading:
         )
 
     @property
+    def is_answering(self) -> bool:
+        """Whether the gateway answers us, well or not."""
+        return self.gateway not in _ABSENT
+
+    @property
     def outcome(self) -> TurnOutcome:
         """What came of the turn; a gateway that does not answer took none, and fails all the same."""
-        if self.gateway in _ABSENT:
+        if not self.is_answering:
             return TurnOutcome.FAILED
         if self.turn_s is None:
             return TurnOutcome.NOT_TAKEN

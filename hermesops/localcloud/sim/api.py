@@ -48,21 +48,26 @@ class Api:
                 return self._run(method, rest)
             case method, ["api", "jobs", *rest]:
                 return self._job(method, rest, body)
-            case "POST", ["api", "sessions"]:
-                return HTTPStatus.CREATED, {"session": {"id": body.get("id", "")}}
-            case "POST", ["api", "sessions", _, "chat"]:
-                return self._silent_turn()
-            case "DELETE", ["api", "sessions", _]:
-                return HTTPStatus.OK, {"deleted": True}
+            case method, ["api", "sessions", *rest]:
+                return self._session(method, rest, body)
         return HTTPStatus.NOT_FOUND, {"error": {"message": f"no {method} {path}", "code": "not_found"}}
 
-    def _silent_turn(self) -> Told:
-        """A turn that asks no router: it only makes the agent read its token and its model again, as the real one."""
-        self._gateway.read_again()
-        return HTTPStatus.OK, {
-            "object": "hermes.session.chat.completion",
-            "message": {"role": "assistant", "content": ""},
-        }
+    # Sessions, of which nothing stays
+
+    def _session(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Told:
+        match method, rest:
+            case "GET", []:
+                return HTTPStatus.OK, {"object": "list", "data": []}
+            case "POST", []:
+                return HTTPStatus.CREATED, {"session": {"id": body.get("id", "")}}
+            case "POST", [_, "chat"]:
+                # It asks no router: it only makes the agent read its token and its model again, as the real one.
+                self._gateway.read_again()
+                message = {"role": "assistant", "content": ""}
+                return HTTPStatus.OK, {"object": "hermes.session.chat.completion", "message": message}
+            case "DELETE", [_]:
+                return HTTPStatus.OK, {"deleted": True}
+        return HTTPStatus.NOT_FOUND, {"error": {"message": "no such session", "code": "not_found"}}
 
     # Runs
 

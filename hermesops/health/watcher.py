@@ -1,0 +1,212 @@
+"""Watches instances that were changed, and at the same time some that were not, each against itself before.
+
+Nodes remember nothing, so what they said is kept: whoever shall be compared later is looked at while it is untouched.
+Where there is a Prometheus its figures count, as it saw all of the time and not only its ends.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from hermesops.health.comparison import Seen
+from hermesops.health.observer import Question
+from hermesops.health.reading import Reading, vitals_of
+from hermesops.model.ids import InstanceId
+from hermesops.model.vitals import Source, TurnOutcome, Vitals
+
+CONTROLS = 64
+"""How many untouched instances are looked at."""
+
+_BEFORE = timedelta(hours=24)
+"""How far back readings count as "before"."""
+
+_COUNTED = timedelta(hours=1)
+"""Of errors, where nobody has counted yet."""
+
+_TURN_EVERY = timedelta(minutes=5)
+_TURN_S = 30.0
+_ROUTER_IS_DOWN = 0.5
+"""Share of untouched instances whose turn fails, from which on a failing turn proves nothing about a release."""
+
+_CONTROLS_NEEDED = 2
+_GRAIN_S = 30
+"""Changes so close together are one question to Prometheus."""
+
+
+class Looks(Protocol):
+    """The nodes."""
+
+    async def look(self, asked: Mapping[InstanceId, Question]) -> Mapping[InstanceId, Reading | None]:
+        """Ask them; ``None`` for each that does not answer."""
+
+
+class Keeps(Protocol):
+    """What was read."""
+
+    async def add(self, read: Mapping[InstanceId, Reading]) -> None:
+        """Remember one reading of each."""
+
+    async def since(
+        self, instances: Collection[InstanceId], moment: datetime
+    ) -> Mapping[InstanceId, Sequence[Reading]]:
+        """What is remembered of each since then, oldest first."""
+
+
+class TakesFigures(Protocol):
+    """Prometheus."""
+
+    async def vitals(
+        self, instances: Sequence[InstanceId], *, since: datetime, until: datetime
+    ) -> Mapping[InstanceId, Vitals]:
+        """The figures of these instances over a stretch of time."""
+
+
+@dataclass(frozen=True)
+class Beat:
+    """Whether one changed instance lives.
+
+    Attributes:
+        answers: Whether its gateway does; ``None`` when nobody could tell.
+        exercised: Whether a turn since the change shows anything.
+        failed: Why it counts as hurt: two turns in a row that came to nothing, while others' do not.
+    """
+
+    answers: bool | None
+    exercised: bool
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What was seen."""
+
+    beats: Mapping[InstanceId, Beat] = field(default_factory=dict)
+    changed: Mapping[InstanceId, Seen] = field(default_factory=dict)
+    controls: Mapping[InstanceId, Seen] = field(default_factory=dict)
+
+
+class Watcher:
+    """Watches.
+
+    Args:
+        nodes: Are asked.
+        kept: What they said before.
+        now: The present moment, with a time zone.
+        prometheus: Where there is one.
+        turn_every: How long a turn proves something; the next look after that has another one taken.
+    """
+
+    def __init__(
+        self,
+        nodes: Looks,
+        kept: Keeps,
+        now: Callable[[], datetime],
+        prometheus: TakesFigures | None = None,
+        *,
+        turn_every: timedelta = _TURN_EVERY,
+    ) -> None:
+        self._nodes = nodes
+        self._kept = kept
+        self._now = now
+        self._prometheus = prometheus
+        self._turn_every = turn_every
+
+    async def watch(self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId]) -> Watch:
+        """Look at all that were changed, and at the first of those that were not.
+
+        Args:
+            changed: When each was changed.
+            untouched: Those next to be changed come first: what is seen of them now is their "before".
+
+        Raises:
+            UnavailableError: There is a Prometheus, and it does not answer.
+        """
+        now = self._now()
+        controls = [each for each in untouched if each not in changed][:CONTROLS]
+        # Controls are compared at the same two times as whoever was changed first.
+        split = min(changed.values(), default=now)
+        at = {**dict.fromkeys(controls, split), **changed}
+        oldest = min([now, *at.values()]) - _BEFORE
+        held = {whose: list(them) for whose, them in (await self._kept.since(list(at), oldest)).items()}
+        questions = {whose: self._question(held.get(whose, []), changed.get(whose), now) for whose in at}
+        latest = await self._nodes.look(questions)
+        fresh = {whose: reading for whose, reading in latest.items() if reading is not None}
+        await self._kept.add(fresh)
+        readings = {whose: [*held.get(whose, []), *([fresh[whose]] if whose in fresh else [])] for whose in at}
+        seen = {whose: _seen(whose, readings[whose], at[whose], answered=whose in fresh) for whose in at}
+        if self._prometheus:
+            seen = await self._enriched(self._prometheus, seen, at, now)
+        has_router = _has_router([readings[each] for each in controls])
+        return Watch(
+            beats={each: _beat(readings[each], changed[each], latest[each], has_router) for each in changed},
+            changed={each: seen[each] for each in changed},
+            controls={each: seen[each] for each in controls} if changed else {},
+        )
+
+    def _question(self, held: Sequence[Reading], changed_at: datetime | None, now: datetime) -> Question:
+        """Errors are counted from where the last look ended, on the same side of the change."""
+        begin = changed_at or now - _COUNTED
+        same_side = [reading for reading in held if reading.at > begin]
+        turns = [reading for reading in same_side if reading.outcome is not TurnOutcome.NOT_TAKEN]
+        is_due = not turns or turns[-1].outcome is TurnOutcome.FAILED or turns[-1].at <= now - self._turn_every
+        since = same_side[-1].at if same_side else begin
+        return Question(since, _TURN_S if is_due else 0.0)
+
+    async def _enriched(
+        self,
+        prometheus: TakesFigures,
+        seen: Mapping[InstanceId, Seen],
+        at: Mapping[InstanceId, datetime],
+        now: datetime,
+    ) -> dict[InstanceId, Seen]:
+        groups: defaultdict[datetime, list[InstanceId]] = defaultdict(list)
+        for whose, moment in at.items():
+            groups[_rounded(moment)].append(whose)
+        merged = dict(seen)
+        for moment, some in groups.items():
+            stretch = max(now - moment, timedelta(seconds=_GRAIN_S))
+            before = await prometheus.vitals(some, since=moment - stretch, until=moment)
+            after = await prometheus.vitals(some, since=moment, until=moment + stretch)
+            for each in some:
+                merged[each] = Seen(_merged(seen[each].before, before[each]), _merged(seen[each].after, after[each]))
+        return merged
+
+
+def _seen(whose: InstanceId, readings: Sequence[Reading], at: datetime, *, answered: bool) -> Seen:
+    before = [reading for reading in readings if reading.at <= at]
+    after = [reading for reading in readings if reading.at > at] if answered else []
+    return Seen(vitals_of(whose, before) if before else None, vitals_of(whose, after) if after else None)
+
+
+def _beat(readings: Sequence[Reading], changed_at: datetime, latest: Reading | None, has_router: bool) -> Beat:  # noqa: FBT001 - one of a few facts
+    turns = [each.outcome for each in readings if each.at > changed_at and each.outcome is not TurnOutcome.NOT_TAKEN]
+    exercised = TurnOutcome.ANSWERED in turns or (has_router and bool(turns))
+    failed = "the agent takes no turn" if has_router and turns[-2:] == [TurnOutcome.FAILED] * 2 else ""
+    if latest is None:
+        return Beat(None, exercised, failed)
+    return Beat(latest.is_answering, exercised, failed)
+
+
+def _has_router(controls: Sequence[Sequence[Reading]]) -> bool:
+    """Whether turns can be taken at all, as far as untouched instances show."""
+    last = [[each.outcome for each in readings if each.outcome is not TurnOutcome.NOT_TAKEN] for readings in controls]
+    taken = [outcomes[-1] for outcomes in last if outcomes]
+    failed = taken.count(TurnOutcome.FAILED)
+    return len(taken) < _CONTROLS_NEEDED or failed < _ROUTER_IS_DOWN * len(taken)
+
+
+def _merged(node: Vitals | None, prometheus: Vitals) -> Vitals | None:
+    if not prometheus.figures:
+        return node
+    if node is None:
+        return prometheus
+    figures = {**node.figures, **prometheus.figures}
+    missing = {vital: why for vital, why in node.missing.items() if vital not in figures}
+    return replace(node, source=Source.PROMETHEUS, figures=figures, missing=missing)
+
+
+def _rounded(moment: datetime) -> datetime:
+    seconds = int(moment.timestamp())
+    return datetime.fromtimestamp(seconds - seconds % _GRAIN_S, UTC)
