@@ -122,6 +122,10 @@ class Settings(BaseModel):
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
 
+    prometheus_url: str = Field(
+        "", description="Base URL of the fleet's Prometheus, which gates ask besides nodes; empty: nodes alone"
+    )
+
     backup_bucket: str = Field("", description="S3 bucket that backups go to; empty: the local world's")
     backup_endpoint: str = Field("", description="Base URL of its S3; empty: Amazon's own")
     backup_iam_endpoint: str = Field("", description="Base URL of the IAM that its keys come from; empty: Amazon's own")

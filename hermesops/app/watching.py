@@ -1,0 +1,83 @@
+"""Health of instances for a rollout's runner: nodes and Prometheus are asked, readings are kept in the registry."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from hermesops.errors import UnavailableError
+from hermesops.health.comparison import pairs
+from hermesops.health.observer import Observer
+from hermesops.health.reading import Reading
+from hermesops.health.watcher import Watcher
+from hermesops.model.ids import InstanceId
+from hermesops.model.vitals import Vital
+from hermesops.operation.registry_thread import apart
+from hermesops.rollout.ports import Comparison, Pulse, Watched
+
+if TYPE_CHECKING:
+    from hermesops.app.session import Session
+    from hermesops.channel import Channel
+    from hermesops.health.watcher import TakesFigures
+    from hermesops.registry import Registry
+
+
+class Watching:
+    """What ``hermesops.rollout`` watches with.
+
+    Args:
+        session: What machines are reached with.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        observer = Observer(self._channel_to, _now)
+        self._watcher = Watcher(observer, KeptReadings(session.app.registry), _now, self._prometheus())
+
+    async def watch(
+        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+    ) -> Watched:
+        """Look at those changed since a moment each, and at some not changed; who gives no answer is absent."""
+        seen = await self._watcher.watch(changed, untouched)
+        comparisons = (Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls)) for each in Vital)
+        return Watched(
+            pulses={whose: Pulse(beat.answers, beat.exercised, beat.failed) for whose, beat in seen.beats.items()},
+            comparisons=tuple(each for each in comparisons if each.vital.value in vitals),
+        )
+
+    async def _channel_to(self, instance_id: InstanceId) -> "Channel":
+        instance = await apart(self._session.app.registry.get_instance, instance_id)
+        if instance.machine_id is None:
+            raise UnavailableError(f"{instance.title} has no machine")
+        return self._session.reach.channel(instance.machine_id)
+
+    def _prometheus(self) -> "TakesFigures | None":
+        from hermesops.health.prometheus import Prometheus
+
+        url = self._session.app.env.settings.prometheus_url
+        return Prometheus(url) if url else None
+
+
+class KeptReadings:
+    """What nodes said, in the registry.
+
+    Args:
+        registry: Where.
+    """
+
+    def __init__(self, registry: "Registry") -> None:
+        self._registry = registry
+
+    async def add(self, read: Mapping[InstanceId, Reading]) -> None:
+        """Remember one reading of each."""
+        rows = {whose: (reading.at, reading.to_json()) for whose, reading in read.items()}
+        if rows:
+            await apart(self._registry.add_readings, rows)
+
+    async def since(self, instances: Collection[InstanceId], moment: datetime) -> dict[InstanceId, Sequence[Reading]]:
+        """What is remembered of each since then, oldest first."""
+        rows = await apart(self._registry.list_readings, instances, since=moment)
+        return {whose: [Reading.from_json(text) for text in texts] for whose, texts in rows.items()}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
