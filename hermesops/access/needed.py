@@ -79,8 +79,18 @@ AUTHORITY_KEY = Needed(
         "restart hermesops identity serve",
     ),
 )
+RELEASE_KEY = Needed(
+    "release.key",
+    "signs releases, where no operator's key does",
+    "release_key_file",
+    rotation=(
+        "hermesops{env} release signers set FILE --reason WHY, where FILE names the old key and a new one",
+        "hermesops{env} secrets set release.key --from FILE takes the new one",
+        "hermesops{env} release signers set FILE --sign-again --reason WHY, where FILE names the new one alone",
+    ),
+)
 
-NEEDED = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY, AUTHORITY_KEY)
+NEEDED = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY, AUTHORITY_KEY, RELEASE_KEY)
 """All of them, in the order in which they are shown."""
 
 

@@ -76,28 +76,60 @@ class Signers:
             raise RefusedError(
                 f"the revoked signers are missing: no file {self.revoked}", hint="hermesops settings show"
             )
-        with tempfile.NamedTemporaryFile("w", prefix="hermesops-signature-") as file:
-            file.write(signature)
-            file.flush()
-            return self._verified(data, file.name, namespace)
+        return _verified(data, signature, self.allowed, str(self.allowed), namespace, self.revoked)
 
-    def _verified(self, data: bytes, file: str, namespace: str) -> str:
-        found = _ssh_keygen("-Y", "find-principals", "-s", file, "-f", str(self.allowed))
+    def public(self) -> str:
+        """The operator's public key, as ``ssh-ed25519 AAAA…``.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        if self.key is None or not self.key.exists():
+            raise RefusedError("there is no operator's key", hint="hermesops settings show")
+        text = self.key.read_text(errors="replace")
+        if "PRIVATE KEY" in text:
+            done = _ssh_keygen("-y", "-P", "", "-f", str(self.key))
+            beside = self.key.with_name(f"{self.key.name}.pub")
+            if done.returncode != 0 and not beside.exists():
+                raise RefusedError(f"{self.key} does not open: {_last_line(done.stderr)}", hint="ssh-keygen -y -f KEY")
+            text = done.stdout.decode() if done.returncode == 0 else beside.read_text()
+        return " ".join(text.split()[:2])
+
+
+def check(data: bytes, signature: str, *, signers: str, namespace: str, revoked: Path | None = None) -> str:
+    """Check a signature against allowed signers that are given as text.
+
+    Returns:
+        The identity that they give to the key.
+
+    Raises:
+        RefusedError: It is none, of something else, or by nobody of them.
+    """
+    with tempfile.NamedTemporaryFile("w", prefix="hermesops-signers-") as file:
+        file.write(signers)
+        file.flush()
+        return _verified(data, signature, Path(file.name), "the list of signers", namespace, revoked)
+
+
+def _verified(data: bytes, signature: str, allowed: Path, who: str, namespace: str, revoked: Path | None) -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="hermesops-signature-") as file:
+        file.write(signature)
+        file.flush()
+        found = _ssh_keygen("-Y", "find-principals", "-s", file.name, "-f", str(allowed))
         names = found.stdout.decode(errors="replace").split("\n")
         if found.returncode != 0 or not names[0]:
             raise RefusedError(
-                f"the signature is by nobody whom {self.allowed} allows", hint="ask one of the allowed signers to sign"
+                f"the signature is by nobody whom {who} allows", hint="ask one of the allowed signers to sign"
             )
-        revoked = ("-r", str(self.revoked)) if self.revoked else ()
         checked = _ssh_keygen(
-            *("-Y", "verify", "-f", str(self.allowed), "-I", names[0], "-n", namespace, "-s", file),
-            *revoked,
+            *("-Y", "verify", "-f", str(allowed), "-I", names[0], "-n", namespace, "-s", file.name),
+            *(("-r", str(revoked)) if revoked else ()),
             stdin=data,
         )
-        if checked.returncode != 0:
-            said = _last_line(checked.stderr) or _last_line(checked.stdout)
-            raise RefusedError(f"the signature of {names[0]} does not hold: {said}", hint="make and sign it anew")
-        return names[0]
+    if checked.returncode != 0:
+        said = _last_line(checked.stderr) or _last_line(checked.stdout)
+        raise RefusedError(f"the signature of {names[0]} does not hold: {said}", hint="make and sign it anew")
+    return names[0]
 
 
 def _ssh_keygen(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hermesops.placement.cell_stacks import CellStacks
     from hermesops.placement.cell_states import CellStates
     from hermesops.registry import Registry
+    from hermesops.release import Releases
 
 _TURN_S = 900.0
 """Seconds to wait for whoever runs a cell's stack; a cell of new machines takes minutes."""
@@ -86,6 +87,13 @@ class App:
         from hermesops.app.registry_place import RegistryPlace
 
         return RegistryPlace(self.env, self._warn)
+
+    @cached_property
+    def releases(self) -> "Releases":
+        """What may run on instances."""
+        from hermesops.app.releases import releases_of
+
+        return releases_of(self)
 
     @cached_property
     def engine(self) -> "Engine":

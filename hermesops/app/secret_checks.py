@@ -10,6 +10,7 @@ from hermesops.access.needed import (
     NEEDED,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
+    RELEASE_KEY,
     ROUTER_KEY,
     Needed,
 )
@@ -64,6 +65,7 @@ async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
         ROUTER_KEY: _sync(app, _router_key),
         BACKUP_KEY: _bucket(app),
         AUTHORITY_KEY: _sync(app, _authority),
+        RELEASE_KEY: _sync(app, _release_key),
     }
     wanted = [one for one in NEEDED if not names or one.name in names]
     return [await _checked(one, opens[one]) for one in wanted]
@@ -118,6 +120,13 @@ def _authority(app: "App") -> str:
         return "made with the first machine's certificate"
     authority_of(app)
     return f"signs; machines trust {known}"
+
+
+def _release_key(app: "App") -> str:
+    from hermesops.app.releases import signer_of
+
+    signer = signer_of(app)
+    return f"{signer.public()} signs releases" if signer else "made with the first release"
 
 
 def _bucket(app: "App") -> Callable[[], Awaitable[str]]:

@@ -14,6 +14,7 @@ SUMMARIES = {
     "worker": "Bring operations to their end.",
     "instance": "One user's agent.",
     "image": "Images that machines boot from.",
+    "release": "Releases: what runs on instances, locked and signed.",
     "stack": "Pulumi stacks of cells.",
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
     "pool": "Warm pools: machines that are ready before anybody wants one.",

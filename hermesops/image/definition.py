@@ -26,6 +26,7 @@ class Definition:
         prepare: Script run on the builder once the roles are through.
         clean: Script that takes out of the builder what must not be in an image.
         prove: Script that checks a machine booted from the image.
+        agent: What was asked for when the locks were made, as ``hermes-agent[mcp]==0.19.0``.
         sdist: Requirement, with hash, of the agent's source archive.
         locks: Requirements, with hashes, of the agent's wheels by Python version (``3.11``).
         uv_version: Version of uv that installs them.
@@ -39,6 +40,7 @@ class Definition:
     prepare: Path
     clean: Path
     prove: Path
+    agent: str
     sdist: Path
     locks: Mapping[str, Path]
     uv_version: str
@@ -80,6 +82,7 @@ def load(folder: Path) -> Definition:
             prepare=_file(folder, said["prepare"]),
             clean=_file(folder, said["clean"]),
             prove=_file(folder, said["prove"]),
+            agent=_file(folder, said["agent"]["wanted"]).read_text(encoding="utf-8").strip(),
             sdist=_file(folder, said["agent"]["sdist"]),
             locks={python: _file(folder, lock) for python, lock in said["agent"]["locks"].items()},
             uv_version=said["uv"]["version"],

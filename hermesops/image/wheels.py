@@ -105,25 +105,38 @@ def _fill(draft: Path, scratch: Path, definition: Definition, lock: Path, python
     (draft / "wheels").mkdir()
     downloads.wheels(lock, draft / "wheels", python=python)
 
-    pin = scratch / "uv.txt"
-    pin.write_text(f"uv=={definition.uv_version} --hash=sha256:{definition.uv_sha256}\n", encoding="utf-8")
-    downloads.wheels(pin, scratch / "uv", python=python)
-    _take_uv(_only(scratch / "uv"), draft / "uv")
+    (draft / "uv").write_bytes(uv_of(definition, scratch, python=python, downloads=downloads))
+    (draft / "uv").chmod(0o755)
 
     downloads.source(definition.sdist, scratch / "source")
-    (draft / "skills.tar.gz").write_bytes(_skills(_only(scratch / "source")))
+    (draft / "skills.tar.gz").write_bytes(skills_of(_only(scratch / "source")))
 
 
-def _take_uv(wheel: Path, target: Path) -> None:
+def uv_of(definition: Definition, scratch: Path, *, downloads: Downloads, python: str = "") -> bytes:
+    """The static binary of uv that an image pins.
+
+    Args:
+        definition: The image.
+        scratch: A folder to work in.
+        downloads: Fetches packages.
+        python: Of the machine, as ``3.11``; any of the image's will do.
+
+    Raises:
+        RefusedError: The index offers something else.
+        UnavailableError: It does not answer.
+    """
+    pin = scratch / "uv.txt"
+    pin.write_text(f"uv=={definition.uv_version} --hash=sha256:{definition.uv_sha256}\n", encoding="utf-8")
+    downloads.wheels(pin, scratch / "uv", python=python or min(definition.locks))
+    wheel = _only(scratch / "uv")
     with zipfile.ZipFile(wheel) as archive:
         name = next((n for n in archive.namelist() if n.endswith(".data/scripts/uv")), None)
         if name is None:
             raise BrokenInvariantError(f"{wheel.name} holds no uv")
-        target.write_bytes(archive.read(name))
-    target.chmod(0o755)
+        return archive.read(name)
 
 
-def _skills(source: Path) -> bytes:
+def skills_of(source: Path) -> bytes:
     """The folder ``skills/`` of a source archive as a tar.gz whose bytes depend on its contents alone."""
     content = io.BytesIO()
     with (

@@ -1,10 +1,11 @@
 """What a wheel of the agent says of itself. It is read, never run."""
 
+import io
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from email.parser import HeaderParser
-from pathlib import Path
 
 from hermesops.errors import RefusedError
 
@@ -30,8 +31,12 @@ class Agent:
     notifies: bool
 
 
-def read_agent(wheel: Path) -> Agent:
+def read_agent(wheel: str, content: bytes) -> Agent:
     """What a wheel says.
+
+    Args:
+        wheel: Its name, for people.
+        content: Its bytes.
 
     Raises:
         RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.
@@ -41,14 +46,12 @@ def read_agent(wheel: Path) -> Agent:
         ``gateway.systemd_watchdog_seconds`` came with 0.19.0, and before that nothing spoke to systemd.
     """
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if broken := archive.testzip():
                 raise RefusedError(f"{wheel}: {broken} in it is damaged", hint="fetch the wheel again")
             about = _about(wheel, archive)
             config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
-    except FileNotFoundError:
-        raise RefusedError(f"there is no wheel {wheel}", hint="ls that folder") from None
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
     except KeyError as error:
         raise RefusedError(f"{wheel} is no wheel of the agent: {error}", hint="name a wheel of hermes-agent") from error
@@ -61,7 +64,7 @@ def read_agent(wheel: Path) -> Agent:
     return Agent(about["Version"], int(schema[1]), _WATCHDOG in gateway)
 
 
-def _about(wheel: Path, archive: zipfile.ZipFile) -> dict[str, str]:
+def _about(wheel: str, archive: zipfile.ZipFile) -> dict[str, str]:
     name = next((one for one in archive.namelist() if one.endswith(".dist-info/METADATA")), None)
     about = HeaderParser().parsestr(archive.read(name).decode() if name else "")
     if about["Name"] != PACKAGE or not about["Version"]:

@@ -4,32 +4,41 @@ The rule is the machines' own (``hermesops.node.release_handout``): who knows on
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import RefusedError
 from hermesops.node.errors import NodeError
 from hermesops.node.release_handout import Signed
 from hermesops.node.release_lock import NAMESPACE, canonical
 from hermesops.release.ports import Checks, Signs, Store
 
 NAME = "signers.json"
+_WHO = "ask who changed them; hermesops release signers show"
+
+
+Known = Callable[[], str]
+"""The file of allowed signers that this computer knows from before; empty for none."""
 
 
 @dataclass(frozen=True)
 class Trust:
     """The signers of a store's releases.
 
-    Args:
+    Attributes:
         store: Where the chain is kept.
         checks: Checks signatures.
-        anchor: The file of allowed signers that this computer knows, from before or because an operator said so;
-            empty for none, and the first of the chain is believed.
+        known: What this computer knows from before.
+        remember: Takes what it knows from now on.
+        vouchers: Allowed signers that an operator trusts for such files, where nothing is known from before; empty
+            for nobody, and then the first of the chain is believed.
     """
 
     store: Store
     checks: Checks
-    anchor: str = ""
+    known: Known
+    remember: Callable[[str], None]
+    vouchers: str = ""
 
     def chain(self) -> tuple[Signed, ...]:
         """All files of allowed signers, oldest first; empty where nothing was ever signed.
@@ -47,7 +56,10 @@ class Trust:
                 f"{NAME} of {self.store.url} is damaged: {error}", hint="put it back from a copy of the store"
             ) from error
         if chain:
-            self._follow(chain)
+            known = self.known()
+            self._follow(chain, known)
+            if chain[-1].text != known:
+                self.remember(chain[-1].text)
         return chain
 
     def current(self) -> str:
@@ -66,15 +78,18 @@ class Trust:
             raise RefusedError(f"{self.store.url} names no signers", hint="hermesops release build makes the first")
         return self.checks(data, signature, signers=signers, namespace=NAMESPACE)
 
-    def replace(self, signers: str, signs: Signs) -> None:
-        """Let others sign from now on; the key at hand has to count before and after, or nobody could mend a mistake.
+    def refuse_lockout(self, signers: str, signs: Signs) -> Signed:
+        """Go on when the key at hand counts now and would count among other signers, or nobody could mend a mistake.
+
+        Returns:
+            Those signers, signed.
 
         Raises:
             RefusedError: It does not.
         """
-        chain, data = self.chain(), signers.encode()
+        data, now = signers.encode(), self.current() or signers
         signature = signs.sign(data, namespace=NAMESPACE)
-        for counted, when in ((chain[-1].text if chain else signers, "now"), (signers, "afterwards")):
+        for counted, when in ((now, "now"), (signers, "afterwards")):
             try:
                 self.checks(data, signature, signers=counted, namespace=NAMESPACE)
             except RefusedError as error:
@@ -82,26 +97,40 @@ class Trust:
                     f"the key at hand signs no releases {when}: {error.message}",
                     hint="first let both keys sign, then change to the new one, and only then leave the old one out",
                 ) from error
-        if not chain or chain[-1].text != signers:
-            self.store.write(NAME, canonical([one.to_dict() for one in (*chain, Signed(signers, signature))]))
+        return Signed(signers, signature)
 
-    def _follow(self, chain: Sequence[Signed]) -> None:
-        known = next((number for number, one in enumerate(chain) if one.text == self.anchor), None)
-        if self.anchor and known is None:
-            raise RefusedError(
-                f"the signers in {self.store.url} do not follow those that this computer knows",
-                hint="ask who changed them; hermesops release signers show",
-            )
-        start = known or 0
+    def replace(self, signed: Signed) -> None:
+        """Let others sign from now on; see ``refuse_lockout``."""
+        chain = self.chain()
+        if not chain or chain[-1].text != signed.text:
+            self.store.write(NAME, canonical([one.to_dict() for one in (*chain, signed)]))
+
+    def _follow(self, chain: Sequence[Signed], known: str) -> None:
+        start = self._start(chain, known)
         before = chain[start].text
-        for number, one in enumerate(chain[start:], start):
-            try:
-                self.checks(one.text.encode(), one.signature, signers=before, namespace=NAMESPACE)
-            except HermesError as error:
-                if number == start and known is not None:
-                    continue  # known here, whoever vouched for it
+        for number, one in enumerate(chain[start + 1 :], start + 2):
+            if not self._is_by(one, before):
                 raise RefusedError(
-                    f"signers {number + 1} of {self.store.url} are not signed by one before them: {error.message}",
-                    hint="hermesops release signers show",
-                ) from error
+                    f"signers {number} of {self.store.url} are not signed by one of those before them", hint=_WHO
+                )
             before = one.text
+
+    def _start(self, chain: Sequence[Signed], known: str) -> int:
+        """Which file of the chain is believed without another one's word."""
+        if known:
+            found = (number for number, one in enumerate(chain) if one.text == known)
+            otherwise = f"the signers in {self.store.url} do not follow those that this computer knows"
+        else:
+            found = (number for number, one in enumerate(chain) if self._is_by(one, self.vouchers or one.text))
+            otherwise = f"the signers in {self.store.url} are signed by nobody whom this environment allows"
+        start = next(found, None)
+        if start is None:
+            raise RefusedError(otherwise, hint=_WHO)
+        return start
+
+    def _is_by(self, one: Signed, signers: str) -> bool:
+        try:
+            self.checks(one.text.encode(), one.signature, signers=signers, namespace=NAMESPACE)
+        except RefusedError:
+            return False
+        return True

@@ -206,6 +206,7 @@ def image_folder(folder: Path) -> Definition:
     for script in SCRIPTS:
         (folder / script).write_text(script)
     (folder / "locks/agent.txt").write_text("# python 3.11\nhermes-agent==0.19.0 --hash=sha256:0\n")
+    (folder / "locks/agent.in").write_text("hermes-agent[mcp]==0.19.0\n")
     (folder / "locks/sdist.txt").write_text("hermes-agent==0.19.0 --hash=sha256:1\n")
     (folder / "definition.toml").write_text(
         """
@@ -216,6 +217,7 @@ prepare = "prepare.sh"
 clean = "clean.sh"
 prove = "prove.sh"
 [agent]
+wanted = "locks/agent.in"
 sdist = "locks/sdist.txt"
 [agent.locks]
 "3.11" = "locks/agent.txt"

@@ -1,0 +1,44 @@
+"""``hermesops release signers``: whose signatures count for releases."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context, given_file
+from hermesops.cli.console import Why, Yes, agree, result
+from hermesops.cli.noun import Noun
+
+app = Noun(no_args_is_help=True)
+
+
+@app.command()
+def show() -> None:
+    """Show who may sign releases, in OpenSSH's format, and how often that changed."""
+    chain = context.compose().releases.trust.chain()
+    text = chain[-1].text if chain else ""
+    lines = text.splitlines() or ["nobody has signed a release yet; hermesops release build"]
+    result("release-signers", {"signers": text.splitlines(), "number": len(chain)}, lines)
+
+
+@app.command("set")
+def set_(
+    file: Annotated[str, typer.Argument(help="Allowed signers, in OpenSSH's format; - reads standard input.")],
+    reason: Why,
+    sign_again: Annotated[
+        bool, typer.Option(help="Vouch with your key for what was signed by somebody who signs no more.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Let others sign from now on. Your key has to be one that counts before and after, so that nobody is locked out.
+
+    Machines take the new signers with the next release that is brought to them.
+    """
+    from hermesops.app.releases import Releasing
+
+    composed = context.compose()
+    signers = given_file.read(file)
+    agree("Whoever that file names signs releases.", expect="signers", spared="the signers are as they were", yes=yes)
+    left = context.run(Releasing(composed).set_signers(signers, sign_again=sign_again, reason=reason))
+    lines = [f"{len(signers.splitlines())} lines of signers count from now on"]
+    lines += [f"{release} is vouched for by none of them: machines refuse it" for release in left]
+    result("release-signers-set", {"signers": signers.splitlines(), "unsigned": list(left)}, lines)

@@ -1,0 +1,28 @@
+"""Releases of agents that only simulated machines can run: locked, signed and stored as all are, without wheels."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.errors import UsageError
+from hermesops.node.release_lock import Lock
+from hermesops.release.agent import Agent
+from hermesops.release.build import Builder, Order
+from hermesops.release.gather import Shelf
+
+CONFIG_SCHEMA = 33
+_NOTHING = b"simulated\n"
+
+
+@dataclass(frozen=True)
+class SimulatedBuilder(Builder):
+    """Builds releases where there is nothing to build them of."""
+
+    def _lock(self, order: Order, scratch: Path) -> Lock:
+        del scratch
+        if not order.agent:
+            raise UsageError("a simulated machine runs no wheel", hint="hermesops release build --agent VERSION")
+        self.tell("a simulated world: the release has no wheels")
+        shelf, agent = Shelf(self.releases.store), Agent(order.agent, CONFIG_SCHEMA, notifies=True)
+        return self._written(
+            shelf, agent, "simulated", {}, order.managed, uv=_NOTHING, skills=_NOTHING, program=_NOTHING
+        )
