@@ -140,12 +140,16 @@ class Progress:
         confirmed_at: From when on it soaks.
         on_release: Whether it runs the new release for good, as far as we know.
         deferred_until: When its turn comes whatever it does; set when it is deferred for the first time.
+        unwell_since: When its gateway was first seen not answering since it last did.
+        stuck: Why it could not be put back; empty while that was not tried, or went well.
     """
 
     said_before: str = ""
     confirmed_at: datetime | None = None
     on_release: bool = False
     deferred_until: datetime | None = None
+    unwell_since: datetime | None = None
+    stuck: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,13 +189,11 @@ class Wishes:
         promoted: How many stages may end without soak and without the gates that need a person or more data.
         approved: How many stages a second operator has approved.
         forgiven_at: Failures from before are not counted any more: somebody looked and said go on.
-        to_be_returned: ``hurt``, ``all`` or ``nobody`` while a halted rollout puts instances back; empty otherwise.
     """
 
     promoted: int = 0
     approved: int = 0
     forgiven_at: datetime | None = None
-    to_be_returned: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,143 @@
+"""What operators say to a rollout: pause, resume, promote, approve, abort, retry, roll back. Pure.
+
+Each gives the row as it shall be and the event of it, for a compare-and-swap; the runner sees it within a second. What
+is impossible in a state is refused with what is possible.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from hermesops.errors import RefusedError
+from hermesops.model.rollout import (
+    Progress,
+    Rollout,
+    RolloutEvent,
+    RolloutState,
+    RolloutTarget,
+    TargetState,
+)
+
+_S = RolloutState
+
+
+@dataclass(frozen=True)
+class Said:
+    """Somebody's word.
+
+    Attributes:
+        who: The operator.
+        why: In one line.
+        now: When.
+    """
+
+    who: str
+    why: str
+    now: datetime
+
+
+@dataclass(frozen=True)
+class Steered:
+    """What a word makes of a rollout.
+
+    Attributes:
+        targets: Those that change with it; written before the row is.
+    """
+
+    rollout: Rollout
+    event: RolloutEvent
+    targets: tuple[RolloutTarget, ...] = ()
+
+
+def pause(rollout: Rollout, said: Said) -> Steered:
+    """Touch nobody new; those under way are brought to an end, gates are heard."""
+    _refuse_unless(rollout, "paused", _S.PENDING, _S.RUNNING)
+    return _to(rollout, _S.PAUSED, said, "pause")
+
+
+def resume(rollout: Rollout, said: Said) -> Steered:
+    """Go on; what paused it by itself may do so again."""
+    _refuse_unless(rollout, "resumed", _S.PAUSED)
+    return _to(rollout, _S.RUNNING, said, "resume")
+
+
+def promote(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *, full: bool = False) -> Steered:
+    """Let the next stage begin without soak and without what needs more data or a person; a failing gate still halts.
+
+    After a halt it forgives what failed until now: somebody has looked, and answers for it.
+
+    Args:
+        rollout: It.
+        targets: Its targets.
+        said: By whom, and why.
+        full: All stages, not only the next.
+    """
+    _refuse_unless(rollout, "promoted", _S.RUNNING, _S.PAUSED, _S.HALTED)
+    entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)
+    promoted = len(rollout.spec.stages) if full else min(entered + 1, len(rollout.spec.stages))
+    wishes = replace(rollout.wishes, promoted=max(rollout.wishes.promoted, promoted))
+    if rollout.state is not _S.RUNNING:
+        wishes = replace(wishes, forgiven_at=said.now)
+    return _to(replace(rollout, wishes=wishes), _S.RUNNING, said, "promote", {"promoted": wishes.promoted})
+
+
+def approve(rollout: Rollout, stage: int, said: Said) -> Steered:
+    """Let stages up to a number be entered whatever their blast radius; whose word it is was checked before.
+
+    Args:
+        rollout: It.
+        stage: Number of the last approved stage, from 1.
+        said: By whom: not who started it.
+    """
+    _refuse_unless(rollout, "approved", _S.PENDING, _S.RUNNING, _S.PAUSED)
+    wishes = replace(rollout.wishes, approved=max(rollout.wishes.approved, stage))
+    state = _S.RUNNING if rollout.state is _S.PAUSED else rollout.state
+    return _to(replace(rollout, wishes=wishes), state, said, "approve", {"approved": wishes.approved})
+
+
+def abort(rollout: Rollout, said: Said) -> Steered:
+    """Touch nobody new, and let those under way go back; those that run the release keep it until rolled back."""
+    _refuse_unless(rollout, "aborted", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
+    return _to(rollout, _S.ABORTING, said, "abort")
+
+
+def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said) -> Steered:
+    """Give those that failed their turn again; they come first, through the same gates."""
+    _refuse_unless(rollout, "retried", _S.RUNNING, _S.PAUSED, _S.HALTED)
+    again = tuple(_anew(one, said.now) for one in targets if one.state.has_failed and not one.progress.on_release)
+    if not again:
+        raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
+    return replace(_to(rollout, _S.RUNNING, said, "retry", {"targets": [one.id for one in again]}), targets=again)
+
+
+def roll_back(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said) -> Steered:
+    """Put all back that run the release because of it, at once but never more than may be unavailable; no stages."""
+    if rollout.state is _S.ROLLED_BACK:
+        raise RefusedError(f"rollout {rollout.id} is rolled back", hint=f"hermesops rollout history {rollout.id}")
+    free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)
+    kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
+    return replace(_to(rollout, _S.ROLLING_BACK, said, "roll_back"), targets=kept)
+
+
+def _anew(target: RolloutTarget, now: datetime) -> RolloutTarget:
+    waiting = replace(target, state=TargetState.WAITING, detail=f"again; was {target.state}: {target.detail}")
+    return replace(waiting, touched_at=None, updated_at=now, progress=Progress())
+
+
+def _to(rollout: Rollout, state: RolloutState, said: Said, verb: str, more: dict[str, object] | None = None) -> Steered:
+    decision = {"why": said.why, "who": said.who, "verb": verb, "from": rollout.state.value, "to": state.value}
+    changed = replace(rollout, state=state, reason=said.why, who=said.who)
+    kind = "state" if state is not rollout.state else "said"
+    return Steered(changed, RolloutEvent(said.now, kind, {**decision, **(more or {})}, {}))
+
+
+def _refuse_unless(rollout: Rollout, done: str, *states: RolloutState) -> None:
+    if rollout.state in states:
+        return
+    verbs = {
+        _S.PENDING: "start it: hermesops operation list",
+        _S.RUNNING: f"hermesops rollout status {rollout.id}",
+        _S.PAUSED: f"hermesops rollout resume {rollout.id}",
+        _S.HALTED: f"hermesops rollout promote|retry|abort {rollout.id}, or hermesops rollback --rollout {rollout.id}",
+    }
+    words = f"rollout {rollout.id} is {rollout.state.replace('_', ' ')} and cannot be {done}"
+    raise RefusedError(words, hint=verbs.get(rollout.state, f"hermesops rollout history {rollout.id}"))

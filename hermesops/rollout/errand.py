@@ -1,0 +1,151 @@
+"""What is next for one target: follows from its row and from what its machine says, so it may be left anywhere. Pure.
+
+Clocks of machines are not compared with ours. Whether a failure that a machine tells of is of this attempt is known
+from what it told before it was touched.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import RolloutTarget, Standing, TargetState
+from hermesops.model.rollout_spec import Spec
+
+BUSY_AGAIN_S = 300.0
+"""Seconds after which somebody busy is asked again."""
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Bring the release to the machine."""
+
+
+@dataclass(frozen=True)
+class Activate:
+    """Have the machine change."""
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """See that it answers, and tell the machine to stay."""
+
+
+@dataclass(frozen=True)
+class GoBack:
+    """Tell the machine to go back: nobody wants the change any more."""
+
+
+@dataclass(frozen=True)
+class Await:
+    """Look again in a moment."""
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Its errand is over.
+
+    Attributes:
+        on_release: Whether it runs the new release for good.
+    """
+
+    state: TargetState
+    detail: str = ""
+    on_release: bool = False
+
+
+Act = Fetch | Activate | Confirm | GoBack | Await | Settle
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One target at one moment.
+
+    Attributes:
+        standing: What its machine says; ``None`` when it says nothing.
+        silent_s: For how many seconds it has said nothing.
+        tried_s: For how many seconds this runner has been at it.
+        fetched: Whether this runner has brought the release to the machine.
+        ending: Whether nobody new is to be touched, and who is not confirmed shall go back.
+    """
+
+    target: RolloutTarget
+    standing: Standing | None
+    silent_s: float
+    tried_s: float
+    fetched: bool
+    ending: bool
+    now: datetime
+
+
+def next_act(scene: Scene, release: ReleaseId, spec: Spec) -> Act:
+    """The next thing to do for a target.
+
+    Args:
+        scene: The target and its machine.
+        release: What it shall run.
+        spec: How patient one is.
+    """
+    if scene.standing is None:
+        return _in_silence(scene, spec)
+    if scene.target.touched_at is None:
+        return _untouched(scene, scene.standing, release, spec)
+    return _touched(scene, scene.standing, release, spec)
+
+
+def _in_silence(scene: Scene, spec: Spec) -> Act:
+    if scene.silent_s < spec.patience_s:
+        return Await()
+    words = f"no answer for {scene.silent_s:.0f} s"
+    if scene.target.touched_at is None:
+        return Settle(TargetState.UNREACHABLE, words)
+    return Settle(TargetState.SILENT, f"{words} since it was told to change")
+
+
+def _untouched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -> Act:
+    if scene.ending:
+        return Settle(TargetState.WAITING)
+    if standing.current == release and not standing.activation:
+        return Settle(TargetState.HEALTHY, "ran it already")
+    if scene.tried_s >= spec.attempt_s:
+        return Settle(TargetState.TIMED_OUT, f"not begun after {scene.tried_s:.0f} s")
+    if standing.activation:
+        return Await()
+    if standing.busy and not spec.emergency and not _is_overdue(scene, spec):
+        return Settle(TargetState.DEFERRED, f"busy: {standing.busy}")
+    return Activate() if scene.fetched else Fetch()
+
+
+def _touched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -> Act:
+    if standing.activation == release:
+        if standing.phase != "unconfirmed":
+            return _patiently(scene, standing, spec)
+        return _unless_late(scene, GoBack() if scene.ending else Confirm(), spec)
+    if standing.current == release and not standing.activation:
+        return Settle(TargetState.SOAKING, on_release=True)
+    told = standing.last != scene.target.progress.said_before
+    if told and standing.last_to == release and standing.last_failed:
+        if scene.ending:
+            return Settle(TargetState.ROLLED_BACK, standing.why)
+        return Settle(TargetState.FAILED, standing.why or "its machine went back and did not say why")
+    if standing.activation:
+        return _patiently(scene, standing, spec)
+    return Settle(TargetState.WAITING) if scene.ending else _unless_late(scene, Activate(), spec)
+
+
+def _patiently(scene: Scene, standing: Standing, spec: Spec) -> Act:
+    return _unless_late(scene, Await(), spec, f" in {standing.phase or 'a change'}")
+
+
+def _unless_late(scene: Scene, act: Act, spec: Spec, where: str = "") -> Act:
+    if scene.tried_s < spec.attempt_s:
+        return act
+    return Settle(TargetState.TIMED_OUT, f"not done after {scene.tried_s:.0f} s{where}; it goes back by itself")
+
+
+def deferral(target: RolloutTarget, now: datetime, spec: Spec) -> datetime:
+    """Until when a target may be deferred; the first deferral counts."""
+    return target.progress.deferred_until or now + timedelta(seconds=spec.defer_s)
+
+
+def _is_overdue(scene: Scene, spec: Spec) -> bool:
+    return deferral(scene.target, scene.now, spec) <= scene.now

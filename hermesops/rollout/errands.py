@@ -1,0 +1,201 @@
+"""Runs the errands of single targets, several at a time: look, decide, do, write down, look again.
+
+Each may be left at any moment, by a crash too: what its machine says tells the next runner how far it came. Who is told
+to stop touches nobody new from the next second on; a machine that is changing by then goes back rather than on.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.model.ids import InstanceId
+from hermesops.model.operation import LeaseLostError
+from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
+from hermesops.rollout.errand import (
+    Act,
+    Activate,
+    Await,
+    Confirm,
+    Fetch,
+    GoBack,
+    Scene,
+    Settle,
+    deferral,
+    next_act,
+)
+from hermesops.rollout.ports import Clock, Machines, Rows
+
+POLL_S = 1.0
+"""Seconds between two looks at a machine that is changing, and at what operators say."""
+
+_GOES_ON = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
+"""States in which whoever is under way is brought to the new release."""
+
+
+class Errands:
+    """Those under way in this process.
+
+    Args:
+        rows: Where targets stand is written there.
+        machines: Theirs.
+        clock: The time.
+    """
+
+    def __init__(self, rows: Rows, machines: Machines, clock: Clock) -> None:
+        self._rows = rows
+        self._machines = machines
+        self._clock = clock
+        self._state = RolloutState.RUNNING
+        self._running: dict[InstanceId, asyncio.Task[RolloutTarget]] = {}
+
+    async def bring(
+        self, rollout: Rollout, targets: Iterable[RolloutTarget], is_enough: Callable[[list[RolloutTarget]], bool]
+    ) -> list[RolloutTarget]:
+        """Bring targets to an end each, or as far as until somebody has seen enough; the others go on meanwhile.
+
+        Args:
+            rollout: Whose they are.
+            targets: Those that this runner is at already are waited for, not begun again.
+            is_enough: Whether what has come to an end so far is a reason to decide anew.
+
+        Returns:
+            Those that came to an end.
+        """
+        self._state = await self._rows.state()
+        mine = [self._begin(rollout, target) for target in targets]
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            return await self._gather(mine, is_enough)
+        except BaseException:
+            await self.stop()
+            raise
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Leave all of them where they are."""
+        tasks = list(self._running.values())
+        self._running.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, rollout: Rollout, target: RolloutTarget) -> asyncio.Task[RolloutTarget]:
+        if target.id not in self._running:
+            self._running[target.id] = asyncio.ensure_future(self._errand(rollout, target))
+        return self._running[target.id]
+
+    async def _gather(
+        self, tasks: list[asyncio.Task[RolloutTarget]], is_enough: Callable[[list[RolloutTarget]], bool]
+    ) -> list[RolloutTarget]:
+        waiting, ended = set(tasks), list[RolloutTarget]()
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                target = task.result()
+                self._running.pop(target.id, None)
+                ended.append(target)
+            if is_enough(ended):
+                break
+        return ended
+
+    async def _watch(self) -> None:
+        while True:
+            await self._clock.pause(POLL_S)
+            self._state = await self._rows.state()
+
+    async def _errand(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
+        began, heard, fetched = self._clock.now(), self._clock.now(), False
+        while True:
+            standing = await self._look(target.id)
+            now = self._clock.now()
+            heard = now if standing else heard
+            scene = Scene(
+                target,
+                standing,
+                silent_s=(now - heard).total_seconds(),
+                tried_s=(now - began).total_seconds(),
+                fetched=fetched,
+                ending=self._state not in _GOES_ON or (self._state is RolloutState.PAUSED and not target.touched_at),
+                now=now,
+            )
+            act = next_act(scene, rollout.release, rollout.spec)
+            if isinstance(act, Settle):
+                return await self._settle(rollout, target, act)
+            target, problem = await self._do(act, rollout, target, standing)
+            if problem and not await self._runs(rollout, target):
+                return await self._settle(rollout, target, Settle(TargetState.FAILED, problem))
+            fetched = fetched or isinstance(act, Fetch)
+
+    async def _do(
+        self, act: Act, rollout: Rollout, target: RolloutTarget, standing: Standing | None
+    ) -> tuple[RolloutTarget, str]:
+        """Do one thing.
+
+        Returns:
+            The target as it stands, and why it failed for good; empty when it did not.
+        """
+        match act:
+            case Fetch():
+                target = await self._put(replace(target, state=TargetState.FETCHING, detail=""))
+                return target, await self._attempt(self._machines.fetch(target.facts, rollout.release))
+            case Activate():
+                target = await self._touch(rollout, target, standing)
+                return target, await self._attempt(self._machines.activate(target.facts, rollout.release, rollout.spec))
+            case Confirm():
+                target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
+                await self._attempt(self._machines.confirm(target.facts, rollout.release))
+            case GoBack():
+                await self._attempt(self._machines.back(target.facts, rollout.spec))
+            case Await() | Settle():
+                await self._clock.pause(POLL_S)
+        return target, ""
+
+    async def _attempt(self, doing: Awaitable[None]) -> str:
+        """Do it; a lost answer is none, and the machine is looked at again. A refusal is told."""
+        try:
+            await doing
+        except LeaseLostError:
+            raise
+        except RefusedError as error:
+            return error.message
+        except (UnavailableError, UnknownOutcomeError):
+            await self._clock.pause(POLL_S)
+        return ""
+
+    async def _touch(self, rollout: Rollout, target: RolloutTarget, standing: Standing | None) -> RolloutTarget:
+        if target.touched_at is None:
+            if target.stage == 0:
+                await self._rows.add_exposure(target.id, rollout.release)
+            progress = replace(target.progress, said_before=standing.last if standing else "")
+            target = replace(target, touched_at=self._clock.now(), progress=progress)
+        return await self._put(replace(target, state=TargetState.ACTIVATING, detail=""))
+
+    async def _settle(self, rollout: Rollout, target: RolloutTarget, settled: Settle) -> RolloutTarget:
+        progress = replace(target.progress, on_release=settled.on_release)
+        if settled.state is TargetState.SOAKING:
+            progress = replace(progress, confirmed_at=self._clock.now(), stuck="", unwell_since=None)
+        if settled.state is TargetState.DEFERRED:
+            until = deferral(target, self._clock.now(), rollout.spec)
+            progress = replace(progress, deferred_until=until)
+        return await self._put(replace(target, state=settled.state, detail=settled.detail, progress=progress))
+
+    async def _put(self, target: RolloutTarget) -> RolloutTarget:
+        target = replace(target, updated_at=self._clock.now())
+        await self._rows.put_target(target)
+        return target
+
+    async def _runs(self, rollout: Rollout, target: RolloutTarget) -> bool:
+        """Whether a machine is at the release although it refused: a first answer was lost, and it was asked twice."""
+        standing = await self._look(target.id)
+        return standing is not None and rollout.release in {standing.activation, standing.current}
+
+    async def _look(self, instance_id: InstanceId) -> Standing | None:
+        try:
+            return await self._machines.look(instance_id)
+        except LeaseLostError:
+            raise
+        except HermesError:
+            return None

@@ -1,0 +1,87 @@
+"""What follows for single targets from what was seen, before anything is done: soaked, hurt, left for later. Pure."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hermesops.model.rollout import RolloutTarget, TargetState
+from hermesops.rollout.errand import deferral
+from hermesops.rollout.gates import soaked_at
+from hermesops.rollout.paired import hurt
+from hermesops.rollout.ports import Pulse
+from hermesops.rollout.sight import Sight
+from hermesops.rollout.windows import quiet_until
+
+
+def changed_by_health(sight: Sight) -> tuple[RolloutTarget, ...]:
+    """Targets in their soak that are hurt, not answering, answering again, or through it.
+
+    One that does not answer once is not judged: only one that did not for as long as one is patient.
+    """
+    worse = hurt(sight.watched.comparisons)
+    soaking = sight.in_state(TargetState.SOAKING)
+    judged = (_judged(sight, target, worse.get(target.id, "")) for target in soaking)
+    return tuple(target for target, before in zip(judged, soaking, strict=True) if target != before)
+
+
+def _judged(sight: Sight, target: RolloutTarget, worse: str) -> RolloutTarget:
+    pulse = sight.watched.pulses.get(target.id, Pulse(answers=None, exercised=False))
+    problem = pulse.failed or worse
+    if problem:
+        return sight.marked(target, TargetState.FAILED, problem)
+    if pulse.answers is False:
+        return _unwell(sight, target)
+    if pulse.answers and target.progress.unwell_since:
+        return replace(target, progress=replace(target.progress, unwell_since=None))
+    ends = soaked_at(target, sight.spec)
+    if ends and ends <= sight.now and target.progress.unwell_since is None:
+        return sight.marked(target, TargetState.HEALTHY)
+    return target
+
+
+def _unwell(sight: Sight, target: RolloutTarget) -> RolloutTarget:
+    since = target.progress.unwell_since
+    if since is None:
+        return replace(target, progress=replace(target.progress, unwell_since=sight.now))
+    waited = sight.since(since).total_seconds()
+    if waited < sight.spec.patience_s:
+        return target
+    return sight.marked(target, TargetState.SILENT, f"its gateway has not answered for {waited:.0f} s")
+
+
+def deferred_by_hour(sight: Sight, batch: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
+    """Those of a batch whose users have quiet hours, left for later."""
+    return tuple(_deferred(sight, target) for target in batch if sight.is_quiet(target))
+
+
+def _deferred(sight: Sight, target: RolloutTarget) -> RolloutTarget:
+    until = deferral(target, sight.now, sight.spec)
+    ends = quiet_until(sight.now, target.facts.quiet) if target.facts.quiet else until
+    shown = min(until, ends)
+    marked = sight.marked(target, TargetState.DEFERRED, f"quiet hours until {shown:%Y-%m-%d %H:%M} UTC")
+    return replace(marked, progress=replace(target.progress, deferred_until=until))
+
+
+def owed_at_end(sight: Sight) -> tuple[RolloutTarget, ...]:
+    """Those that could not be brought, so that nobody forgets them."""
+    missed = sight.in_state(TargetState.UNREACHABLE, TargetState.SILENT, TargetState.TIMED_OUT)
+    return tuple(
+        sight.marked(target, TargetState.OWED, f"{target.state.replace('_', ' ')}: {target.detail}")
+        for target in missed
+    )
+
+
+def soak_ends(sight: Sight) -> datetime | None:
+    """When the last target that soaks will have done so; ``None`` when none does."""
+    ends = (soaked_at(target, sight.spec) for target in sight.in_state(TargetState.SOAKING))
+    return max((end for end in ends if end), default=None)
+
+
+def settled_at(sight: Sight) -> datetime | None:
+    """When the next batch may follow the last one."""
+    times = [
+        target.progress.confirmed_at or target.updated_at
+        for target in sight.targets
+        if target.touched_at is not None or target.state.has_failed
+    ]
+    known = [moment for moment in times if moment is not None]
+    return max(known) + timedelta(seconds=sight.spec.settle_s) if known else None

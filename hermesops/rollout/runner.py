@@ -1,0 +1,234 @@
+"""A rollout as work for the operations' loop: see it, decide, do, write down what was decided and from what."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from hermesops.errors import HermesError, RefusedError
+from hermesops.model.operation import Finished, LeaseLostError
+from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout import decide as deciding
+from hermesops.rollout.errands import POLL_S, Errands
+from hermesops.rollout.gates import judge
+from hermesops.rollout.ports import (
+    Asks,
+    Calendar,
+    Clock,
+    Machines,
+    Notifies,
+    Records,
+    Rows,
+    Watched,
+    Watches,
+)
+from hermesops.rollout.sight import Sight
+from hermesops.rollout.steps import (
+    Ask,
+    Bring,
+    Change,
+    Decision,
+    Drill,
+    Mark,
+    Notify,
+    Return,
+    Step,
+    Wait,
+    hook_kind,
+    ids,
+)
+
+WHO = "hermesops"
+"""Who decided, where no operator did."""
+
+_LOOKED_AT = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
+"""States in which health is looked at."""
+
+
+class Runner:
+    """The work of one rollout.
+
+    Args:
+        rows: Its rows, under the operation's lease.
+        machines: Those of its targets.
+        watches: Their health.
+        asks: Gates that others keep.
+        notifies: Who wants to know.
+        calendar: Freezes.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        machines: Machines,
+        *,
+        watches: Watches,
+        asks: Asks,
+        notifies: Notifies,
+        calendar: Calendar,
+        clock: Clock,
+    ) -> None:
+        self._rows = rows
+        self._machines = machines
+        self._watches = watches
+        self._asks = asks
+        self._notifies = notifies
+        self._calendar = calendar
+        self._clock = clock
+        self._errands = Errands(rows, machines, clock)
+
+    async def observe(self) -> Sight:
+        """Read what is written, and look at those that were changed."""
+        records = await self._rows.read()
+        watched = await self._watch(records) if records.rollout.state in _LOOKED_AT else Watched()
+        return Sight(self._clock.now(), records, watched, tuple(await self._calendar.freezes()))
+
+    def decide(self, seen: Sight) -> Decision | Finished:
+        """The next step for what was seen."""
+        return deciding.decide(seen)
+
+    def describe(self, step: Decision, seen: Sight) -> str:
+        """The decision's reason."""
+        del seen
+        return step.why
+
+    async def do(self, step: Decision, seen: Sight) -> None:
+        """Do one step; harmless when it was done before."""
+        match step.step:
+            case Wait(seconds=seconds):
+                await self._wait(step, seen, seconds)
+            case Change(state=state):
+                await self._change(step, seen, state)
+            case Mark(targets=targets):
+                await self._note(step)
+                for target in targets:
+                    await self._rows.put_target(target)
+            case Notify(event=event):
+                await self._notify(seen, event)
+            case Bring(targets=targets):
+                await self._bring(step, seen, targets)
+            case Return(targets=targets, at_once=at_once):
+                await self._note(step)
+                await self._put_back(seen, targets, at_once)
+            case Drill(before=before):
+                result, detail = await self._drill(seen, before)
+                await self._answer("drill", step, {"result": result.value, "detail": detail})
+            case Ask(hook=hook, stage=stage):
+                result, detail = await self._asks.ask(hook, seen.rollout)
+                answer = {"result": result.value, "detail": detail, "stage": stage}
+                await self._answer(hook_kind(hook), step, answer)
+            case _ as never:
+                assert_never(never)
+
+    async def _watch(self, records: Records) -> Watched:
+        """Those untouched are named in the order in which their turn comes."""
+        changed = {
+            target.id: target.progress.confirmed_at
+            for target in records.targets
+            if target.progress.on_release and target.progress.confirmed_at and target.state.is_well
+        }
+        untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
+        return await self._watches.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
+
+    async def _change(self, step: Decision, seen: Sight, state: RolloutState) -> None:
+        was = seen.rollout
+        changed = replace(was, state=state, reason=step.why, who=WHO)
+        event = self._event("state", {"why": step.why, "from": was.state.value, "to": state.value}, step.evidence)
+        await self._rows.change(was, changed, event)
+
+    async def _wait(self, step: Decision, seen: Sight, seconds: float) -> None:
+        """Let time pass, and end that as soon as somebody says something."""
+        said = seen.latest("wait")
+        if said is None or said.decision.get("why") != step.why:
+            await self._note(step)
+        ends = self._clock.now().timestamp() + seconds
+        while self._clock.now().timestamp() < ends and await self._rows.state() is seen.rollout.state:
+            await self._clock.pause(min(POLL_S, max(0.0, ends - self._clock.now().timestamp())))
+
+    async def _notify(self, seen: Sight, event: RolloutEvent) -> None:
+        try:
+            await self._notifies.notify(seen.rollout, event)
+            problem = ""
+        except LeaseLostError:
+            raise
+        except HermesError as error:  # whoever wants to know must not keep a rollout from halting
+            problem = error.message
+        await self._rows.add_event(self._event("notify", {"of": event.id, "problem": problem}, {}))
+
+    async def _bring(self, step: Decision, seen: Sight, targets: tuple[RolloutTarget, ...]) -> None:
+        await self._note(step)
+
+        def is_enough(ended: list[RolloutTarget]) -> bool:
+            now = {target.id: target for target in ended}
+            merged = tuple(now.get(target.id, target) for target in seen.targets)
+            judgement = judge(seen.rollout, merged, Watched(), at_end=False)
+            return judgement.failures.result is GateResult.FAIL
+
+        ended = await self._errands.bring(seen.rollout, targets, is_enough)
+        outcomes = [
+            {"instance": one.id, "stage": one.stage, "batch": one.batch, "state": one.state.value, "detail": one.detail}
+            for one in ended
+        ]
+        await self._rows.add_event(self._event("brought", {"targets": outcomes}, {}))
+
+    async def _put_back(self, seen: Sight, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
+        room = asyncio.Semaphore(at_once)
+
+        async def one(target: RolloutTarget) -> None:
+            async with room:
+                await self._rows.put_target(await self._returned(seen, target))
+
+        tasks = [asyncio.ensure_future(one(target)) for target in targets]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _returned(self, seen: Sight, target: RolloutTarget) -> RolloutTarget:
+        """Put one target's machine back, and say how it stands then."""
+        well = target.state.is_well
+        try:
+            await self._machines.back(target.facts, seen.spec)
+        except LeaseLostError:
+            raise
+        except RefusedError as error:
+            state = TargetState.KEPT if well else target.state
+            progress = replace(target.progress, stuck=error.message)
+            return replace(target, state=state, detail=error.message, progress=progress, updated_at=self._clock.now())
+        except HermesError as error:
+            progress = replace(target.progress, stuck=error.message)
+            return replace(target, detail=f"not put back: {error.message}", progress=progress)
+        state = TargetState.ROLLED_BACK if well else target.state
+        detail = target.detail if well or not target.detail else f"{target.detail}; put back"
+        progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
+        return replace(target, state=state, detail=detail, progress=progress)
+
+    async def _drill(self, seen: Sight, before: str) -> tuple[GateResult, str]:
+        try:
+            return await self._machines.drill(seen.rollout.release, before)
+        except LeaseLostError:
+            raise
+        except HermesError as error:
+            return GateResult.INCONCLUSIVE, error.message
+
+    async def _answer(self, kind: str, step: Decision, answer: Mapping[str, object]) -> None:
+        await self._rows.add_event(self._event(kind, {"why": step.why, **answer}, step.evidence))
+
+    async def _note(self, step: Decision) -> None:
+        await self._rows.add_event(self._event(_kind(step.step), _told(step), step.evidence))
+
+    def _event(self, kind: str, decision: Mapping[str, object], evidence: Mapping[str, object]) -> RolloutEvent:
+        return RolloutEvent(self._clock.now(), kind, decision, evidence)
+
+
+def _kind(step: Step) -> str:
+    return type(step).__name__.lower()
+
+
+def _told(step: Decision) -> Mapping[str, object]:
+    if isinstance(step.step, Bring | Return | Mark):
+        return {"why": step.why, "targets": ids(step.step.targets)}
+    return {"why": step.why}

@@ -1,0 +1,121 @@
+"""A rollout as it is seen at one moment, and the questions that several decisions ask of it. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+
+from hermesops.model.freeze import Freeze
+from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
+from hermesops.model.rollout_spec import Spec
+from hermesops.rollout.errand import BUSY_AGAIN_S
+from hermesops.rollout.gates import Judgement
+from hermesops.rollout.ports import Records, Watched
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is decided by."""
+
+    now: datetime
+    records: Records
+    watched: Watched = field(default_factory=Watched)
+    freezes: tuple[Freeze, ...] = ()
+
+    @property
+    def rollout(self) -> Rollout:
+        """Its row."""
+        return self.records.rollout
+
+    @property
+    def spec(self) -> Spec:
+        """What was chosen before it started."""
+        return self.records.rollout.spec
+
+    @property
+    def targets(self) -> tuple[RolloutTarget, ...]:
+        """All of them, in the order of the course."""
+        return self.records.targets
+
+    @property
+    def at_once(self) -> int:
+        """How many may be changing at the same time."""
+        return self.spec.at_once(len(self.targets))
+
+    def latest(self, kind: str) -> RolloutEvent | None:
+        """The newest event of a kind."""
+        return self.records.latest.get(kind)
+
+    def in_state(self, *states: TargetState) -> tuple[RolloutTarget, ...]:
+        """Targets in one of these states."""
+        return tuple(target for target in self.targets if target.state in states)
+
+    def in_flight(self) -> tuple[RolloutTarget, ...]:
+        """Whose machines are changing, as far as we know."""
+        return tuple(target for target in self.targets if target.state.is_in_flight)
+
+    def entered(self) -> int:
+        """The last stage in which anybody was tried; -1 before the first."""
+        tried = (target.stage for target in self.targets if _was_tried(target))
+        return max(tried, default=-1)
+
+    def pending(self) -> tuple[RolloutTarget, ...]:
+        """Whose turn has not come, or comes again now, in the order of the course."""
+        return tuple(target for target in self.targets if target.state is TargetState.WAITING or self._is_due(target))
+
+    def is_quiet(self, target: RolloutTarget) -> bool:
+        """Whether a target is to be left alone because of the hour."""
+        if self.spec.emergency or target.facts.quiet is None or self._is_overdue(target):
+            return False
+        return target.facts.quiet.hold_at(self.now)
+
+    def since(self, moment: datetime) -> timedelta:
+        """The time that has passed since then."""
+        return self.now - moment
+
+    def marked(self, target: RolloutTarget, state: TargetState, detail: str = "") -> RolloutTarget:
+        """The target in another state, from now on."""
+        return replace(target, state=state, detail=detail, updated_at=self.now)
+
+    def _is_due(self, target: RolloutTarget) -> bool:
+        if target.state is not TargetState.DEFERRED or self.is_quiet(target):
+            return False
+        asked_at = target.updated_at or self.now
+        again = target.facts.quiet is not None or self.since(asked_at) >= timedelta(seconds=BUSY_AGAIN_S)
+        return again or self._is_overdue(target) or bool(self.spec.emergency)
+
+    def _is_overdue(self, target: RolloutTarget) -> bool:
+        until = target.progress.deferred_until
+        return until is not None and until <= self.now
+
+
+def _was_tried(target: RolloutTarget) -> bool:
+    return target.touched_at is not None or target.state not in {TargetState.WAITING, TargetState.DEFERRED}
+
+
+def evidence_of(judgement: Judgement) -> Mapping[str, object]:
+    """What the gates said, as an event keeps it."""
+    failures = judgement.failures
+    return {
+        "stage": judgement.stage + 1,
+        "failures": {
+            "result": failures.result.value,
+            "why": failures.why,
+            "touched": failures.all.touched,
+            "failed": failures.all.failed,
+            "stage_touched": failures.stage.touched,
+            "stage_failed": failures.stage.failed,
+            "log_ratio": round(failures.ratio, 3),
+            "stage_log_ratio": round(failures.stage_ratio, 3),
+            "bad_from": round(failures.bounds.bad, 3),
+            "good_below": round(failures.bounds.good, 3),
+        },
+        "health": {"result": judgement.health.result.value, "why": judgement.health.why},
+        "probe": {"result": judgement.probe.result.value, "why": judgement.probe.why},
+        "compared": [{**asdict(each), "result": each.result.value} for each in judgement.compared],
+    }
+
+
+def count_states(targets: Iterable[RolloutTarget]) -> Mapping[TargetState, int]:
+    """How many are in which state; states in which none is are left out."""
+    states = [target.state for target in targets]
+    return {state: states.count(state) for state in TargetState if state in states}

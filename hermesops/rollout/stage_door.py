@@ -1,0 +1,107 @@
+"""What must hold before a further stage is entered. Pure.
+
+The failure gate needs no verdict here: it is sequential, and more targets are how it learns. All others must pass. An
+operator who says ``promote`` answers for those that need more data or a person; nothing lets a stage pass that fails.
+"""
+
+from collections.abc import Iterator
+
+from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget
+from hermesops.model.rollout_spec import DrillWish
+from hermesops.rollout.gates import Judgement
+from hermesops.rollout.marks import soak_ends
+from hermesops.rollout.score import blast_radius
+from hermesops.rollout.sight import Sight, evidence_of
+from hermesops.rollout.steps import Ask, Change, Decision, Drill, Step, Wait, hook_kind
+
+LOOK_S = 10.0
+"""Seconds between two looks at targets that soak."""
+
+_DRILLED_STAGE = 1
+"""Before the second stage the way back is tried."""
+
+
+def closed_door(sight: Sight, judgement: Judgement, stage: int) -> Decision | None:
+    """What comes before a stage; ``None`` when it may begin.
+
+    Args:
+        sight: Everything.
+        judgement: What the gates say.
+        stage: Number of the stage to be entered, from 0.
+    """
+    evidence = evidence_of(judgement)
+    for step, why in _obstacles(sight, judgement, stage):
+        return Decision(step, why, evidence)
+    return None
+
+
+def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
+    wishes = sight.rollout.wishes
+    yield from _of_two_people(sight, stage)
+    if stage == _DRILLED_STAGE:
+        yield from _of_the_drill(sight, promoted=wishes.promoted >= stage)
+    if stage > 0 and wishes.promoted < stage:
+        yield from _of_soak(sight, judgement, stage)
+    if stage > 0:
+        yield from _of_hooks(sight, stage, promoted=wishes.promoted >= stage)
+    if stage + 1 in sight.spec.gates.manual_before and wishes.promoted < stage:
+        yield Change(RolloutState.PAUSED), f"stage {stage + 1} waits for an operator: rollout promote"
+
+
+def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
+    ends = soak_ends(sight)
+    if ends:
+        left = (ends - sight.now).total_seconds()
+        yield Wait(max(1.0, min(LOOK_S, left))), f"stage {stage} soaks until {ends:%H:%M:%S} UTC"
+    elif judgement.can_compare and judgement.health.result is not GateResult.PASS:
+        words = f"health is {judgement.health.result.replace('_', ' ')}: {judgement.health.why}"
+        yield Change(RolloutState.PAUSED), words
+    elif judgement.probe.result is not GateResult.PASS and judgement.failures.all.touched:
+        yield Change(RolloutState.PAUSED), f"too few were exercised: {judgement.probe.why}"
+
+
+def _of_the_drill(sight: Sight, *, promoted: bool) -> Iterator[tuple[Step, str]]:
+    if sight.spec.drill is DrillWish.NO:
+        return
+    drilled = sight.latest("drill")
+    if drilled is None or (_is_old(sight, drilled) and drilled.decision.get("result") != GateResult.PASS):
+        yield Drill(_usual_release(sight.targets)), "the way back is tried on a machine of the pool first"
+        return
+    result, detail = str(drilled.decision.get("result")), str(drilled.decision.get("detail"))
+    if result == GateResult.FAIL:
+        yield Change(RolloutState.HALTED), f"the way back does not work: {detail}"
+    elif result != GateResult.PASS and sight.spec.drill is DrillWish.REQUIRED and not promoted:
+        yield Change(RolloutState.PAUSED), f"the way back was not tried ({result.replace('_', ' ')}): {detail}"
+
+
+def _of_hooks(sight: Sight, stage: int, *, promoted: bool) -> Iterator[tuple[Step, str]]:
+    for hook in sight.spec.gates.hooks:
+        answer = sight.latest(hook_kind(hook))
+        if answer is None or answer.decision.get("stage") != stage or _is_old(sight, answer):
+            yield Ask(hook, stage), f"gate {hook.name} is asked whether stage {stage + 1} may begin"
+            return
+        result, detail = str(answer.decision.get("result")), str(answer.decision.get("detail"))
+        if result == GateResult.FAIL:
+            yield Change(RolloutState.HALTED), f"gate {hook.name} fails: {detail}"
+        elif result != GateResult.PASS and not promoted:
+            yield Change(RolloutState.PAUSED), f"gate {hook.name} is {result.replace('_', ' ')}: {detail}"
+
+
+def _is_old(sight: Sight, answer: RolloutEvent) -> bool:
+    """Whether the rollout was paused or halted since: who resumes it wants to know anew."""
+    state = sight.latest("state")
+    return state is not None and answer.at < state.at
+
+
+def _of_two_people(sight: Sight, stage: int) -> Iterator[tuple[Step, str]]:
+    after = [target for target in sight.targets if target.stage <= stage]
+    score, limit = blast_radius(after, sight.spec), sight.spec.two_person_above
+    if score > limit and sight.rollout.wishes.approved < stage + 1:
+        words = f"stage {stage + 1} has a blast radius of {score:g}, above {limit:g}: a second operator must approve it"
+        yield Change(RolloutState.PAUSED), words
+
+
+def _usual_release(targets: tuple[RolloutTarget, ...]) -> str:
+    """What most of the targets ran before."""
+    befores = [target.facts.release_before for target in targets if target.facts.release_before]
+    return max(sorted(set(befores)), key=befores.count, default="")

@@ -1,0 +1,93 @@
+"""What can be next in a rollout. Data only: deciding returns it, doing carries it out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout import RolloutEvent, RolloutState, RolloutTarget
+from hermesops.model.rollout_spec import HookGate
+
+
+@dataclass(frozen=True)
+class Change:
+    """The rollout gets another state."""
+
+    state: RolloutState
+
+
+@dataclass(frozen=True)
+class Notify:
+    """Somebody wants to know of a change of state."""
+
+    event: RolloutEvent
+
+
+@dataclass(frozen=True)
+class Bring:
+    """These get the release, or are brought to a known end if they were under way."""
+
+    targets: tuple[RolloutTarget, ...]
+
+
+@dataclass(frozen=True)
+class Return:
+    """These are put back, at most so many at once."""
+
+    targets: tuple[RolloutTarget, ...]
+    at_once: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """These are as given here now; nothing is done to a machine."""
+
+    targets: tuple[RolloutTarget, ...]
+
+
+@dataclass(frozen=True)
+class Drill:
+    """The way back is tried on a machine of the pool."""
+
+    before: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A gate that others keep is asked whether a stage may begin."""
+
+    hook: HookGate
+    stage: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing is to be done for so many seconds, unless somebody says something."""
+
+    seconds: float
+
+
+Step = Change | Notify | Bring | Return | Mark | Drill | Ask | Wait
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A step, and what it followed from.
+
+    Attributes:
+        why: One line.
+        evidence: Figures, as JSON knows them.
+    """
+
+    step: Step
+    why: str
+    evidence: Mapping[str, object] = field(default_factory=dict)
+
+
+def hook_kind(hook: HookGate) -> str:
+    """The kind of event that keeps a hook's answer."""
+    return f"hook:{hook.name}"[:32]
+
+
+def ids(targets: tuple[RolloutTarget, ...]) -> list[InstanceId]:
+    """Whose they are, as events name them."""
+    return [target.id for target in targets]
