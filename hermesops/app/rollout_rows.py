@@ -39,9 +39,9 @@ class RolloutRows:
         """Write where one target stands."""
         await apart(self._registry.put_rollout_target, self._id, target, lease=self._lease)
 
-    async def change(self, rollout: Rollout, event: RolloutEvent, *, was: RolloutState) -> bool:
-        """Write a state with the event of it, or nothing where the state is another by now."""
-        return await apart(self._registry.change_rollout, rollout, event, was=was, lease=self._lease)
+    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+        """Write a state with the event of it, or nothing where the row is another by now."""
+        return await apart(self._registry.change_rollout, was, rollout, event, lease=self._lease)
 
     async def add_event(self, event: RolloutEvent) -> None:
         """Append what was decided."""

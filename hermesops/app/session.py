@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.app.backups import Backups
     from hermesops.app.pools import Pools
+    from hermesops.app.rollouts import Rollouts
     from hermesops.app.snapshots import Snapshots
     from hermesops.backup.proof import ProvedCopies
     from hermesops.channel.agent import AgentApi
@@ -123,6 +124,13 @@ class Session:
         from hermesops.app.snapshots import Snapshots
 
         return Snapshots(self)
+
+    @cached_property
+    def rollouts(self) -> "Rollouts":
+        """Releases brought to many."""
+        from hermesops.app.rollouts import Rollouts
+
+        return Rollouts(self)
 
     @cached_property
     def operations(self) -> "Operations":

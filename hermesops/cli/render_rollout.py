@@ -8,6 +8,9 @@ from hermesops.cli.render import moment
 if TYPE_CHECKING:
     from hermesops.model.freeze import Freeze
     from hermesops.model.instance_policy import InstancePolicy
+    from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
+    from hermesops.model.slot import WayBack
+    from hermesops.rollout.outlook import Outlook
 
 
 def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
@@ -33,3 +36,108 @@ def policy(held: "InstancePolicy") -> dict[str, object]:
         "quiet_hours": f"{quiet.begin:%H:%M}-{quiet.end:%H:%M}" if quiet else None,
         "timezone": quiet.timezone if quiet else None,
     }
+
+
+def rollout(row: "Rollout") -> dict[str, object]:
+    """A rollout as everybody sees it."""
+    return {
+        "id": row.id,
+        "release": row.release,
+        "action": row.action.value,
+        "state": row.state.value,
+        "reason": row.reason,
+        "who": row.who,
+        "created_at": moment(row.created_at),
+        "updated_at": moment(row.updated_at),
+    }
+
+
+def target(one: "RolloutTarget") -> dict[str, object]:
+    """Where one instance stands in a rollout."""
+    return {
+        "user": one.facts.user,
+        "instance_id": one.id,
+        "stage": one.stage + 1,
+        "batch": one.batch + 1,
+        "state": one.state.value,
+        "detail": one.detail or None,
+        "release_before": one.facts.release_before or None,
+        "on_release": one.progress.on_release,
+        "touched_at": moment(one.touched_at),
+        "updated_at": moment(one.updated_at),
+    }
+
+
+def outlook(seen: "Outlook") -> dict[str, object]:
+    """How far a rollout has come."""
+    return {
+        "targets": seen.targets,
+        "touched": seen.touched,
+        "reached": seen.reached,
+        "failed": seen.failed,
+        "per_minute": seen.per_minute,
+        "left_s": seen.left_s,
+        "stages": [
+            {
+                "stage": stage.number,
+                "targets": stage.targets,
+                "reached": stage.reached,
+                "batch": stage.batch,
+                "batches": stage.batches,
+                "states": {state.value: count for state, count in stage.states.items()},
+            }
+            for stage in seen.stages
+        ],
+        "gates": dict(seen.gates),
+    }
+
+
+def event(one: "RolloutEvent") -> dict[str, object]:
+    """Something that was decided."""
+    return {
+        "id": one.id,
+        "at": moment(one.at),
+        "kind": one.kind,
+        "why": str(one.decision.get("why") or ""),
+        "decision": dict(one.decision),
+        "evidence": dict(one.evidence),
+    }
+
+
+def owed(rollout_id: str, release: str, one: "RolloutTarget") -> dict[str, object]:
+    """An instance that did not get what it was to get."""
+    return {
+        "user": one.facts.user,
+        "instance_id": one.id,
+        "release": release,
+        "rollout": rollout_id,
+        "why": one.detail or one.state.value,
+        "since": moment(one.updated_at),
+    }
+
+
+def way_back(user: str, done: "WayBack", *, machine: str = "") -> dict[str, object]:
+    """What came of putting one agent back."""
+    return {
+        "user": user,
+        "machine": machine or None,
+        "release": done.release,
+        "before": done.before,
+        "changed": done.release != done.before,
+        "gap_s": done.gap_s,
+        "carried": done.carried,
+        "listed": done.listed,
+        "kept": done.kept or None,
+    }
+
+
+def way_back_line(user: str, done: "WayBack") -> str:
+    """The same in one line."""
+    if done.release == done.before:
+        return f"{user} is on {done.release} already"
+    words = f"{user} is back on {done.release}; its gateway was away for {done.gap_s:.1f} s"
+    if done.carried:
+        words += f"; {done.carried} rows written since were carried over"
+    if done.listed:
+        words += f"; {done.listed} rows written since do not fit and are listed in {done.kept}"
+    return words

@@ -78,6 +78,11 @@ class Registry(
     Every method is one short transaction. Methods may be called from several threads and processes.
     """
 
+    @property
+    def actor(self) -> str:
+        """Who acts, as the audit has it."""
+        return self._desk.trail.actor
+
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()

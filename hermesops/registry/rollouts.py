@@ -106,11 +106,17 @@ class RolloutRows(RolloutTargetRows, OperationRows):
             )
 
     def change_rollout(
-        self, rollout: Rollout, event: RolloutEvent, *, was: RolloutState, lease: Lease | None = None
+        self, was: Rollout, rollout: Rollout, event: RolloutEvent, *, lease: Lease | None = None
     ) -> bool:
-        """Write state, reason and wishes with the event of it, or nothing where the state is no longer ``was``.
+        """Write state, reason, who and wishes with the event of it, or nothing where the row is no longer ``was``.
 
         Instances are free for others once the state says that it has ended.
+
+        Args:
+            was: The rollout as it was read.
+            rollout: As it shall be; without ``who`` the registry's actor did it.
+            event: Of it.
+            lease: The runner's; an operator's command has none.
 
         Returns:
             Whether it was written.
@@ -119,26 +125,28 @@ class RolloutRows(RolloutTargetRows, OperationRows):
             LeaseLostError: The lease is somebody else's by now.
         """
         is_it = rollouts.c.id == rollout.id
-        values: dict[str, Any] = {
-            "state": rollout.state.value,
-            "reason": rollout.reason,
-            "who": rollout.who or self._desk.trail.actor,
-            "wishes": rollout_json.wishes_to(rollout.wishes),
-        }
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            values["updated_at"] = self._database.now(connection)
-            changing = rollouts.update().where(is_it, rollouts.c.state == was.value).values(values)
-            if connection.execute(changing.returning(rollouts.c.id)).first() is None:
+            held = _rollout(connection.execute(sa.select(rollouts).where(is_it).with_for_update()).one())
+            if (held.state, held.reason, held.who, held.wishes) != (was.state, was.reason, was.who, was.wishes):
                 return False
+            values = {
+                "state": rollout.state.value,
+                "reason": rollout.reason,
+                "who": rollout.who or self._desk.trail.actor,
+                "wishes": rollout_json.wishes_to(rollout.wishes),
+                "updated_at": self._database.now(connection),
+            }
+            connection.execute(rollouts.update().where(is_it).values(values))
             if rollout.state.has_ended:
                 let_go(connection, rollout.id)
             connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
-            if rollout.state is not was:
-                before, after = {"state": was.value}, {"state": rollout.state.value}
+            before = {"state": was.state.value, **rollout_json.wishes_to(was.wishes)}
+            after = {"state": rollout.state.value, **rollout_json.wishes_to(rollout.wishes)}
+            if before != after:
                 subject = rollout_subject(rollout.id)
-                self._note(connection, f"rollout_{event.kind}", subject, before=before, after=after, why=rollout.reason)
+                self._note(connection, "rollout_changed", subject, before=before, after=after, why=rollout.reason)
         return True
 
     def add_rollout_event(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:

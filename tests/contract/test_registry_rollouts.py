@@ -50,7 +50,7 @@ def test_a_rollout_is_found_by_its_beginning_or_as_the_one_under_way(registry: R
     clock.turn(1)
     second = started(registry, placed(registry, "bob"), rollout_id="aa2")
     assert registry.find_rollout("").id == second.id
-    registry.change_rollout(replace(second, state=RolloutState.DONE), HALTED, was=RolloutState.PENDING)
+    registry.change_rollout(second, replace(second, state=RolloutState.DONE), HALTED)
     assert registry.find_rollout("").id == first.id
     assert [one.id for one in registry.list_rollouts(unfinished=True)] == [first.id]
     with pytest.raises(UsageError, match="2 rollouts"):
@@ -64,7 +64,7 @@ def test_an_instance_is_in_one_unfinished_rollout(registry: Registry) -> None:
         started(registry, ada, bob, rollout_id="r2")
     assert [one.id for one in registry.list_rollouts()] == [first.id]
     started(registry, bob, rollout_id="r3")
-    registry.change_rollout(replace(first, state=RolloutState.ABORTED), HALTED, was=RolloutState.PENDING)
+    registry.change_rollout(first, replace(first, state=RolloutState.ABORTED), HALTED)
     started(registry, ada, rollout_id="r4")
 
 
@@ -79,8 +79,10 @@ def test_the_database_itself_lets_no_two_hold_one_instance(registry: Registry, m
 def test_a_state_is_changed_only_from_where_it_stands(registry: Registry) -> None:
     rollout = started(registry, placed(registry))
     halted = replace(rollout, state=RolloutState.HALTED, reason="two failed", wishes=Wishes(approved=2))
-    assert not registry.change_rollout(halted, HALTED, was=RolloutState.RUNNING)
-    assert registry.change_rollout(halted, HALTED, was=RolloutState.PENDING)
+    for another in (replace(rollout, state=RolloutState.RUNNING), replace(rollout, wishes=Wishes(promoted=1))):
+        assert not registry.change_rollout(another, halted, HALTED)
+    assert registry.change_rollout(rollout, halted, HALTED)
+    assert not registry.change_rollout(rollout, halted, HALTED)
     now = registry.get_rollout(rollout.id)
     assert (now.state, now.reason, now.wishes) == (RolloutState.HALTED, "two failed", Wishes(approved=2))
     assert registry.rollout_state(rollout.id) is RolloutState.HALTED
@@ -123,7 +125,7 @@ def test_whoever_lost_the_lease_writes_nothing(registry: Registry, clock: Turned
         registry.add_exposure(ada.id, NEW, lease=lease)
     changed = replace(rollout, state=RolloutState.RUNNING)
     with pytest.raises(LeaseLostError):
-        registry.change_rollout(changed, HALTED, was=RolloutState.PENDING, lease=lease)
+        registry.change_rollout(rollout, changed, HALTED, lease=lease)
     assert registry.rollout_targets(rollout.id) == (target,)
     assert registry.exposures() == {}
 
@@ -133,7 +135,7 @@ def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: 
     rollout = started(registry, ada, bob)
     for target in registry.rollout_targets(rollout.id):
         registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
-    registry.change_rollout(replace(rollout, state=RolloutState.DONE), HALTED, was=RolloutState.PENDING)
+    registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), HALTED)
     assert [(release, target.id) for _, release, target in registry.owed_targets()] == [(NEW, ada.id), (NEW, bob.id)]
     clock.turn(1)
     started(registry, ada, rollout_id="r2")

@@ -1,0 +1,57 @@
+"""Composes the way back of one agent: through the registry, or with nothing but the vendor's key."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.operation import LeaseHeldError
+
+if TYPE_CHECKING:
+    from hermesops.app.app import App
+    from hermesops.model.instance import Instance
+    from hermesops.model.slot import WayBack
+
+
+async def roll_back(app: "App", instance: "Instance", *, to: str, loses: bool, why: str) -> "WayBack":
+    """Put one agent back on its release before, under its lease, and write down that it was.
+
+    Raises:
+        RefusedError: Somebody else works on it, there is no such release on it, or rows would be lost.
+        UnavailableError: It does not answer.
+    """
+    from hermesops.app.rollout_machines import machine_of
+    from hermesops.lifecycle.going_back import go_back
+    from hermesops.lifecycle.slots import Slots
+
+    subject, machine_id = instance_subject(instance.id), machine_of(instance)
+    async with app.session() as session:
+        try:
+            async with app.alone(subject) as keeper:
+                slots = Slots(session.reach.channel, keeper.lease)
+                done = await keeper.guard(go_back(slots, machine_id, to=to, loses=loses, title=instance.title))
+        except LeaseHeldError as held:
+            hint = f"hermesops operation list; hermesops rollback {instance.title} --direct goes past whoever is at it"
+            raise LeaseHeldError(held.message, hint=hint) from held
+    app.registry.note_rolled_back(instance.id, done.release, before=done.before, why=why)
+    return done
+
+
+async def roll_back_directly(app: "App", text: str, *, to: str, loses: bool) -> "tuple[str, WayBack]":
+    """The same without a registry: no lease, nothing written down; the machine's name and what came of it.
+
+    Raises:
+        UsageError: No machine is meant, or more than one.
+        RefusedError: There is no such release on it, or rows would be lost.
+        UnavailableError: It does not answer.
+    """
+    from hermesops.channel import ToolboxChannel
+    from hermesops.lifecycle.going_back import find_machine, go_back
+    from hermesops.lifecycle.slots import Slots
+
+    async with app.vendor() as client:
+
+        def channel(machine_id: MachineId) -> ToolboxChannel:
+            return ToolboxChannel(client, machine_id)
+
+        machine = await find_machine(client, channel, text, environment=app.env.name)
+        done = await go_back(Slots(channel), MachineId(machine.id), to=to, loses=loses, title=machine.name)
+        return machine.name, done

@@ -1,0 +1,195 @@
+"""The machines of a rollout's targets for its runner: each changed under its instance's own lease, release by slot."""
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops import waiting
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.lifecycle.slots import Slots
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.model.operation import LeaseHeldError, LeaseLostError
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import GateResult, Standing, Target
+from hermesops.operation.registry_thread import apart
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from hermesops.app.session import Session
+    from hermesops.model.instance import Instance
+    from hermesops.model.rollout_spec import Spec
+    from hermesops.model.slot import SlotsSeen
+    from hermesops.node.release_lock import Blob
+    from hermesops.release import Releases
+
+_PROXY_S = 20.0
+"""Seconds for which the gateway is looked for through the proxy before a machine is told to keep its release."""
+
+
+class SlotMachines:
+    """Releases in slots of the machines that instances have.
+
+    Args:
+        session: What they are reached with.
+        purpose: What the copies are made for that come before a change, as ``rollout ID``: made once for it.
+    """
+
+    def __init__(self, session: "Session", purpose: str) -> None:
+        self._session = session
+        self._registry = session.app.registry
+        self._purpose = purpose
+
+    async def look(self, instance_id: InstanceId) -> Standing:
+        """Ask the machine.
+
+        Raises:
+            UnavailableError: It gives no answer.
+        """
+        instance = await apart(self._registry.get_instance, instance_id)
+        seen = await Slots(self._session.reach.channel).look(machine_of(instance))
+        if seen is None:
+            raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
+        return standing_of(seen)
+
+    async def fetch(self, target: Target, release: ReleaseId) -> None:
+        """Bring to the machine what it lacks of the release.
+
+        Raises:
+            RefusedError: The machine does not take it.
+            UnavailableError: It gives no answer, or somebody else works on the instance.
+        """
+        async with self._alone(target) as (slots, machine_id):
+            seen = await slots.look(machine_id)
+            python = seen.python if seen else ""
+            await slots.fetch(machine_id, HandedOut(release, self._session.app.releases), python=python)
+
+    async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:
+        """Back the state up, and have the machine try and then run the release, unconfirmed.
+
+        Raises:
+            RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
+            UnavailableError: Not begun: no answer, or somebody else works on the instance.
+            UnknownOutcomeError: The answer was lost.
+        """
+        await self._back_up(target)
+        async with self._alone(target) as (slots, machine_id):
+            done = await slots.activate(machine_id, release, confirm_s=spec.confirm_s, drain_s=spec.drain_s)
+        if done.problem:
+            bad = [f"{check.name}: {check.detail}" for check in done.checks if not check.ok]
+            words = "; ".join(bad) or done.problem
+            raise RefusedError(f"{done.stage or 'activate'}: {words}")
+
+    async def confirm(self, target: Target, release: ReleaseId) -> None:
+        """See the gateway answer through the proxy, then tell the machine to keep the release.
+
+        Raises:
+            RefusedError: The machine went back meanwhile.
+            UnavailableError: The gateway does not answer through the proxy.
+        """
+        await self._see_gateway(target)
+        async with self._alone(target) as (slots, machine_id):
+            await slots.confirm(machine_id, release)
+
+    async def back(self, target: Target, spec: "Spec") -> None:  # noqa: ARG002 - the runner's words
+        """Put the machine back on the release that it had.
+
+        Raises:
+            RefusedError: That would lose what was written since; nothing changed.
+            UnavailableError: No answer, or somebody else works on the instance.
+        """
+        async with self._alone(target) as (slots, machine_id):
+            await slots.roll_back(machine_id, to=ReleaseId(target.release_before))
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        """Go to the release and back on a machine of the pool, with state made by the release before."""
+        return GateResult.NOT_EXERCISED, f"no machine of a pool was free to go from {before} to {release} and back"
+
+    @asynccontextmanager
+    async def _alone(self, target: Target) -> "AsyncIterator[tuple[Slots, MachineId]]":
+        """The machine's releases under the instance's lease, for one command."""
+        instance = await apart(self._registry.get_instance, target.instance_id)
+        try:
+            async with self._session.app.alone(instance_subject(target.instance_id)) as keeper:
+                yield Slots(self._session.reach.channel, keeper.lease), machine_of(instance)
+        except (LeaseHeldError, LeaseLostError) as taken:
+            # Refusals of ours and not of the machine: the same call may be repeated.
+            raise UnavailableError(taken.message, hint=taken.hint) from taken
+
+    async def _see_gateway(self, target: Target) -> None:
+        reach = self._session.reach
+        instance = await apart(self._registry.get_instance, target.instance_id)
+
+        async def ask() -> bool | waiting.Pending[bool]:
+            machine = await reach.machine(instance)
+            if machine is None:
+                return waiting.Pending("its machine is not listed")
+            health = await reach.health(instance, machine)
+            return True if health is GatewayHealth.OK else waiting.Pending(health.value)
+
+        what = f"the gateway of {instance.title} through the proxy"
+        await waiting.until(ask, what=what, timeout_s=_PROXY_S, every_s=0.5)
+
+    async def _back_up(self, target: Target) -> None:
+        if not self._session.backups.are_kept:
+            return
+        instance = await apart(self._registry.get_instance, target.instance_id)
+        try:
+            async with self._session.app.alone(instance_subject(instance.id)) as keeper:
+                copies = self._session.copies(self._session.reach.under(keeper.lease))
+                await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
+        except (LeaseHeldError, LeaseLostError) as taken:
+            raise UnavailableError(taken.message, hint=taken.hint) from taken
+
+
+@dataclass(frozen=True)
+class HandedOut:
+    """One release as machines are handed it.
+
+    Attributes:
+        releases: Where it is kept.
+    """
+
+    id: ReleaseId
+    releases: "Releases"
+
+    def handout(self, python: str) -> bytes:
+        """What a machine with that Python is told of it."""
+        return self.releases.handout(self.id, python).to_json()
+
+    def blob(self, sha256: str) -> bytes | Path:
+        """One file of it."""
+        return self.releases.blob(self._blobs[sha256])
+
+    @cached_property
+    def _blobs(self) -> "dict[str, Blob]":
+        return {blob.sha256: blob for blob in self.releases.read(self.id).all_blobs()}
+
+
+def standing_of(seen: "SlotsSeen") -> Standing:
+    """What a machine says of its releases, in a rollout's words. Pure."""
+    switch, last = seen.switch, seen.last
+    return Standing(
+        current=seen.current,
+        activation=switch.release if switch else "",
+        phase=switch.phase if switch else "",
+        last=f"{last.at} {last.before} {last.release} {last.outcome}" if last else "",
+        last_to=last.release if last else "",
+        last_failed=last is not None and last.outcome != "confirmed",
+        why=last.why if last else "",
+        busy=seen.busy,
+    )
+
+
+def machine_of(instance: "Instance") -> MachineId:
+    """The machine that an instance is on.
+
+    Raises:
+        UnavailableError: It has none.
+    """
+    if instance.machine_id is None:
+        raise UnavailableError(f"{instance.title} has no machine", hint=f"hermesops instance show {instance.title}")
+    return instance.machine_id
