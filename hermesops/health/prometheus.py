@@ -38,13 +38,13 @@ class Prometheus:
         self._opened: PrometheusConnect | None = None
 
     async def require(self, metric: str) -> None:
-        """Go on if it has any series of that name.
+        """Go on if it had any series of that name within the last hour.
 
         Raises:
-            RefusedError: It has none, so that no gate can stand on it.
+            RefusedError: It had none, so that no gate can stand on it.
             UnavailableError: It does not answer.
         """
-        known = is_metric(metric) and await self._ask(f"count({metric})", None)
+        known = is_metric(metric) and await self._ask(f"count(last_over_time({metric}[1h]))", None)
         if not known:
             raise RefusedError(
                 f"Prometheus at {self._url} has no metric {metric}: a gate on it would never pass",

@@ -1,0 +1,114 @@
+"""A real Prometheus with a past of our own: samples are put into its database before it starts, so nobody waits.
+
+Debian's package is unpacked and not installed, as it would run a server on every computer that tests run on.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from hermesops import waiting
+
+_STARTS_S = 60
+_LISTENS = re.compile(r'msg="Listening on" address=([0-9.:]+)')
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series.
+
+    Attributes:
+        metric: Its name.
+        kind: ``counter`` or ``gauge``.
+        samples: Seconds since 1970, and value.
+    """
+
+    metric: str
+    kind: str
+    labels: Mapping[str, str]
+    samples: Sequence[tuple[float, float]]
+
+
+def programs() -> Path | None:
+    """The folder with ``prometheus`` and ``promtool``; ``None`` where they are not to be had."""
+    if on_path := shutil.which("promtool"):
+        return Path(on_path).parent
+    unpacked = Path(tempfile.gettempdir()) / "hermesops-test-cache" / "prometheus"
+    if not (unpacked / "usr/bin/promtool").exists():
+        apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
+        if not (apt and dpkg):
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            got = subprocess.run([apt, "download", "prometheus"], cwd=folder, capture_output=True, check=False)
+            packages = list(Path(folder).glob("prometheus_*.deb"))
+            if got.returncode or not packages:
+                return None
+            unpacked.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([dpkg, "-x", packages[0], unpacked], check=True)
+    return unpacked / "usr/bin"
+
+
+@contextmanager
+def running(folder: Path, bin_folder: Path, past: Sequence[Series]) -> Iterator[str]:
+    """Run one; its URL."""
+    text, data, config = folder / "past.om", folder / "data", folder / "prometheus.yml"
+    text.write_text(_open_metrics(past))
+    subprocess.run(
+        [bin_folder / "promtool", "tsdb", "create-blocks-from", "openmetrics", text, data],
+        check=True,
+        capture_output=True,
+    )
+    config.write_text("scrape_configs: []\n")
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [
+                bin_folder / "prometheus",
+                f"--config.file={config}",
+                f"--storage.tsdb.path={data}",
+                "--web.listen-address=127.0.0.1:0",
+                "--storage.tsdb.retention.time=10y",
+            ],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+        )
+        try:
+            yield _ready(server, folder / "log")
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def _ready(server: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Its URL, once it answers there."""
+    for _ in range(_STARTS_S * 10):
+        assert server.poll() is None, log.read_text()
+        if (found := _LISTENS.search(log.read_text())) and _answers(url := f"http://{found[1]}"):
+            return url
+        waiting.pause_blocking(0.1)
+    raise AssertionError(log.read_text())
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/-/ready", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _open_metrics(past: Sequence[Series]) -> str:
+    lines = []
+    for metric in sorted({series.metric for series in past}):
+        same = [series for series in past if series.metric == metric]
+        lines.append(f"# TYPE {metric.removesuffix('_total')} {same[0].kind}")
+        for series in same:
+            labels = ",".join(f'{name}="{value}"' for name, value in series.labels.items())
+            lines += [f"{metric}{{{labels}}} {value} {at:.3f}" for at, value in series.samples]
+    return "\n".join([*lines, "# EOF", ""])
