@@ -9,13 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, vitals, volume
+from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, release_commands, vitals, volume
 from hermesops.node.agent import agent_of
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
+from hermesops.node.slots import DiskSlots
 from hermesops.node.warm_up import warm_up
 
 
@@ -25,7 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == [errand.WORD]:
         return errand.main(words[1:])
-    return run(arguments, lambda root: Machine(Layout(root)), sys.stdout, sys.stderr)
+    return run(arguments, _machine_at, sys.stdout, sys.stderr)
+
+
+def _machine_at(root: Path) -> Machine:
+    layout = Layout(root)
+    return Machine(layout, slots=DiskSlots(layout))
 
 
 def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], stdout: TextIO, stderr: TextIO) -> int:
@@ -36,7 +42,7 @@ def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], 
         if words.command == "export":  # its answer is lines, written where stdout is
             machine.state.export(agent_of(machine).home, stdout)
             return 0
-        answer, code = _answer(words, machine)
+        answer, code = _answer(words, machine, stdout)
     except NodeError as error:
         answer, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
     except OSError as error:
@@ -51,7 +57,9 @@ _STILL_BUSY = 7
 """Exit code of ``drain`` when its time is up."""
 
 
-def _answer(words: argparse.Namespace, machine: Machine) -> tuple[dict[str, Any], int]:
+def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple[dict[str, Any], int]:
+    if words.command == "release":
+        return release_commands.answer(words, machine, stdout)
     if words.command == "health":
         health = observe.health(machine)
         return health.to_json(), health.exit_code
@@ -162,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         uploaded.add_argument("path", type=Path, help="where and with what, root's and mode 0600; it is removed")
     _certificate_parser(commands, leased)
     _volume_parser(commands, leased)
+    release_commands.add_parser(commands, leased)
     commands.add_parser("export", help="everything of the user's as lines of JSON")
     commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
     probing = commands.add_parser("probe", help="how the agent does, in figures")

@@ -43,16 +43,29 @@ def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) ->
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
         agent = agent_of(machine)
-        busy = {"runs": 0, "connections": 0, "cron_due": 0}
-        if is_running(machine, agent):
-            _await_due(machine, agent, until=started + min(deadline_s / 2, _DUE_S))
-            with machine.files.opened_folder(agent.home.path) as folder:
-                machine.files.write(folder, MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
-            machine.system.sleep(_SETTLED_S)
-            busy = _finish(machine, agent, until=started + deadline_s)
-    # A job that came due meanwhile waits for the gateway that comes next.
-    drained = not busy["runs"] and not busy["connections"]
+        busy = finish_work(machine, agent, deadline_s=deadline_s)
+    drained = is_idle(busy)
     return {"drained": drained, "busy": busy, "seconds": round(machine.system.monotonic() - started, 3)}, drained
+
+
+def finish_work(machine: Machine, agent: Agent, *, deadline_s: float) -> dict[str, int]:
+    """Have the agent take nothing new, and wait until it is at nothing; what it is at in the end.
+
+    The caller holds the machine's lock.
+    """
+    started = machine.system.monotonic()
+    if not is_running(machine, agent):
+        return {"runs": 0, "connections": 0, "cron_due": 0}
+    _await_due(machine, agent, until=started + min(deadline_s / 2, _DUE_S))
+    with machine.files.opened_folder(agent.home.path) as folder:
+        machine.files.write(folder, MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
+    machine.system.sleep(_SETTLED_S)
+    return _finish(machine, agent, until=started + deadline_s)
+
+
+def is_idle(busy: dict[str, int]) -> bool:
+    """Whether nothing would be cut off; a job that came due meanwhile waits for the gateway that comes next."""
+    return not busy["runs"] and not busy["connections"]
 
 
 def undrain(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:

@@ -82,7 +82,9 @@ def put_back(home: Path, name: str) -> PutBack:
     place, newer = _place(home, "kept", name), _place(home, "newer", name)
     if place.exists():
         _exchange(home, place, newer, json.loads((place / _MANIFEST).read_text(encoding="utf-8")))
-        contents.remove(place)
+        gone = place.with_name(f"{name}.gone")
+        place.rename(gone)  # in one step: half of it must not be taken for something to put back
+        contents.remove(gone)
     if not newer.exists():
         return PutBack()
     told = f"{os.fsdecode(contents.OURS)}/newer/{name}"

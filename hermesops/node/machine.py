@@ -7,7 +7,7 @@ and ``system``.
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -16,7 +16,6 @@ from hermesops.node import gate as real_gate
 from hermesops.node import keys as real_keys
 from hermesops.node import luks as real_volumes
 from hermesops.node import platform as real_platform
-from hermesops.node import slots as real_slots
 from hermesops.node import state as real_state
 from hermesops.node import system as real_system
 from hermesops.node.credential import Credential
@@ -27,6 +26,7 @@ from hermesops.node.layout import Layout
 from hermesops.node.luks import Room
 from hermesops.node.release_lock import Blob, Lock
 from hermesops.node.repository import Repository
+from hermesops.node.slots import DiskSlots
 from hermesops.node.state import Copied
 from hermesops.node.system import Answer
 from hermesops.node.trial import Trial, Tried
@@ -253,5 +253,5 @@ class Machine:
     keys: Keys = real_keys
     ask_platform: AsksPlatform = real_platform.ask
     volumes: Volumes = real_volumes
-    slots: Slots = real_slots
+    slots: Slots = field(default_factory=lambda: DiskSlots(Layout()))
     gate: Gate = real_gate

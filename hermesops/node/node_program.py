@@ -14,20 +14,19 @@ from pathlib import Path
 from hermesops.node.layout import Layout
 from hermesops.node.release_lock import Blob
 
-_LAYOUT = Layout()
 _ANSWER_S = 60.0
 
 
-def update_node(program: Blob, /) -> str:
+def update_node(layout: Layout, program: Blob) -> str:
     """Have a release's own hermes-node be the machine's from here on; why not, or nothing."""
-    link = _LAYOUT.program
+    link = layout.program
     version = link.parent / "versions" / program.sha256[:16]
     if os.path.realpath(link) == str(version):
         return ""
     version.parent.mkdir(mode=0o755, exist_ok=True)
     version.parent.chmod(0o755)
     making = version.with_name(f".{version.name}.making")
-    shutil.copyfile(_LAYOUT.blobs / program.sha256, making)
+    shutil.copyfile(layout.blobs / program.sha256, making)
     making.chmod(0o755)
     _sync(making)
     why = _refusal(making)

@@ -5,7 +5,19 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hermesops.node import VERSION, certificate, drain, fence, fencing, gateway, protocol, servers, volume, warm
+from hermesops.node import (
+    VERSION,
+    certificate,
+    drain,
+    fence,
+    fencing,
+    gateway,
+    protocol,
+    releases,
+    servers,
+    volume,
+    warm,
+)
 from hermesops.node import base as base_configuration
 from hermesops.node.base import Base
 from hermesops.node.check import Check
@@ -14,6 +26,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.messengers import platforms_of
 from hermesops.node.personalise import missing_jobs, stored_payload
 from hermesops.node.protocol import Payload, identity_from_json
+from hermesops.node.release_record import SHOWN
 from hermesops.node.system import Answer
 
 _CONNECTED = frozenset({"connected", "running", "ok"})
@@ -41,6 +54,7 @@ def status(machine: Machine) -> dict[str, Any]:
         "identity": asdict(identity_from_json(identity)) if identity else None,
         "payload": payload_digest(machine),
         "release": release(machine),
+        "releases": releases.of_status(machine),
         "gateway": {
             "unit": base.unit,
             "state": unit.state,
@@ -87,7 +101,8 @@ def release(machine: Machine) -> dict[str, Any]:
     if slot is None:
         return {"id": None}
     record = machine.files.read(machine.layout.current.parent / slot / "release.json")
-    return {**(json.loads(record) if record else {}), "id": slot.name}
+    held = json.loads(record) if record else {}
+    return {**{name: held[name] for name in SHOWN if name in held}, "id": slot.name}
 
 
 def health(machine: Machine) -> Health:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hermesops.node import base as base_configuration
 from hermesops.node import certificate, fence, fencing, gateway, render, volume, warm
 from hermesops.node.agent import Agent, account
 from hermesops.node.backup import settle
@@ -21,6 +20,7 @@ from hermesops.node.errand import Home
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.machine import Machine
+from hermesops.node.overlay import base_of
 from hermesops.node.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, identity_from_json
 from hermesops.node.system import Answer
 
@@ -65,7 +65,7 @@ def personalise(
     started = machine.system.monotonic()
     payload = Payload.from_json(machine.files.take(path, limit=MAX_PAYLOAD_BYTES))
     with machine.files.locked(machine.layout.lock):
-        base = base_configuration.load(machine.files, machine.layout.base)
+        base = base_of(machine)
         _guard(machine, payload, replace_instance)
         fence.refuse(machine, payload.identity)
         fencing.admit(machine, lease, replaces=bool(replace_instance))
@@ -88,7 +88,7 @@ def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = N
     with machine.files.locked(machine.layout.lock):
         payload = stored_payload(machine)
         fencing.admit(machine, lease)
-        base = base_configuration.load(machine.files, machine.layout.base)
+        base = base_of(machine)
         fenced = fence.is_fenced(machine)
         outcome = _apply(machine, base, payload, wait_s=0.0 if fenced else wait_s, started=started)
         outcome.gateway = "fenced" if fenced else outcome.gateway

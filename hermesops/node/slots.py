@@ -22,30 +22,10 @@ from hermesops.node.exercise import exercise
 from hermesops.node.layout import Layout
 from hermesops.node.node_program import update_node
 from hermesops.node.release_lock import NAMESPACE, Blob, Lock
+from hermesops.node.trial import Trial, Tried
 
-__all__ = [
-    "download",
-    "exercise",
-    "forget_blobs",
-    "install",
-    "missing",
-    "names",
-    "point",
-    "python",
-    "remove",
-    "rename",
-    "update_node",
-    "verify",
-]
-
-_LAYOUT = Layout()
 _CHUNK = 1 << 20
 _DOWNLOAD_S = 60.0
-
-
-def python() -> str:
-    """The machine's Python, as ``3.11``: hermes-node runs under the same one that slots are made with."""
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def verify(data: bytes, signature: str, signers: str, /) -> str:
@@ -72,98 +52,115 @@ def verify(data: bytes, signature: str, signers: str, /) -> str:
     return who
 
 
-def missing(blobs: Iterable[Blob], /) -> list[Blob]:
-    """Take in what was uploaded, and say what is not there yet. A file whose content is another is thrown away."""
-    place, incoming = _LAYOUT.blobs, _LAYOUT.blobs / "incoming"
-    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lacking = []
-    for blob in blobs:
-        held, came = place / blob.sha256, incoming / blob.sha256
-        if not held.exists() and came.exists():
-            _take_in(blob, came)
-        if not held.exists():
-            lacking.append(blob)
-    return lacking
+class DiskSlots:
+    """Slots on a disk.
 
-
-def download(blob: Blob, url: str, /) -> bool:
-    """Get a file from where it is stored; whether that worked. Nothing is used before its hash was right."""
-    target = _LAYOUT.blobs / "incoming" / blob.sha256
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with urllib.request.urlopen(url, timeout=_DOWNLOAD_S) as answer, target.open("wb") as out:  # noqa: S310 - http(s), as the handout was checked
-            left = blob.size + 1
-            while left > 0 and (data := answer.read(min(_CHUNK, left))):
-                out.write(data)
-                left -= len(data)
-    except (OSError, urllib.error.URLError):
-        return False
-    _take_in(blob, target)
-    return (_LAYOUT.blobs / blob.sha256).exists()
-
-
-def names() -> list[str]:
-    """The releases that are installed whole, by id, sorted."""
-    return sorted(path.parent.name for path in _LAYOUT.releases.glob("*/release.json"))
-
-
-def install(lock: Lock, record: bytes, /) -> None:
-    """Have a release's slot be whole; ``release.json`` comes last, after all else is on the disk. Does nothing twice.
-
-    Raises:
-        RefusedError: There is no room, with the figures.
-        NotReadyError: It cannot be installed; the same again begins anew.
+    Args:
+        layout: Of the machine.
     """
-    slot = _LAYOUT.releases / lock.id
-    if (slot / "release.json").exists():
-        return
-    if slot.exists():
-        shutil.rmtree(slot)  # what an interrupted run left
-    installing.fill(slot, lock, _LAYOUT.blobs, python())
-    _on_disk(slot)
-    _write(slot / "release.json", record)
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def python(self) -> str:
+        """The machine's Python, as ``3.11``: hermes-node runs under the same one that slots are made with."""
+        return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+    def verify(self, data: bytes, signature: str, signers: str, /) -> str:
+        """See ``verify``."""
+        return verify(data, signature, signers)
+
+    def exercise(self, trial: Trial, /) -> Tried:
+        """See ``node.exercise``."""
+        return exercise(trial)
+
+    def update_node(self, program: Blob, /) -> str:
+        """See ``node.node_program``."""
+        return update_node(self.layout, program)
+
+    def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
+        """Take in what was uploaded, and say what is not there yet. A file whose content is another is thrown away."""
+        place, incoming = self.layout.blobs, self.layout.blobs / "incoming"
+        incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lacking = []
+        for blob in blobs:
+            held, came = place / blob.sha256, incoming / blob.sha256
+            if not held.exists() and came.exists():
+                _take_in(blob, came, place)
+            if not held.exists():
+                lacking.append(blob)
+        return lacking
+
+    def download(self, blob: Blob, url: str, /) -> bool:
+        """Get a file from where it is stored; whether that worked. Nothing is used before its hash was right."""
+        target = self.layout.blobs / "incoming" / blob.sha256
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with urllib.request.urlopen(url, timeout=_DOWNLOAD_S) as answer, target.open("wb") as out:  # noqa: S310 - http(s), as the handout was checked
+                left = blob.size + 1
+                while left > 0 and (data := answer.read(min(_CHUNK, left))):
+                    out.write(data)
+                    left -= len(data)
+        except (OSError, urllib.error.URLError):
+            return False
+        _take_in(blob, target, self.layout.blobs)
+        return (self.layout.blobs / blob.sha256).exists()
+
+    def names(self) -> list[str]:
+        """The releases that are installed whole, by id, sorted."""
+        return sorted(path.parent.name for path in self.layout.releases.glob("*/release.json"))
+
+    def install(self, lock: Lock, record: bytes, /) -> None:
+        """Have a release's slot be whole; ``release.json`` comes last, after all else is on the disk.
+
+        Raises:
+            RefusedError: There is no room, with the figures.
+            NotReadyError: It cannot be installed; the same again begins anew.
+        """
+        slot = self.layout.releases / lock.id
+        if (slot / "release.json").exists():
+            return
+        if slot.exists():
+            shutil.rmtree(slot)  # what an interrupted run left
+        installing.fill(slot, lock, self.layout.blobs, self.python())
+        os.sync()  # uv does not see to that
+        _write(slot / "release.json", record)
+
+    def remove(self, name: str, /) -> None:
+        """Remove a slot; its ``release.json`` goes first, so that half of it is never taken for whole."""
+        slot = self.layout.releases / name
+        with suppress(FileNotFoundError):
+            (slot / "release.json").unlink()
+        with suppress(FileNotFoundError):
+            shutil.rmtree(slot)
+
+    def forget_blobs(self, but: Iterable[Blob], /) -> None:
+        """Remove files of releases but these, and what came and was never asked for."""
+        wanted = {blob.sha256 for blob in but}
+        for path in (*self.layout.blobs.glob("*"), *(self.layout.blobs / "incoming").glob("*")):
+            if path.is_file() and (path.name not in wanted or path.parent.name == "incoming"):
+                path.unlink()
+
+    def point(self, link: str, target: str, /) -> None:
+        """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
+        folder = self.layout.releases.parent
+        made = folder / f".{link}.{os.getpid()}"
+        with suppress(FileNotFoundError):
+            made.unlink()
+        made.symlink_to(f"releases/{target}")
+        made.rename(folder / link)
+        _fsync(folder)
+
+    def rename(self, source: Path, target: Path, /) -> bool:
+        """Put one name in the place of another, in one step that survives a crash; whether there was one."""
+        try:
+            _rename(source, target)
+        except FileNotFoundError:
+            return False
+        return True
 
 
-def remove(name: str, /) -> None:
-    """Remove a slot; its ``release.json`` goes first, so that half of it is never taken for whole."""
-    slot = _LAYOUT.releases / name
-    with suppress(FileNotFoundError):
-        (slot / "release.json").unlink()
-    with suppress(FileNotFoundError):
-        shutil.rmtree(slot)
-
-
-def forget_blobs(but: Iterable[Blob], /) -> None:
-    """Remove files of releases but these, and what came and was never asked for."""
-    wanted = {blob.sha256 for blob in but}
-    for path in (*_LAYOUT.blobs.glob("*"), *(_LAYOUT.blobs / "incoming").glob("*")):
-        if path.is_file() and (path.name not in wanted or path.parent.name == "incoming"):
-            path.unlink()
-
-
-def point(link: str, target: str, /) -> None:
-    """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
-    folder = _LAYOUT.releases.parent
-    made = folder / f".{link}.{os.getpid()}"
-    with suppress(FileNotFoundError):
-        made.unlink()
-    made.symlink_to(f"releases/{target}")
-    made.rename(folder / link)
-    _fsync(folder)
-
-
-def rename(source: Path, target: Path, /) -> bool:
-    """Put one name in the place of another, in one step that survives a crash; whether there was one."""
-    try:
-        source.rename(target)
-    except FileNotFoundError:
-        return False
-    _fsync(target.parent)
-    _fsync(source.parent)
-    return True
-
-
-def _take_in(blob: Blob, came: Path) -> None:
+def _take_in(blob: Blob, came: Path, place: Path) -> None:
     with came.open("rb") as file:
         is_it = (
             os.fstat(file.fileno()).st_size == blob.size
@@ -174,7 +171,7 @@ def _take_in(blob: Blob, came: Path) -> None:
         came.unlink()
         return
     came.chmod(0o600)
-    rename(came, _LAYOUT.blobs / blob.sha256)
+    _rename(came, place / blob.sha256)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -184,12 +181,13 @@ def _write(path: Path, data: bytes) -> None:
         out.flush()
         os.fchmod(out.fileno(), 0o644)
         os.fsync(out.fileno())
-    rename(making, path)
+    _rename(making, path)
 
 
-def _on_disk(_slot: Path) -> None:
-    """Have all that was written be on the disk; uv does not see to that."""
-    os.sync()
+def _rename(source: Path, target: Path) -> None:
+    source.rename(target)
+    _fsync(target.parent)
+    _fsync(source.parent)
 
 
 def _fsync(folder: Path) -> None:

@@ -1,10 +1,10 @@
 """``warm``: start the gateway of a machine that is nobody's, so that its user need not wait for it."""
 
-from hermesops.node import base as base_configuration
 from hermesops.node import fence, fencing, render, volume, warm
 from hermesops.node.agent import account
 from hermesops.node.files import Access
 from hermesops.node.machine import Machine
+from hermesops.node.overlay import base_of
 from hermesops.node.personalise import Outcome, bring_up, furnish_home, write_managed
 from hermesops.node.protocol import FencingToken
 
@@ -26,7 +26,7 @@ def warm_up(machine: Machine, *, model_base_url: str, wait_s: float, lease: Fenc
     """
     started = machine.system.monotonic()
     with machine.files.locked(machine.layout.lock):
-        base = base_configuration.load(machine.files, machine.layout.base)
+        base = base_of(machine)
         warm.refuse_owned(machine)
         volume.await_open(machine)
         fence.refuse(machine, warm.NOBODY)

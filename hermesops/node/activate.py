@@ -1,0 +1,291 @@
+"""``release activate`` and ``release confirm``: brings a machine to another release so that it comes back by itself.
+
+Until the way back is laid nothing of the agent's is touched; from then on whatever goes wrong, this process's death
+included, ends on the release that ran before. Never does a gateway run while the slot or its state changes.
+"""
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hermesops.node import activation as records
+from hermesops.node import backup, checks, drain, fence, fencing, gateway, going_back, laying, overlay, volume
+from hermesops.node.activation import Activation, History, Phase
+from hermesops.node.agent import BACKUP_USER, Agent, account, agent_of, is_running
+from hermesops.node.check import Check
+from hermesops.node.errors import NodeError, NotReadyError, RefusedError
+from hermesops.node.fetch import fetched_lock, refuse
+from hermesops.node.machine import Machine
+from hermesops.node.protocol import FencingToken, Payload
+from hermesops.node.release_record import record_of_lock
+from hermesops.node.repository import MAX_BYTES, Repository
+from hermesops.node.trial import Trial, Tried
+
+WATCH = "hermes-release.service"
+"""Calls ``release settle`` while a change of release is not over; role ``hermes_node`` brings it."""
+
+BUSY = 7
+FAILED = 8
+_TRIAL_PORT = 8643
+_HEALTH_S = 90.0
+_TURN_S = 60.0
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How.
+
+    Attributes:
+        confirm_s: Seconds in which it must be confirmed.
+        drain_s: Seconds that the agent may take to finish what it is at.
+        interrupts: Whether what it is still at then is cut off.
+        backup: Where and with what a copy of the state is made first, uploaded; ``None`` for none.
+        tries: Whether it is tried on a copy of the state first.
+    """
+
+    confirm_s: float = 60.0
+    drain_s: float = 60.0
+    interrupts: bool = False
+    backup: Path | None = None
+    tries: bool = True
+
+
+class _FailedError(Exception):
+    """The new release does not do."""
+
+    def __init__(self, stage: str, why: str, found: tuple[Check, ...] = ()) -> None:
+        super().__init__(why)
+        self.stage = stage
+        self.checks = found
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One run of it."""
+
+    machine: Machine
+    agent: Agent
+    payload: Payload | None
+    release: str
+    options: Options
+    tell: Tell
+    started: float
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the agent has a model that answers it."""
+        return self.machine.files.read(self.machine.layout.identity) is not None
+
+    def seconds(self) -> float:
+        return round(self.machine.system.monotonic() - self.started, 3)
+
+
+def activate(
+    machine: Machine, release: str, options: Options, *, lease: FencingToken | None, tell: Tell
+) -> tuple[dict[str, Any], int]:
+    """Bring a machine to a release that was fetched; what came of it, and the exit code.
+
+    Safe to call twice: what is unconfirmed or active already is said to be so.
+
+    Args:
+        machine: Which.
+        release: Its id.
+        options: How.
+        lease: Under which this is done.
+        tell: Called with the name of each step that begins.
+
+    Raises:
+        BadRequestError: The uploaded file of ``backup`` is not that; it is gone all the same.
+        RefusedError: It was not fetched, must not run, does not fit, or another one is unconfirmed.
+        OutrankedError: The lease was taken over.
+        NotReadyError: The machine lacks something; nothing was changed.
+    """
+    started = machine.system.monotonic()
+    repository = Repository.from_json(machine.files.take(options.backup, limit=MAX_BYTES)) if options.backup else None
+    with machine.files.locked(machine.layout.release_lock):
+        with machine.files.locked(machine.layout.lock):
+            fencing.admit(machine, lease)
+            going_back.settle_dead(machine)
+        said = _is_done(machine, release)
+        if said is not None:
+            return said, 0
+        lock = fetched_lock(machine, release)
+        refuse(machine, lock)
+        tell("installing")
+        machine.slots.install(lock, record_of_lock(lock, machine.slots.python()))
+        laying.adopt(machine)
+        agent, payload = agent_of(machine), laying.occupant(machine)
+        change = _Change(machine, agent, payload, release, options, tell, started)
+        tried = _try(change) if options.tries and payload is not None else Tried(())
+        if not tried.ok:
+            return _refusal(change, _FailedError("trial", "the trial failed", tried.checks)), FAILED
+        with machine.files.locked(machine.layout.lock):
+            fencing.admit(machine, lease)
+            going_back.settle_dead(machine)
+            return _change(change, tried, repository)
+
+
+def confirm(machine: Machine, release: str, *, lease: FencingToken | None) -> dict[str, Any]:
+    """Have an unconfirmed release stay.
+
+    Raises:
+        RefusedError: It is not unconfirmed here: it was gone back from, or another one runs.
+        NotReadyError: Its gateway does not answer.
+        OutrankedError: The lease was taken over.
+    """
+    with machine.files.locked(machine.layout.lock):
+        fencing.admit(machine, lease)
+        held = records.load(machine)
+        if held is None and overlay.current(machine) == release:
+            return {"release": release, "state": "active"}
+        if held is None or held.to != release or records.is_due(machine, held):
+            last = records.history(machine).last or {}
+            raise RefusedError(
+                f"release {release} is not unconfirmed here: {overlay.current(machine)} runs. {last.get('why', '')}"
+            )
+        agent = agent_of(machine)
+        if held.starts and machine.system.ask(agent.base.port, "/health").status == 0:
+            raise NotReadyError(f"release {release} is not confirmed: its gateway does not answer")
+        before = records.history(machine)
+        last = {"to": held.to, "from": held.before, "outcome": "confirmed", "why": "", "at": machine.system.now()}
+        order = (held.to, held.before, *(each for each in before.order if each not in {held.to, held.before}))
+        # The record first: killed after it, this is found to be done; killed before it, the machine goes back.
+        after = History(last, held.before, held.kept, order)
+        machine.files.write_if_changed(machine.layout.release_history, after.to_json(), records.PRIVATE)
+        records.forget(machine)
+        laying.clear_way_back(machine)
+    return {"release": release, "from": held.before, "state": "active"}
+
+
+def _is_done(machine: Machine, release: str) -> dict[str, Any] | None:
+    held = records.load(machine)
+    if held is None:
+        if overlay.current(machine) != release:
+            return None
+        return {"release": release, "from": release, "state": "active", "checks": [], "gap_s": 0.0}
+    if held.to != release:
+        raise RefusedError(f"release {held.to} is unconfirmed here: hermes-node release confirm or rollback")
+    left = max(0.0, held.deadline - machine.system.monotonic())
+    return {**held.answer, "confirm_by_s": round(left, 1)}
+
+
+def _try(change: _Change) -> Tried:
+    change.tell("trying")
+    machine, payload = change.machine, change.payload
+    if payload is None:
+        return Tried(())
+    key, before = secrets.token_hex(32), overlay.current(machine)
+    new, old = (
+        laying.side_of(machine, each, payload, port=_TRIAL_PORT, key=key) if each else None
+        for each in (change.release, before)
+    )
+    if new is None:
+        return Tried(())
+    return machine.slots.exercise(Trial(change.agent.home, _TRIAL_PORT, key, change.takes_turns, new, old))
+
+
+def _change(change: _Change, tried: Tried, repository: Repository | None) -> tuple[dict[str, Any], int]:
+    machine, agent = change.machine, change.agent
+    before = overlay.current(machine)
+    volume.refuse_closed(machine)
+    backup.settle(machine, agent)
+    starts = is_running(machine, agent) and not fence.is_fenced(machine)
+    kept = f"{int(machine.system.now())}-{change.release}" if tried.way_back == "copy" else ""
+    held = Activation(change.release, before, Phase.PREPARED, kept, starts)
+    records.save(machine, held)
+    try:
+        machine.system.systemctl("start", "--no-block", WATCH)  # without it nobody would bring the machine back
+        laying.lay_way_back(machine, before)
+        change.tell("draining")
+        drained_from = machine.system.monotonic()
+        busy = drain.finish_work(machine, agent, deadline_s=change.options.drain_s)
+        if not drain.is_idle(busy) and not change.options.interrupts:
+            going_back.undo_preparation(machine, agent)
+            return {"error": "the agent is still at work", "busy": busy, "release": before}, BUSY
+        drained = machine.system.monotonic() - drained_from
+        if repository is not None:
+            change.tell("backing up")
+            machine.state.save(agent.home, repository, account(machine, BACKUP_USER))
+    except (NodeError, OSError):
+        going_back.undo_preparation(machine, agent)
+        raise
+    return _switch(change, held, tried, drained)
+
+
+def _switch(change: _Change, held: Activation, tried: Tried, drained_s: float) -> tuple[dict[str, Any], int]:
+    machine = change.machine
+    held = replace(held, phase=Phase.SWITCHING)
+    stopped = machine.system.monotonic()
+    try:
+        records.save(machine, held)
+        found = _go_over(change, held)
+        answer = {
+            "release": held.to,
+            "from": held.before,
+            "state": Phase.UNCONFIRMED.value,
+            "confirm_by_s": change.options.confirm_s,
+            "checks": [asdict(check) for check in found],
+            "gap_s": round(machine.system.monotonic() - stopped, 3),
+            "drained_s": round(drained_s, 3),
+            "way_back": tried.way_back,
+            "way_back_why": tried.why,
+            "trial": [asdict(check) for check in tried.checks],
+            "trial_s": tried.seconds,
+            "seconds": change.seconds(),
+        }
+        deadline = machine.system.monotonic() + change.options.confirm_s
+        records.save(machine, replace(held, phase=Phase.UNCONFIRMED, deadline=deadline, answer=answer))
+        machine.gate.open()
+    except (_FailedError, NodeError, OSError) as error:
+        failure = error if isinstance(error, _FailedError) else _FailedError("switch", str(error))
+        change.tell("going back")
+        back = going_back.go_back(machine, held, f"{failure.stage}: {failure}")
+        return {**_refusal(change, failure), "went_back": back}, FAILED
+    return answer, 0
+
+
+def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
+    """From the stop to the last check."""
+    machine, agent = change.machine, change.agent
+    change.tell("switching")
+    machine.gate.close(agent.base.port)
+    going_back.stop(machine, agent)
+    if held.kept:
+        machine.state.keep(agent.home, held.kept)
+    laying.go_over(machine, held.to)
+    with machine.files.opened_folder(agent.home.path) as folder:
+        machine.files.remove(folder, drain.MARKER)
+    if not held.starts or change.payload is None:
+        return ()
+    change.tell("starting")
+    gateway.start(machine.system, agent.base.unit)
+    with suppress(OSError):
+        records.remove(machine, machine.layout.stale)  # it starts with what is written now
+    found = checks.ask_all(
+        machine.system,
+        agent.base.port,
+        change.payload.secrets.api_server_key,
+        unit=agent.base.unit,
+        takes_turns=change.takes_turns,
+        health_s=_HEALTH_S,
+        turn_s=_TURN_S,
+    )
+    if not all(check.ok for check in found):
+        raise _FailedError("checks", f"{found[-1].name}: {found[-1].detail}", found)
+    return found
+
+
+def _refusal(change: _Change, failure: _FailedError) -> dict[str, Any]:
+    worst = next((f"{check.name}: {check.detail}" for check in failure.checks if not check.ok), str(failure))
+    return {
+        "error": f"release {change.release} does not do here: {worst}",
+        "stage": failure.stage,
+        "checks": [asdict(check) for check in failure.checks],
+        "release": overlay.current(change.machine),
+        "seconds": change.seconds(),
+    }

@@ -1,0 +1,153 @@
+"""Leaving a release for the one before it: by itself when nobody confirmed it, or because somebody asks.
+
+Every step looks before it changes, and none needs room on the disk, so this may be killed anywhere and goes on when it
+is called again: by the same command, or by hermes-release.service, which calls ``settle`` as long as a change of
+release is not over.
+"""
+
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+from hermesops.node import activation as records
+from hermesops.node import fence, gateway, volume
+from hermesops.node.activation import Activation, History, Phase
+from hermesops.node.agent import Agent, agent_of
+from hermesops.node.drain import MARKER
+from hermesops.node.errors import NodeError
+from hermesops.node.keeping import PutBack
+from hermesops.node.laying import clear_way_back, occupant, take_way_back
+from hermesops.node.machine import Machine
+
+_HEALTH_S = 90.0
+_LOOK_S = 1.0
+_GRACE_S = 20.0
+"""For turns in progress: a release that is left may be one that never ends."""
+
+
+def go_back(machine: Machine, activation: Activation, why: str) -> dict[str, Any]:
+    """Leave a release; the caller holds the machine's lock. Ends what was begun, wherever it was cut short.
+
+    Raises:
+        NotReadyError: The data volume is closed, or a program failed: the same again goes on.
+    """
+    started = machine.system.monotonic()
+    agent = agent_of(machine)
+    if activation.phase is Phase.PREPARED:
+        undo_preparation(machine, agent)
+        return {"release": activation.before, "from": activation.to, "why": why, "gap_s": 0.0, "healthy": True}
+    volume.refuse_closed(machine)
+    # Best effort: on a full disk the record of before does as well.
+    with suppress(OSError, NodeError):
+        records.save(machine, replace(activation, phase=Phase.GOING_BACK, why=activation.why or why))
+    if machine.files.link_target(machine.layout.back) is not None:
+        stop(machine, agent)
+        put = _put_back(machine, agent, activation)
+        take_way_back(machine)
+    else:
+        put = _put_back(machine, agent, activation)  # what a run that was killed has come to
+    machine.gate.open()
+    healthy = _bring_up(machine, agent, activation)
+    gap = round(machine.system.monotonic() - started, 3)
+    _remember(machine, activation, why, put)
+    return {
+        "release": activation.before,
+        "from": activation.to,
+        "why": why,
+        "gap_s": gap,
+        "healthy": healthy,
+        "way_back": activation.way_back,
+        **asdict(put),
+    }
+
+
+def settle(machine: Machine) -> dict[str, Any]:
+    """Wait until a change of release is over; end it where nobody else does. Returns at once where there is none."""
+    while True:
+        held = records.load(machine)
+        if held is None:
+            return {"state": "settled"}
+        if records.is_due(machine, held):
+            with machine.files.locked(machine.layout.lock):
+                held = records.load(machine)
+                if held is not None and records.is_due(machine, held):
+                    return {"state": "went back", **go_back(machine, held, _reason(machine, held))}
+        machine.system.sleep(_LOOK_S)
+
+
+def settle_dead(machine: Machine) -> None:
+    """End what somebody began who is dead by now; the caller holds the machine's lock."""
+    held = records.load(machine)
+    if held is not None and records.is_due(machine, held):
+        go_back(machine, held, _reason(machine, held))
+
+
+def undo_preparation(machine: Machine, agent: Agent) -> None:
+    """Nothing was changed yet: let the agent go on as if nothing had been meant."""
+    clear_way_back(machine)
+    with machine.files.opened_folder(agent.home.path) as folder:
+        machine.files.remove(folder, MARKER)
+    machine.gate.open()
+    records.forget(machine)
+
+
+def _reason(machine: Machine, held: Activation) -> str:
+    if held.why:
+        return held.why
+    if not records.is_of_this_boot(machine):
+        return "the machine was rebooted before the release was confirmed"
+    if held.phase is Phase.UNCONFIRMED:
+        return "nobody confirmed the release in time"
+    return f"whoever brought the release died while it was {held.phase}"
+
+
+def stop(machine: Machine, agent: Agent) -> None:
+    """Stop the gateway, which finishes what it is at within a grace; one that does not end is killed."""
+    unit, deadline = agent.base.unit, machine.system.monotonic() + _GRACE_S
+    if not gateway.look(machine.system, unit).is_running:
+        return
+    machine.system.systemctl("stop", "--no-block", unit)
+    while gateway.look(machine.system, unit).is_running:
+        if machine.system.monotonic() >= deadline:
+            machine.system.systemctl("kill", "--signal=KILL", unit, check=False)
+            machine.system.systemctl("stop", unit)
+            return
+        machine.system.sleep(0.1)
+
+
+def _put_back(machine: Machine, agent: Agent, activation: Activation) -> PutBack:
+    return machine.state.put_back(agent.home, activation.kept) if activation.kept else PutBack()
+
+
+def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
+    """Start the gateway of the slot that is current, unless it is not to run; whether it is well."""
+    with machine.files.opened_folder(agent.home.path) as folder:
+        machine.files.remove(folder, MARKER)
+    payload = occupant(machine)
+    if not activation.starts or payload is None or fence.is_fenced(machine):
+        return True
+    if not gateway.look(machine.system, agent.base.unit).is_running:
+        gateway.start(machine.system, agent.base.unit)
+    answer = gateway.wait_until_healthy(
+        machine.system, agent.base.port, payload.secrets.api_server_key, timeout_s=_HEALTH_S
+    )
+    return gateway.is_ok(answer)
+
+
+def _remember(machine: Machine, activation: Activation, why: str, put: PutBack) -> None:
+    held = records.history(machine)
+    last = {
+        "to": activation.to,
+        "from": activation.before,
+        "outcome": "rolled_back",
+        "why": why,
+        "at": machine.system.now(),
+        **{f"rows_{name}" if name != "kept" else name: value for name, value in asdict(put).items()},
+    }
+    order = (activation.before, *(each for each in held.order if each != activation.before))
+    # The slot that was left may be gone over to again, by an activation that tries it first.
+    after = History(last=last, before="", kept="", order=order)
+    with suppress(OSError):
+        machine.files.write_if_changed(machine.layout.release_history, after.to_json(), records.PRIVATE)
+    clear_way_back(machine)
+    records.forget(machine)
