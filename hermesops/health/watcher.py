@@ -19,6 +19,12 @@ from hermesops.model.vitals import Source, TurnOutcome, Vitals
 CONTROLS = 64
 """How many untouched instances are looked at."""
 
+CHANGED = 256
+"""How many changed ones are looked at, those first that nobody looked at for longest."""
+
+_FRESH = timedelta(seconds=30)
+"""How long a look says how an instance does."""
+
 _BEFORE = timedelta(hours=24)
 """How far back readings count as "before"."""
 
@@ -130,17 +136,18 @@ class Watcher:
         at = {**dict.fromkeys(controls, split), **changed}
         oldest = min([now, *at.values()]) - _BEFORE
         held = {whose: list(them) for whose, them in (await self._kept.since(list(at), oldest)).items()}
-        questions = {whose: self._question(held.get(whose, []), changed.get(whose), now) for whose in at}
-        latest = await self._nodes.look(questions)
-        fresh = {whose: reading for whose, reading in latest.items() if reading is not None}
-        await self._kept.add(fresh)
-        readings = {whose: [*held.get(whose, []), *([fresh[whose]] if whose in fresh else [])] for whose in at}
-        seen = {whose: _seen(whose, readings[whose], at[whose], answered=whose in fresh) for whose in at}
+        due = [*_stalest(held, changed, now)[:CHANGED], *_stalest(held, dict.fromkeys(controls), now)]
+        asked = {whose: self._question(held.get(whose, []), changed.get(whose), now) for whose in due}
+        told = await self._nodes.look(asked)
+        await self._kept.add({whose: reading for whose, reading in told.items() if reading is not None})
+        readings = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
+        latest = {whose: told[whose] if whose in told else readings[whose][-1] for whose in at if readings[whose]}
+        seen = {whose: _seen(whose, readings[whose], at[whose], answered=bool(latest.get(whose))) for whose in at}
         if self._prometheus:
             seen = await self._enriched(self._prometheus, seen, at, now)
         has_router = _has_router([readings[each] for each in controls])
         return Watch(
-            beats={each: _beat(readings[each], changed[each], latest[each], has_router) for each in changed},
+            beats={each: _beat(readings[each], changed[each], latest.get(each), has_router) for each in changed},
             changed={each: seen[each] for each in changed},
             controls={each: seen[each] for each in controls} if changed else {},
         )
@@ -172,6 +179,20 @@ class Watcher:
             for each in some:
                 merged[each] = Seen(_merged(seen[each].before, before[each]), _merged(seen[each].after, after[each]))
         return merged
+
+
+def _stalest(
+    held: Mapping[InstanceId, Sequence[Reading]], changed: Mapping[InstanceId, datetime | None], now: datetime
+) -> list[InstanceId]:
+    """Those whose last look on this side of the change is too old, the oldest first."""
+    last = {whose: held[whose][-1].at if held.get(whose) else None for whose in changed}
+    due = []
+    for whose, at in last.items():
+        changed_at = changed[whose]
+        if at is None or at <= now - _FRESH or (changed_at is not None and at <= changed_at):
+            due.append(whose)
+    beginning = datetime.min.replace(tzinfo=UTC)
+    return sorted(due, key=lambda whose: last[whose] or beginning)
 
 
 def _seen(whose: InstanceId, readings: Sequence[Reading], at: datetime, *, answered: bool) -> Seen:

@@ -270,7 +270,11 @@ class SimDriver:
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""
-        return Guest(self._world.store, self._record(machine_id))
+        guest = Guest(self._world.store, self._record(machine_id))
+        if guest.is_overdue:
+            self.work(guest, guest.settle)
+            guest = Guest(self._world.store, self._record(machine_id))
+        return guest
 
     def work(self, guest: Guest, do: Callable[[], T]) -> T:
         """Do something on a machine in one step, and what it wants of its power after it."""

@@ -122,8 +122,7 @@ class Gateway:
         link = self._disk.look("/opt/hermes/current")
         slot = link.data.decode().rpartition("/")[2] if link else ""
         record = json.loads(self._text(f"/opt/hermes/releases/{slot}/release.json") or "{}")
-        version = record.get("hermes_agent") or record.get("lock", {}).get("agent", {}).get("version")
-        return slot, str(version or AGENT_VERSION)
+        return slot, str(record.get("hermes_agent") or AGENT_VERSION)
 
     @property
     def ailments(self) -> Mapping[Ailment, float]:
