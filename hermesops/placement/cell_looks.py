@@ -22,6 +22,7 @@ class Seen:
 
     spec: CellSpec
     doomed: frozenset[MachineName]
+    resized: frozenset[MachineName]
     state: Mapping[str, Any]
 
 
@@ -65,10 +66,12 @@ class CellLooks:
     async def _outlook(self, seen: Seen, only: frozenset[MachineName], *, with_drift: bool) -> Outlook:
         shown = await self._preview(seen.spec, seen.state, only)
         drift = (await self.preview_refresh(seen.spec.name, only=only)).changes if with_drift and seen.state else ()
-        return outlook_of(seen.spec, seen.doomed, seen.state, shown, drift)
+        return outlook_of(seen.spec, seen.doomed, seen.state, shown, drift, resized=seen.resized)
 
     async def _look(self, cell: CellName) -> Seen:
-        return Seen(self._rows.cell_spec(cell), self._rows.doomed_machines(cell), await self.state(cell))
+        rows = self._rows
+        resized = rows.resized_machines(cell)
+        return Seen(rows.cell_spec(cell), rows.doomed_machines(cell), resized, await self.state(cell))
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)

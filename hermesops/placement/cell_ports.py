@@ -23,6 +23,9 @@ class CellRows(Protocol):
     def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
         """Machines that recorded operations want gone; nothing else may be destroyed."""
 
+    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
+        """Machines that recorded operations give another size."""
+
     def record_brought(self, name: CellName) -> None:
         """Note that the cell is what its rows said."""
 

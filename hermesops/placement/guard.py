@@ -105,7 +105,13 @@ def _destruction(outlook: Outlook, unnamed: list[MachineName]) -> list[tuple[str
 def _share(outlook: Outlook, limits: Limits, named: Named) -> list[tuple[str, str]]:
     held = {machine.name for machine in outlook.held}
     meant = outlook.doomed | named.machines  # each of them was named by itself
-    touched = {c.name for c in outlook.preview.changes if c.kind in _TOUCHING and c.name in held - meant}
+    touched = {
+        c.name
+        for c in outlook.preview.changes
+        if c.kind in _TOUCHING
+        and c.name in held - meant
+        and not (c.kind is ChangeKind.UPDATE and c.name in outlook.resized)
+    }
     allowed = max(limits.share, named.share or 0)
     if len(touched) <= max(1, int(allowed * len(held))):
         return []

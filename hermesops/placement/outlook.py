@@ -27,6 +27,7 @@ class Outlook:
         rows: Digest of what the rows say.
         state: Digest of what the state says.
         drift: What a refresh would write, where that was asked.
+        resized: Machines that recorded operations give another size.
     """
 
     cell: CellName
@@ -37,6 +38,7 @@ class Outlook:
     rows: str
     state: str
     drift: tuple[Change, ...] = ()
+    resized: frozenset[MachineName] = frozenset()
 
 
 def outlook_of(
@@ -45,10 +47,13 @@ def outlook_of(
     state: Mapping[str, Any],
     preview: Preview,
     drift: tuple[Change, ...] = (),
+    *,
+    resized: frozenset[MachineName] = frozenset(),
 ) -> Outlook:
     """Put together what was read of a cell."""
     rows = {"spec": asdict(wanted), "doomed": sorted(doomed)}
-    return Outlook(wanted.name, preview, wanted, _held(state), doomed, _digest(rows), _digest(_lasting(state)), drift)
+    digests = _digest(rows), _digest(_lasting(state))
+    return Outlook(wanted.name, preview, wanted, _held(state), doomed, *digests, drift, resized)
 
 
 def _held(state: Mapping[str, Any]) -> tuple[CellMachine, ...]:

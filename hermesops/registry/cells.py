@@ -7,9 +7,18 @@ import sqlalchemy as sa
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.registry.rows import Rows, insert_if_absent
-from hermesops.registry.schema import LIVING, cells, hermes_instances, instance_details, spare_machines
+from hermesops.registry.schema import (
+    LIVING,
+    UNFINISHED,
+    cells,
+    hermes_instances,
+    instance_details,
+    operations,
+    spare_machines,
+)
 
 _WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
 
@@ -76,6 +85,16 @@ class CellRows(Rows):
         spares = sa.select(spare_machines.c.name).where(spare_machines.c.cell == cell, sa.not_(spare_machines.c.wanted))
         with self._database.reading() as connection:
             return frozenset(MachineName(name) for name in connection.scalars(of_instances.union(spares)))
+
+    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
+        """The cell's machines that unfinished operations give another size."""
+        query = (
+            sa.select(instance_details.c.machine_name)
+            .join(operations, operations.c.instance_id == instance_details.c.instance_id)
+            .where(instance_details.c.cell == cell, operations.c.kind == OperationKind.RESIZE, UNFINISHED)
+        )
+        with self._database.reading() as connection:
+            return frozenset(MachineName(name) for name in connection.scalars(query))
 
     def _cells(self, connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
         of_instances = (

@@ -484,6 +484,16 @@ def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> N
     assert registry.get_cell(CELL).machines == 2
 
 
+def test_a_cell_knows_whose_machines_are_being_resized(registry: Registry) -> None:
+    ada, bob = (placed(registry, alias) for alias in ("ada", "bob"))
+    subject = f"instance/{ada.id}"
+    operation = registry.open_operation(OperationKind.RESIZE, subject, instance_id=ada.id)
+    registry.open_operation(OperationKind.SUSPEND, f"instance/{bob.id}", instance_id=bob.id)
+    assert registry.resized_machines(CELL) == {ada.machine_name}
+    registry.finish_operation(operation.id, OperationStatus.DONE, "heavy")
+    assert registry.resized_machines(CELL) == frozenset()
+
+
 def test_a_cell_is_made_once(registry: Registry) -> None:
     for alias in ("ada", "bob"):
         placed(registry, alias)

@@ -46,6 +46,10 @@ class Rows:
         assert cell == CELL
         return self.doomed
 
+    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
+        assert cell == CELL
+        return frozenset()
+
     def record_brought(self, name: CellName) -> None:
         self.brought.append(name)
 

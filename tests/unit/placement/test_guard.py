@@ -22,7 +22,9 @@ def machine(number: int) -> CellMachine:
     )
 
 
-def outlook(*changes: tuple[ChangeKind, int], held: int = 8, doomed: tuple[int, ...] = ()) -> Outlook:
+def outlook(
+    *changes: tuple[ChangeKind, int], held: int = 8, doomed: tuple[int, ...] = (), resized: tuple[int, ...] = ()
+) -> Outlook:
     machines = tuple(machine(n) for n in range(held))
     made = tuple(Change(kind, f"urn:m{n}", "justavps:index:Machine", f"m{n}") for kind, n in changes)
     return Outlook(
@@ -33,6 +35,7 @@ def outlook(*changes: tuple[ChangeKind, int], held: int = 8, doomed: tuple[int, 
         frozenset(MachineName(f"m{n}") for n in doomed),
         "rows",
         "state",
+        resized=frozenset(MachineName(f"m{n}") for n in resized),
     )
 
 
@@ -58,6 +61,18 @@ def test_naming_one_machine_does_not_name_another() -> None:
 
 def test_what_a_recorded_operation_wants_gone_is_named_by_its_row() -> None:
     judge(outlook((ChangeKind.DELETE, 3), doomed=(3,)), limits=LIMITS, named=Named(), cost=None)
+
+
+def test_users_who_are_resized_at_the_same_time_are_not_in_each_others_way() -> None:
+    both = (ChangeKind.UPDATE, 0), (ChangeKind.UPDATE, 1)
+    judge(outlook(*both, held=2, resized=(0, 1)), limits=LIMITS, named=Named(), cost=None)
+    with pytest.raises(RefusedError, match="2 of 3"):
+        judge(outlook(*both, (ChangeKind.UPDATE, 2), held=3, resized=(0,)), limits=LIMITS, named=Named(), cost=None)
+
+
+def test_who_is_resized_is_not_named_for_destruction() -> None:
+    with pytest.raises(RefusedError, match="m3 of instance"):
+        judge(outlook((ChangeKind.REPLACE, 3), resized=(3,)), limits=LIMITS, named=Named(), cost=None)
 
 
 def test_a_named_machine_that_would_live_on_is_a_mistake() -> None:
