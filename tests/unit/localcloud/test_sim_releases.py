@@ -1,4 +1,4 @@
-"""A simulated machine goes to releases and back by the same hermes-node as a real one; each fault shows in its place."""
+"""A simulated machine goes to releases and back by the hermes-node of real ones; each fault shows in its place."""
 
 import json
 import stat
