@@ -34,7 +34,7 @@ _VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
 _PYTHON = re.compile(r"3\.[0-9]{1,2}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,254}")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _ID = re.compile(rf"{_VERSION.pattern}-[0-9a-f]{{12}}")
 
 
