@@ -4,7 +4,7 @@ Killed anywhere it is started again: files are kept by their hash, and a release
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,8 @@ from hermesops.release.ports import Downloads
 from hermesops.release.releases import Releases
 from hermesops.release.requirements import Pin, pin_of
 from hermesops.release.resolver import Resolver
+
+SKILLS = "skills.tar.gz"
 
 Tell = Callable[[str], None]
 
@@ -131,7 +133,7 @@ class Builder:
             pythons,
             order.managed,
             uv=parts.uv(workplace_in(scratch, "uv")),
-            skills=parts.skills(self._source(order, pins, scratch)),
+            skills=self._skills(order, pins, known, shelf, scratch),
             program=parts.program(),
         )
 
@@ -144,7 +146,7 @@ class Builder:
         managed: Managed,
         *,
         uv: bytes,
-        skills: bytes,
+        skills: Blob,
         program: bytes,
     ) -> Lock:
         parts = self.parts
@@ -157,7 +159,7 @@ class Builder:
             config_schema=agent.config_schema,
             pythons=pythons,
             uv=shelf.keep("uv", uv),
-            skills=shelf.keep("skills.tar.gz", skills),
+            skills=skills,
             site=tuple(shelf.keep(name, parts.site[name]) for name in sorted(parts.site)),
             unit=shelf.keep("hermes-gateway.service", parts.unit.render(notifies=agent.notifies)),
             managed=Managed(merged(watchdog, managed.config), dict(managed.environment)),
@@ -177,14 +179,19 @@ class Builder:
         wheel = next(blob for blob in wheels if pin_of(blob).name == PACKAGE)
         return read_agent(wheel.name, shelf.content(wheel))
 
-    def _source(self, order: Order, pins: tuple[Pin, ...], scratch: Path) -> Path:
+    def _skills(self, order: Order, pins: tuple[Pin, ...], known: Sequence[Lock], shelf: Shelf, scratch: Path) -> Blob:
         if order.source is not None:
             read_file(order.source)
-            return order.source
+            return shelf.keep(SKILLS, self.parts.skills(order.source))
         if order.wheel is not None:
             self.tell("the bundled skills are those of an older agent: no source archive was given")
-            return self.source(None, scratch)
-        return self.source(next(pin for pin in pins if pin.name == PACKAGE), scratch)
+            return shelf.keep(SKILLS, self.parts.skills(self.source(None, scratch)))
+        pin = next(pin for pin in pins if pin.name == PACKAGE)
+        for lock in known:
+            # Of the same agent from an index, so from the same source archive.
+            if lock.origin == "index" and pin.hashes & {blob.sha256 for blob in lock.all_blobs()}:
+                return lock.skills
+        return shelf.keep(SKILLS, self.parts.skills(self.source(pin, scratch)))
 
     def source(self, pin: Pin | None, scratch: Path) -> Path:
         """The agent's source archive, which has the bundled skills as no wheel has; without a pin an older agent's.

@@ -6,7 +6,7 @@ from pathlib import Path
 from hermesops.errors import UsageError
 from hermesops.node.release_lock import Lock
 from hermesops.release.agent import Agent
-from hermesops.release.build import Builder, Order
+from hermesops.release.build import SKILLS, Builder, Order
 from hermesops.release.gather import Shelf
 
 CONFIG_SCHEMA = 33
@@ -24,5 +24,12 @@ class SimulatedBuilder(Builder):
         self.tell("a simulated world: the release has no wheels")
         shelf, agent = Shelf(self.releases.store), Agent(order.agent, CONFIG_SCHEMA, notifies=True)
         return self._written(
-            shelf, agent, "simulated", {}, order.managed, uv=_NOTHING, skills=_NOTHING, program=_NOTHING
+            shelf,
+            agent,
+            "simulated",
+            {},
+            order.managed,
+            uv=_NOTHING,
+            skills=shelf.keep(SKILLS, _NOTHING),
+            program=_NOTHING,
         )
