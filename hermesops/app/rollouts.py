@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _ID_BYTES = 3
 """Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
 
+_QUEUE_S = 7 * 86_400.0
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -104,6 +106,23 @@ class Rollouts:
         targets = meant(self._registry, wish)
         await look_at_unknown(self._session, targets)
         return await apart(self._write, release, wish)
+
+    async def await_others(self, wish: Wish) -> None:
+        """Return once no other rollout that has not ended has any of the instances that are meant.
+
+        Raises:
+            UsageError: Nobody is meant.
+        """
+        release = await apart(check_release, self._app, wish.release)
+        if await apart(unfinished, self._registry, release, wish):
+            return
+
+        async def look() -> bool | waiting.Pending[bool]:
+            other = await apart(ahead, self._registry, meant(self._registry, wish))
+            return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
+
+        what = "the end of the rollout ahead"
+        await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
 
     def _write(self, release: ReleaseId, wish: Wish) -> tuple[Rollout, Operation]:
         from hermesops.rollout.courses import course
@@ -225,7 +244,13 @@ def records(app: "App", text: str) -> "Records":
 
 
 def _told(rollout: Rollout, wish: Wish) -> dict[str, object]:
-    return {"why": rollout.reason, "release": rollout.release, "where": wish.where, "action": rollout.action.value}
+    return {
+        "why": rollout.reason,
+        "who": rollout.who,
+        "release": rollout.release,
+        "where": wish.where,
+        "action": rollout.action.value,
+    }
 
 
 def _evidence(targets: Sequence[Target]) -> dict[str, object]:

@@ -50,6 +50,11 @@ def is_json() -> bool:
     return _mode.json
 
 
+def is_quiet() -> bool:
+    """Whether nobody wants narration."""
+    return _mode.quiet
+
+
 def say(line: str) -> None:
     """One line of narration on stderr."""
     if not _mode.quiet:

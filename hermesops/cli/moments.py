@@ -27,6 +27,22 @@ def until(text: str, *, now: datetime | None = None) -> datetime:
     return _moment(text, now or datetime.now(UTC), 1)
 
 
+def seconds(text: str, option: str) -> float:
+    """How long ``90``, ``90s``, ``10m``, ``24h`` or ``7d`` is, in seconds.
+
+    Args:
+        text: As typed.
+        option: Its name, for who typed something else.
+
+    Raises:
+        UsageError: It is no span.
+    """
+    span = _AGE.fullmatch(text if not text.isdigit() else f"{text}s")
+    if span is None:
+        raise UsageError(f"{option} {text!r} is no span of time, as 90s, 10m, 24h")
+    return timedelta(**{_UNITS[span[2]]: int(span[1])}).total_seconds()
+
+
 def _moment(text: str, now: datetime, direction: int) -> datetime:
     age = _AGE.fullmatch(text)
     try:

@@ -4,13 +4,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.render import moment
+from hermesops.model.ids import InstanceId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.model.freeze import Freeze
     from hermesops.model.instance_policy import InstancePolicy
     from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
     from hermesops.model.slot import WayBack
     from hermesops.rollout.outlook import Outlook
+
+
+HISTORY = frozenset({"start", "state", "said"})
+"""Kinds of events that change where a rollout stands, or what operators said."""
 
 
 def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
@@ -141,3 +148,49 @@ def way_back_line(user: str, done: "WayBack") -> str:
     if done.listed:
         words += f"; {done.listed} rows written since do not fit and are listed in {done.kept}"
     return words
+
+
+def change(one: "RolloutEvent") -> dict[str, object]:
+    """A change of a rollout's state."""
+    told = one.decision
+    return {
+        "at": moment(one.at),
+        "what": str(told.get("verb") or ("start" if one.kind == "start" else "decided")),
+        "from": told.get("from"),
+        "to": told.get("to") or ("pending" if one.kind == "start" else None),
+        "who": told.get("who") or "hermesops",
+        "why": str(told.get("why") or ""),
+    }
+
+
+def named_in(one: "RolloutEvent") -> set[str]:
+    """The instances that an event is about."""
+    named = one.decision.get("targets")
+    if isinstance(named, dict):
+        return set(named)
+    entries = named if isinstance(named, list) else []
+    return {str(entry.get("instance")) if isinstance(entry, dict) else str(entry) for entry in entries}
+
+
+def explain_lines(one: "RolloutEvent", titles: "Mapping[InstanceId, str]") -> list[str]:
+    """A decision as people read it: when, what, why, for whom, and from which figures."""
+    lines = [f"{one.at:%Y-%m-%d %H:%M:%S}  {one.kind:<8} {one.decision.get('why') or ''}".rstrip()]
+    named = one.decision.get("targets")
+    lines += [f"    {_entry(entry, titles)}" for entry in (named if isinstance(named, list) else ())]
+    return [*lines, *(f"    {name}: {_figures(value)}" for name, value in one.evidence.items())]
+
+
+def _entry(entry: object, titles: "Mapping[InstanceId, str]") -> str:
+    if not isinstance(entry, dict):
+        return titles.get(InstanceId(str(entry)), str(entry))
+    who = titles.get(InstanceId(str(entry.get("instance"))), str(entry.get("instance")))
+    detail = f": {entry['detail']}" if entry.get("detail") else ""
+    return f"{who} {str(entry.get('state')).replace('_', ' ')}{detail}"
+
+
+def _figures(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_figures(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_figures, value)) or "none"
+    return str(value)

@@ -1,6 +1,6 @@
 """Rows of ``rollout_targets``, and beside them which release instances run and who was among the first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,17 +35,11 @@ class RolloutTargetRows(Rows):
         Raises:
             LeaseLostError: The lease is somebody else's by now.
         """
-        columns = rollout_targets.c
-        is_it = sa.and_(columns.rollout_id == rollout_id, columns.instance_id == target.id)
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            connection.execute(rollout_targets.update().where(is_it).values(_moving_values(target)))
-            release = connection.execute(sa.select(rollouts.c.release).where(rollouts.c.id == rollout_id)).scalar_one()
-            if target.progress.on_release:
-                self._note_release(connection, target.id, release)
-            elif target.state in _OFF_RELEASE and target.facts.release_before:
-                self._note_release(connection, target.id, target.facts.release_before)
+            query = sa.select(rollouts.c.release).where(rollouts.c.id == rollout_id)
+            self._put_targets_in(connection, rollout_id, connection.execute(query).scalar_one(), [target])
 
     def owed_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
         """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
@@ -111,9 +105,32 @@ class RolloutTargetRows(Rows):
                 subject = instance_subject(instance_id)
                 self._note(connection, "release_rolled_back", subject, before=told, after=after, why=why)
 
+    def _put_targets_in(
+        self, connection: sa.Connection, rollout_id: RolloutId, release: str, targets: Sequence[RolloutTarget]
+    ) -> None:
+        columns = rollout_targets.c
+        for target in targets:
+            is_it = sa.and_(columns.rollout_id == rollout_id, columns.instance_id == target.id)
+            connection.execute(rollout_targets.update().where(is_it).values(_moving_values(target)))
+            if target.progress.on_release:
+                self._note_release(connection, target.id, release)
+            elif target.state in _OFF_RELEASE and target.facts.release_before:
+                self._note_release(connection, target.id, target.facts.release_before)
+
     def _note_release(self, connection: sa.Connection, instance_id: InstanceId, release: str) -> None:
         values = {"instance_id": instance_id, "release": release, "seen_at": self._database.now(connection)}
         insert_or_update(connection, instance_releases, values)
+
+
+def targets_of(connection: sa.Connection, rollout_id: RolloutId) -> list[InstanceId]:
+    """Whom a rollout is about."""
+    query = sa.select(rollout_targets.c.instance_id).where(rollout_targets.c.rollout_id == rollout_id)
+    return [InstanceId(one) for one in connection.scalars(query)]
+
+
+def hold(connection: sa.Connection, rollout_id: RolloutId) -> None:
+    """Keep others off a rollout's instances."""
+    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=True))
 
 
 def let_go(connection: sa.Connection, rollout_id: RolloutId) -> None:

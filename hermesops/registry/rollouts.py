@@ -25,7 +25,7 @@ from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
 from hermesops.registry.operations import OperationRows
 from hermesops.registry.rollout_schema import rollout_events, rollout_targets, rollouts
-from hermesops.registry.rollout_targets import RolloutTargetRows, let_go, values_of
+from hermesops.registry.rollout_targets import RolloutTargetRows, hold, let_go, targets_of, values_of
 from hermesops.registry.schema import hermes_instances, users
 
 _LIST = "hermesops rollout list"
@@ -106,22 +106,30 @@ class RolloutRows(RolloutTargetRows, OperationRows):
             )
 
     def change_rollout(
-        self, was: Rollout, rollout: Rollout, event: RolloutEvent, *, lease: Lease | None = None
+        self,
+        was: Rollout,
+        rollout: Rollout,
+        event: RolloutEvent,
+        *,
+        targets: Sequence[RolloutTarget] = (),
+        lease: Lease | None = None,
     ) -> bool:
         """Write state, reason, who and wishes with the event of it, or nothing where the row is no longer ``was``.
 
-        Instances are free for others once the state says that it has ended.
+        Instances are free for others once the state says that it has ended, and held again when it goes on after all.
 
         Args:
             was: The rollout as it was read.
             rollout: As it shall be; without ``who`` the registry's actor did it.
             event: Of it.
+            targets: Those that change with it.
             lease: The runner's; an operator's command has none.
 
         Returns:
             Whether it was written.
 
         Raises:
+            RefusedError: It had ended, and another rollout has some of its instances by now.
             LeaseLostError: The lease is somebody else's by now.
         """
         is_it = rollouts.c.id == rollout.id
@@ -139,8 +147,12 @@ class RolloutRows(RolloutTargetRows, OperationRows):
                 "updated_at": self._database.now(connection),
             }
             connection.execute(rollouts.update().where(is_it).values(values))
+            self._put_targets_in(connection, rollout.id, rollout.release, targets)
             if rollout.state.has_ended:
                 let_go(connection, rollout.id)
+            elif was.state.has_ended:
+                _refuse_held(connection, targets_of(connection, rollout.id))
+                hold(connection, rollout.id)
             connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
             before = {"state": was.state.value, **rollout_json.wishes_to(was.wishes)}
             after = {"state": rollout.state.value, **rollout_json.wishes_to(rollout.wishes)}

@@ -90,6 +90,25 @@ def test_a_state_is_changed_only_from_where_it_stands(registry: Registry) -> Non
     assert registry.latest_rollout_events(rollout.id)["halt"].evidence == {"failures": 2, "touched": 3}
 
 
+def test_one_that_had_ended_holds_its_instances_again_when_it_goes_on(registry: Registry) -> None:
+    ada = placed(registry)
+    first = started(registry, ada)
+    done = replace(first, state=RolloutState.DONE)
+    registry.change_rollout(first, done, HALTED)
+    back = replace(done, state=RolloutState.ROLLING_BACK)
+    [target] = registry.rollout_targets(first.id)
+    moved = replace(target, state=TargetState.SOAKING, progress=Progress(on_release=True))
+    second = started(registry, ada, rollout_id="r2")
+    with pytest.raises(RefusedError, match="rollout r2 has not ended"):
+        registry.change_rollout(done, back, HALTED, targets=[moved])
+    assert registry.rollout_targets(first.id) == (target,)
+    registry.change_rollout(second, replace(second, state=RolloutState.ABORTED), HALTED)
+    assert registry.change_rollout(done, back, HALTED, targets=[moved])
+    assert registry.rollout_targets(first.id) == (moved,)
+    with pytest.raises(RefusedError, match="rollout r1 has not ended"):
+        started(registry, ada, rollout_id="r3")
+
+
 def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> None:
     ada = placed(registry)
     rollout = started(registry, ada)

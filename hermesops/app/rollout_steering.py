@@ -1,0 +1,105 @@
+"""What operators say to a rollout, written as compare-and-swap; and going on with it, or watching who does."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from hermesops import waiting
+from hermesops.app.rollout_rows import records_of
+from hermesops.errors import UnavailableError
+from hermesops.model.rollout import Rollout, RolloutId, rollout_subject
+from hermesops.operation.registry_thread import apart
+from hermesops.rollout.controls import Said, Steered
+
+if TYPE_CHECKING:
+    from hermesops.app.app import App
+    from hermesops.app.session import Session
+    from hermesops.rollout.ports import Records
+
+Word = Callable[["Records", Said], Steered]
+"""One of ``hermesops.rollout.controls``, given what is written."""
+
+Show = Callable[["Records"], None]
+"""Takes a look at a rollout."""
+
+_TRIES = 10
+_LOOK_S = 1.0
+_FOR_EVER_S = 30 * 86_400.0
+
+
+def steer(app: "App", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
+    """Say something to a rollout.
+
+    Raises:
+        RefusedError: That is impossible as it stands.
+        UnavailableError: Its row changed every time; say it again.
+    """
+    registry = app.registry
+    for _ in range(_TRIES):
+        found = records_of(registry, rollout_id)
+        said = Said(registry.actor, why, registry.now())
+        steered = word(found, said)
+        if registry.change_rollout(found.rollout, steered.rollout, steered.event, targets=steered.targets):
+            return registry.get_rollout(rollout_id)
+    raise UnavailableError(f"rollout {rollout_id} changes faster than it can be told anything", hint="say it again")
+
+
+async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollout:
+    """Bring a rollout forward until it ends or halts, or watch whoever does; should they stop, go on here.
+
+    Raises:
+        HermesError: A step failed; the same command goes on.
+    """
+    registry = session.app.registry
+    shown = await _look(registry_look(session.app, rollout_id), show)
+    if shown.rollout.state.has_runner:
+        operation = await apart(registry.reopen_rollout_operation, shown.rollout)
+        await _shown_meanwhile(
+            session.operations.resume(operation, wait_s=_FOR_EVER_S), registry_look(session.app, rollout_id), show
+        )
+    return (await _look(registry_look(session.app, rollout_id), show)).rollout
+
+
+async def watch(app: "App", rollout_id: RolloutId, show: Show) -> Rollout:
+    """Look at a rollout until it ends or halts, whoever brings it forward."""
+    look = registry_look(app, rollout_id)
+    while True:
+        seen = await _look(look, show)
+        if not seen.rollout.state.has_runner:
+            return seen.rollout
+        await waiting.pause(_LOOK_S)
+
+
+def is_led(app: "App", rollout: Rollout) -> str:
+    """Who brings a rollout forward right now; empty for nobody."""
+    subject = rollout_subject(rollout.id)
+    return next((lease.holder for lease in app.registry.list_leases() if lease.subject == subject), "")
+
+
+def registry_look(app: "App", rollout_id: RolloutId) -> "Callable[[], Awaitable[Records]]":
+    """Reads a rollout whole, in the registry's thread."""
+
+    def look() -> "Awaitable[Records]":
+        return apart(records_of, app.registry, rollout_id)
+
+    return look
+
+
+async def _look(look: "Callable[[], Awaitable[Records]]", show: Show) -> "Records":
+    seen = await look()
+    show(seen)
+    return seen
+
+
+async def _shown_meanwhile(work: Awaitable[object], look: "Callable[[], Awaitable[Records]]", show: Show) -> None:
+    async def looking() -> None:
+        while True:
+            await waiting.pause(_LOOK_S)
+            await _look(look, show)
+
+    watching = asyncio.ensure_future(looking())
+    try:
+        await work
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)

@@ -1,0 +1,181 @@
+"""``hermesops rollout``: one release brought to many, in stages that halt by themselves when it hurts."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context, render_outlook, render_rollout, rollout_words
+from hermesops.cli import rollout_options as options
+from hermesops.cli.console import Why, result, table
+from hermesops.cli.noun import Noun
+from hermesops.errors import CHANGES_REMAIN
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hermesops.rollout.ports import Records
+
+app = Noun(no_args_is_help=True)
+app.command()(rollout_words.pause)
+app.command()(rollout_words.resume)
+app.command()(rollout_words.promote)
+app.command()(rollout_words.approve)
+app.command()(rollout_words.abort)
+app.command()(rollout_words.retry)
+
+Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
+Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
+
+
+@app.callback()
+def group() -> None:
+    """Rollouts: one release brought to many, in stages that halt by themselves when it hurts."""
+
+
+@app.command()
+def start(
+    release: Release,
+    where: options.Where = "",
+    everybody: options.Everybody = False,
+    stages: options.Stages = "",
+    max_unavailable: options.Unavailable = "",
+    at_once: options.AtOnce = 0,
+    soak: options.Soak = "",
+    settle: options.Settle = "",
+    confirm_within: options.ConfirmWithin = "",
+    drain: options.Drain = "",
+    defer: options.Defer = "",
+    windows: options.Windows = None,
+    emergency: options.Emergency = "",
+    manual_before: options.ManualBefore = None,
+    hooks: options.HooksOption = None,
+    vitals: options.Vitals = "",
+    on_halt: options.OnHalt = "",
+    drill: options.Drill = "",
+    two_person_above: options.TwoPerson = -1.0,
+    action: options.ActionOption = "slot",
+    reason: Why = "",
+    queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
+    detach: rollout_words.Detach = False,
+) -> int:
+    """Bring a release to running instances, 5 %, 25 %, 100 %; the same command goes on with what a killed one began.
+
+    The targets are frozen now. Each machine tries the release on a copy of its state first and goes back by itself
+    unless it is confirmed; gates halt the rollout when it hurts, and those hurt are put back. Exit 8: halted.
+    """
+    from hermesops.app.rollouts import Wish
+
+    wish = Wish(
+        release,
+        where,
+        everybody,
+        options.spec_of(
+            stages=stages,
+            max_unavailable=max_unavailable,
+            at_once=at_once,
+            soak=soak,
+            settle=settle,
+            confirm_within=confirm_within,
+            drain=drain,
+            defer=defer,
+            windows=windows,
+            emergency=emergency,
+            manual_before=manual_before,
+            hooks=hooks,
+            vitals=vitals,
+            on_halt=on_halt,
+            drill=drill,
+            two_person_above=two_person_above,
+        ),
+        options.parse_action(action),
+        reason,
+    )
+    return rollout_words.start(wish, queue=queue, detach=detach)
+
+
+@app.command("list")
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
+) -> None:
+    """List rollouts that have not ended."""
+    rows = context.compose().registry.list_rollouts(unfinished=not everything)
+    table(
+        "rollout-list",
+        "rollouts",
+        ("id", "release", "state", "reason", "who", "updated_at"),
+        [render_rollout.rollout(row) for row in rows],
+        "nothing is being rolled out; hermesops rollout start RELEASE --all begins",
+    )
+
+
+@app.command()
+def status(
+    rollout_id: Id = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every instance, not only those of note.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on looking until it ends or halts.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 7 while it goes on, 8 when it is halted.")
+    ] = False,
+) -> int:
+    """Show a rollout: stages, gates, who is under way and who is hurt with the reason, rate and time left.
+
+    With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
+    otherwise.
+    """
+    from hermesops.app import rollouts
+
+    composed = context.compose()
+    found = rollouts.records(composed, rollout_id)
+    if watch:
+        return rollout_words.watched(composed, found.rollout.id)
+    shown, lines = _seen(found, composed.registry.now(), everything=everything)
+    result("rollout-status", shown, lines)
+    if not exit_code:
+        return 0
+    return rollout_words.code_of(found.rollout) if not found.rollout.state.has_runner else CHANGES_REMAIN
+
+
+@app.command()
+def history(rollout_id: Id = "") -> None:
+    """Tell each change of a rollout's state: when, by whom, why."""
+    registry = context.compose().registry
+    row = registry.find_rollout(rollout_id)
+    told = [one for one in registry.rollout_events(row.id) if one.kind in render_rollout.HISTORY]
+    rows = [render_rollout.change(one) for one in told]
+    beside = {"rollout": render_rollout.rollout(row)}
+    table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
+
+
+@app.command()
+def explain(
+    rollout_id: Id = "",
+    user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
+) -> None:
+    """Explain a rollout: all that was decided, in order, with the reason and the figures that it followed from."""
+    registry = context.compose().registry
+    row = registry.find_rollout(rollout_id)
+    titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
+    told = registry.rollout_events(row.id)
+    if user:
+        instance = registry.find_instance(user)
+        told = tuple(one for one in told if instance.id in render_rollout.named_in(one))
+    result(
+        "rollout-explain",
+        {"rollout": render_rollout.rollout(row), "events": [render_rollout.event(one) for one in told]},
+        [line for one in told for line in render_rollout.explain_lines(one, titles)],
+    )
+
+
+def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[str, object], list[str]]:
+    from hermesops.rollout.outlook import outlook_of
+
+    outlook = outlook_of(found, now)
+    shown: dict[str, object] = {
+        "rollout": render_rollout.rollout(found.rollout),
+        "outlook": render_rollout.outlook(outlook),
+        "targets": [render_rollout.target(one) for one in found.targets],
+    }
+    lines = render_outlook.picture(found, outlook)
+    if everything:
+        lines += [render_outlook.target_line(one) for one in found.targets]
+    return shown, lines

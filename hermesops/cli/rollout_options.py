@@ -1,0 +1,165 @@
+"""How an operator says the way in which a rollout shall go; what is not said is as ``Spec`` has it."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from hermesops.errors import UsageError
+
+if TYPE_CHECKING:
+    from hermesops.model.rollout_spec import Action, Gates, Spec
+
+K = TypeVar("K", bound=StrEnum)
+
+Where = Annotated[str, typer.Option("--where", help="Only to these: plan=heavy,cell=cell1,region=…,release=…,user=…")]
+Everybody = Annotated[bool, typer.Option("--all", help="To every running instance.")]
+Stages = Annotated[str, typer.Option(help="Shares that shall have it after each stage, as 5%,25%,100%.")]
+Unavailable = Annotated[str, typer.Option("--max-unavailable", help="Share that may be changing at once, as 10%.")]
+AtOnce = Annotated[int, typer.Option("--at-once", help="And never more than so many.", show_default=False)]
+Soak = Annotated[str, typer.Option(help="How long each must have run it before a stage ends, as 10m.")]
+Settle = Annotated[str, typer.Option(help="Between two batches, as 10s.")]
+ConfirmWithin = Annotated[str, typer.Option("--confirm-within", help="A machine goes back by itself after, as 60s.")]
+Drain = Annotated[str, typer.Option(help="How long running turns are waited for, as 60s.")]
+Defer = Annotated[str, typer.Option(help="For how long busy or quiet users may be left for later, as 24h.")]
+Windows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--window", help="Only then: 'Mon-Fri 09:00-17:00 Europe/Berlin'; may be repeated.", show_default=False
+    ),
+]
+Emergency = Annotated[
+    str, typer.Option(help="Why windows, freezes and quiet hours do not count.", metavar="REASON", show_default=False)
+]
+ManualBefore = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--manual-before",
+        help="Wait for rollout promote before this stage, from 1; may be repeated.",
+        show_default=False,
+    ),
+]
+HooksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hook", help="A gate of yours: NAME=COMMAND or NAME=https://…; may be repeated.", show_default=False
+    ),
+]
+Vitals = Annotated[
+    str,
+    typer.Option(help="What health is compared by, comma-separated; none switches that gate off.", show_default=False),
+]
+OnHalt = Annotated[str, typer.Option("--on-halt", help="Who is put back when a gate halts it: hurt, all, nobody.")]
+Drill = Annotated[str, typer.Option(help="Trying the way back on a pool machine first: required, if_possible, no.")]
+TwoPerson = Annotated[
+    float,
+    typer.Option("--two-person-above", help="Blast radius above which a second operator approves.", show_default=False),
+]
+ActionOption = Annotated[str, typer.Option("--action", help="slot: on the machine as it is; machine: on another one.")]
+
+
+def spec_of(
+    *,
+    stages: str = "",
+    max_unavailable: str = "",
+    at_once: int = 0,
+    soak: str = "",
+    settle: str = "",
+    confirm_within: str = "",
+    drain: str = "",
+    defer: str = "",
+    windows: list[str] | None = None,
+    emergency: str = "",
+    manual_before: list[int] | None = None,
+    hooks: list[str] | None = None,
+    vitals: str = "",
+    on_halt: str = "",
+    drill: str = "",
+    two_person_above: float = -1.0,
+) -> "Spec":
+    """What was chosen.
+
+    Raises:
+        UsageError: Something of it means nothing.
+    """
+    from hermesops.cli.moments import seconds
+    from hermesops.model.rollout_spec import DrillWish, HurtCare, Spec
+    from hermesops.rollout.windows import parse_window
+
+    usual = Spec()
+    for window in windows or ():
+        parse_window(window)
+    shares = parse_stages(stages) if stages else usual.stages
+    return Spec(
+        stages=shares,
+        max_unavailable=_share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
+        most_unavailable=at_once or usual.most_unavailable,
+        settle_s=seconds(settle, "--settle") if settle else usual.settle_s,
+        soak_s=seconds(soak, "--soak") if soak else usual.soak_s,
+        confirm_s=seconds(confirm_within, "--confirm-within") if confirm_within else usual.confirm_s,
+        drain_s=seconds(drain, "--drain") if drain else usual.drain_s,
+        defer_s=seconds(defer, "--defer") if defer else usual.defer_s,
+        windows=tuple(windows or ()),
+        gates=_gates(len(shares), manual_before, hooks, vitals),
+        on_halt=_one_of(HurtCare, on_halt, "--on-halt") if on_halt else usual.on_halt,
+        drill=_one_of(DrillWish, drill, "--drill") if drill else usual.drill,
+        two_person_above=two_person_above if two_person_above >= 0 else usual.two_person_above,
+        emergency=emergency,
+    )
+
+
+def parse_action(text: str) -> "Action":
+    """What is changed.
+
+    Raises:
+        UsageError: It is no such thing.
+    """
+    from hermesops.model.rollout_spec import Action
+
+    return _one_of(Action, text, "--action")
+
+
+def parse_stages(text: str) -> tuple[float, ...]:
+    """Rising shares, the last of them all.
+
+    Raises:
+        UsageError: They are not.
+    """
+    shares = tuple(_share(part, "--stages") for part in text.split(","))
+    if list(shares) != sorted(set(shares)) or shares[-1] != 1.0:
+        raise UsageError(f"--stages {text!r} do not rise to 100%", hint="--stages 5%,25%,100%")
+    return shares
+
+
+def _gates(stages: int, manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
+    from hermesops.model.rollout_spec import Gates, HealthGate
+    from hermesops.model.vitals import Vital
+    from hermesops.rollout.web_hooks import parse_hook
+
+    usual = Gates()
+    for number in manual_before or ():
+        if not 1 <= number <= stages:
+            raise UsageError(f"--manual-before {number}: there are stages 1 to {stages}")
+    asked = tuple(map(parse_hook, hooks or ()))
+    if len({hook.name for hook in asked}) < len(asked):
+        raise UsageError("two hooks have one name; an answer would be taken for the other's")
+    names = tuple(Vital) if not vitals else () if vitals == "none" else tuple(map(str.strip, vitals.split(",")))
+    chosen = tuple(_one_of(Vital, name, "--vitals").value for name in names)
+    return Gates(usual.failures, HealthGate(vitals=chosen), usual.probe, asked, tuple(manual_before or ()))
+
+
+def _share(text: str, option: str) -> float:
+    try:
+        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise UsageError(f"{option} {text!r} is no share, as 5% or 0.05")
+    return number
+
+
+def _one_of(kind: type[K], text: str, option: str) -> K:
+    try:
+        return kind(text.strip())
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: one of {', '.join(kind)}") from None
