@@ -28,10 +28,8 @@ def decide(sight: Sight) -> Decision | Finished:
     match sight.rollout.state:
         case RolloutState.PENDING:
             return Decision(Change(RolloutState.RUNNING), sight.rollout.reason)
-        case RolloutState.RUNNING:
-            return _guarded(sight) or _forward(sight)
-        case RolloutState.PAUSED:
-            return _guarded(sight) or _wait(sight, LOOK_S, f"paused: {sight.rollout.reason}")
+        case RolloutState.RUNNING | RolloutState.PAUSED:
+            return _watchfully(sight)
         case RolloutState.HALTED:
             return _finish_flights(sight) or _put_back(sight, _hurt_after_halt(sight)) or _ended(sight)
         case RolloutState.ABORTING:
@@ -51,8 +49,8 @@ def _notify(sight: Sight) -> Decision | None:
     return Decision(Notify(changed), f"somebody may want to know: {sight.rollout.state.replace('_', ' ')}")
 
 
-def _guarded(sight: Sight) -> Decision | None:
-    """What comes before anything new: those under way, those hurt, and a gate that fails."""
+def _watchfully(sight: Sight) -> Decision:
+    """What comes before anything new: those hurt, a gate that fails, those under way."""
     marks = changed_by_health(sight)
     if marks:
         return Decision(Mark(marks), _marked(marks), {"targets": {one.id: one.detail for one in marks if one.detail}})
@@ -60,12 +58,16 @@ def _guarded(sight: Sight) -> Decision | None:
     for gate in (judgement.failures, judgement.health):
         if gate.result is GateResult.FAIL:
             return Decision(Change(RolloutState.HALTED), gate.why, evidence_of(judgement))
-    return _finish_flights(sight) or _put_back(sight, _hurt(sight))
+    before = _finish_flights(sight) or _put_back(sight, _hurt(sight))
+    if before:
+        return before
+    if sight.rollout.state is RolloutState.PAUSED:
+        return _wait(sight, LOOK_S, f"paused: {sight.rollout.reason}")
+    return _forward(sight, judgement)
 
 
-def _forward(sight: Sight) -> Decision:
+def _forward(sight: Sight, judgement: Judgement) -> Decision:
     """More of it, or why not now."""
-    judgement = judge(sight.rollout, sight.targets, sight.watched, at_end=_is_at_end(sight))
     pending = sight.pending()
     if not pending:
         return _end_of_course(sight, judgement)

@@ -44,6 +44,9 @@ WHO = "hermesops"
 _LOOKED_AT = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
 """States in which health is looked at."""
 
+_SAMPLE = 64
+"""So many of those changed are compared with others; all that soak are looked at, each for itself."""
+
 
 class Runner:
     """The work of one rollout.
@@ -122,12 +125,13 @@ class Runner:
                 assert_never(never)
 
     async def _watch(self, records: Records) -> Watched:
-        """Those untouched are named in the order in which their turn comes."""
-        changed = {
-            target.id: target.progress.confirmed_at
-            for target in records.targets
-            if target.progress.on_release and target.progress.confirmed_at and target.state.is_well
-        }
+        """Those that soak, and the last that did; those untouched in the order in which their turn comes."""
+        runs = [one for one in records.targets if one.progress.on_release and one.state.is_well]
+        soaking = [one for one in runs if one.state is TargetState.SOAKING]
+        through = [one for one in runs if one.state is not TargetState.SOAKING]
+        spare = max(0, _SAMPLE - len(soaking))
+        sample = [*through[len(through) - min(spare, len(through)) :], *soaking]
+        changed = {one.id: one.progress.confirmed_at for one in sample if one.progress.confirmed_at}
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         return await self._watches.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
 

@@ -1,0 +1,78 @@
+"""Rollouts whose runner dies at one write, and what must be true of them once another has gone on."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from hermesops.rollout import controls
+from hermesops.rollout.controls import Said
+from tests.support.rollout_world import NEW, OLD, Died, Fate, World, fleet
+
+SIZE = 20
+
+
+def good() -> World:
+    """Reaches everybody but one that it breaks and one that gives no answer."""
+    world = World(fleet(SIZE))
+    world.machine_of(5).breaks = True
+    world.machine_of(18).mute = True
+    return world
+
+
+def bad() -> World:
+    """Breaks everybody from the third on."""
+    world = World(fleet(SIZE))
+    for position in range(2, SIZE):
+        world.machine_of(position).breaks = True
+    return world
+
+
+def taken_back() -> World:
+    """Reached everybody, and somebody wants it back."""
+    world = World(fleet(SIZE))
+    world.run()
+    world.say(controls.roll_back(world.rollout, tuple(world.placed.values()), Said("bob", "no good", world.now)))
+    return world
+
+
+SCENES: dict[str, Callable[[], World]] = {"good": good, "bad": bad, "taken_back": taken_back}
+
+
+def points(scene: str) -> int:
+    """How many writes there are at which a runner can die."""
+    world = SCENES[scene]()
+    world.fate = Fate()
+    world.run()
+    return world.fate.count
+
+
+def die_and_go_on(scene: str, at: int) -> None:
+    """Let a runner die at a write and another go on, and compare with a run in which nobody died."""
+    calm, world = SCENES[scene](), SCENES[scene]()
+    calm.run()
+    world.fate = Fate(at)
+    try:
+        world.run()
+    except Died:
+        pass
+    else:
+        raise AssertionError(f"{scene}: nobody died at write {at}")
+    world.fate = Fate()
+    world.run()
+    where = f"{scene}, died at write {at}"
+    assert world.rollout.state is calm.rollout.state, where
+    assert world.rollout.reason == calm.rollout.reason, where
+    assert _states(world) == _states(calm), where
+    for instance_id, machine in world.machines.items():
+        assert machine.begun == calm.machines[instance_id].begun <= 1, f"{where}: begun twice"
+        assert machine.current == calm.machines[instance_id].current in {OLD, NEW}, where
+        assert machine.began_at is None, f"{where}: left under way"
+        assert len(machine.history) == len(calm.machines[instance_id].history), f"{where}: {machine.history}"
+    assert sorted(world.exposed) == sorted(calm.exposed), where
+    assert list(dict.fromkeys(world.told)) == list(dict.fromkeys(calm.told)), where
+    assert sum((Counter(world.told) - Counter(calm.told)).values()) <= 1, f"{where}: told {world.told}"
+    assert world.most_changing <= calm.most_changing, where
+
+
+def _states(world: World) -> list[tuple[str, str]]:
+    """Where everybody stands; how long somebody has been well is a matter of time alone."""
+    return [("well" if target.state.is_well else target.state, target.id) for target in world.placed.values()]

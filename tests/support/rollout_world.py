@@ -1,0 +1,379 @@
+"""A fleet in memory under a rollout: rows, machines that change by themselves, and a runner that dies when told to.
+
+A machine goes on whether anybody looks or not: it takes its time, waits to be confirmed, goes back at its deadline.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.freeze import Freeze
+from hermesops.model.ids import CellName, InstanceId
+from hermesops.model.operation import Finished
+from hermesops.model.plan import Plan
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import (
+    GateResult,
+    Rollout,
+    RolloutEvent,
+    RolloutId,
+    RolloutState,
+    RolloutTarget,
+    Standing,
+    Target,
+    TargetState,
+)
+from hermesops.model.rollout_spec import Action, HookGate, Spec
+from hermesops.model.vitals import Vital
+from hermesops.rollout.controls import Steered
+from hermesops.rollout.courses import course
+from hermesops.rollout.ports import Comparison, Pulse, Records, Watched
+from hermesops.rollout.runner import Runner
+from hermesops.rollout.steps import Decision
+from tests.support.virtual_time import BEGAN, VirtualClock
+
+OLD, NEW = "0.18.2-old", ReleaseId("0.19.0-new")
+TAKES_S = 8.0
+"""Seconds from being told to change to waiting for a word."""
+
+QUICK = Spec(soak_s=60, settle_s=5, gates=replace(Spec().gates, probe=replace(Spec().gates.probe, share=0.5)))
+
+
+class Died(BaseException):
+    """The runner's process is gone."""
+
+
+class Fate:
+    """Counts what changes something outside the process, just before and just after; ends it at the chosen one."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.at = at
+        self.count = 0
+
+    def write(self) -> None:
+        self.count += 1
+        if self.at and self.count >= self.at:
+            raise Died
+
+
+@dataclass
+class Machine:
+    """One machine.
+
+    Attributes:
+        breaks: The new release does not start on it; it goes back by itself, and tells.
+        mute: Gives no answer.
+        mute_once_touched: Likewise from when it is told to change.
+        loses: Answers to ``activate`` that get lost.
+        begun: How often it began to change.
+    """
+
+    current: str = OLD
+    breaks: bool = False
+    mute: bool = False
+    mute_once_touched: bool = False
+    loses: int = 0
+    busy: str = ""
+    keeps: bool = False
+    begun: int = 0
+    backs: int = 0
+    to: str = ""
+    began_at: datetime | None = None
+    confirm_s: float = 0.0
+    history: list[str] = field(default_factory=list)
+    last_failed: bool = False
+    last_to: str = ""
+
+    def advance(self, now: datetime) -> None:
+        if self.began_at is None:
+            return
+        passed = (now - self.began_at).total_seconds()
+        if passed < TAKES_S:
+            return
+        if self.breaks:
+            self._end("failed", ok=False)
+        elif passed >= TAKES_S + self.confirm_s:
+            self._end("not confirmed", ok=False)
+        else:
+            self.current = self.to
+
+    def _end(self, word: str, *, ok: bool) -> None:
+        self.current = self.to if ok else OLD
+        self.history.append(f"{len(self.history)} {self.to} {word}")
+        self.last_to, self.last_failed = self.to, not ok
+        self.began_at, self.to = None, ""
+
+    def confirm(self) -> None:
+        self._end("confirmed", ok=True)
+
+    def go_back(self) -> None:
+        if self.began_at is not None:
+            self._end("told to go back", ok=False)
+        elif self.current != OLD:
+            self.current = OLD
+            self.history.append(f"{len(self.history)} {OLD} confirmed")
+            self.last_to, self.last_failed = OLD, False
+        self.backs += 1
+
+    @property
+    def phase(self) -> str:
+        return "" if self.began_at is None else "unconfirmed" if self.current == self.to else "switching"
+
+
+class World:
+    """Everything outside the runner."""
+
+    def __init__(self, targets: Sequence[Target], spec: Spec = QUICK, *, release: ReleaseId = NEW) -> None:
+        self.clock = VirtualClock()
+        self.fate = Fate()
+        self.machines = {target.instance_id: Machine() for target in targets}
+        self.placed = {target.id: target for target in course(release, targets, spec)}
+        self.rollout = Rollout(
+            RolloutId("r1"), release, Action.SLOT, spec, RolloutState.PENDING, "because", "ada", BEGAN, BEGAN
+        )
+        self.events: list[RolloutEvent] = []
+        self.exposed: list[InstanceId] = []
+        self.told: list[str] = []
+        self.frozen: list[Freeze] = []
+        self.pulses: dict[InstanceId, Pulse] = {}
+        self.comparisons: tuple[Comparison, ...] | None = None
+        self.drilled = GateResult.PASS
+        self.hooked = GateResult.PASS
+        self.most_changing = 0
+        self.looks = 0
+
+    # Rows
+
+    async def read(self) -> Records:
+        latest = {event.kind: event for event in self.events}
+        return Records(self.rollout, tuple(self.placed.values()), latest)
+
+    async def state(self) -> RolloutState:
+        return self.rollout.state
+
+    async def put_target(self, target: RolloutTarget) -> None:
+        self.fate.write()
+        self.placed[target.id] = target
+        self.fate.write()
+
+    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+        self.fate.write()
+        if was != self.rollout:
+            return False
+        self.rollout = rollout
+        self._append(event)
+        self.fate.write()
+        return True
+
+    async def add_event(self, event: RolloutEvent) -> None:
+        self.fate.write()
+        self._append(event)
+        self.fate.write()
+
+    async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
+        assert release == self.rollout.release
+        self.fate.write()
+        if instance_id not in self.exposed:
+            self.exposed.append(instance_id)
+        self.fate.write()
+
+    def _append(self, event: RolloutEvent) -> None:
+        self.events.append(replace(event, id=len(self.events) + 1))
+
+    # Machines
+
+    async def look(self, instance_id: InstanceId) -> Standing:
+        machine = self._reach(instance_id)
+        self._count()
+        return Standing(
+            machine.current,
+            activation=machine.to,
+            phase=machine.phase,
+            last=machine.history[-1] if machine.history else "",
+            last_to=machine.last_to,
+            last_failed=machine.last_failed,
+            why="the gateway does not start" if machine.last_failed else "",
+            busy=machine.busy,
+        )
+
+    async def fetch(self, target: Target, release: ReleaseId) -> None:
+        assert release == self.rollout.release
+        self._reach(target.instance_id)
+        self.fate.write()
+        await self.clock.pause(1)
+
+    async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
+        machine = self._reach(target.instance_id)
+        self.fate.write()
+        if machine.current != release and machine.began_at is None:
+            machine.begun += 1
+            machine.to, machine.began_at, machine.confirm_s = release, self.clock.now(), spec.confirm_s
+            machine.mute = machine.mute_once_touched
+        self.fate.write()
+        self._count()
+        if machine.loses:
+            machine.loses -= 1
+            raise UnavailableError("the answer was lost")
+        await self.clock.pause(TAKES_S)
+        machine = self._reach(target.instance_id)
+        if machine.breaks:
+            raise RefusedError("the gateway does not start")
+
+    async def confirm(self, target: Target, release: ReleaseId) -> None:
+        machine = self._reach(target.instance_id)
+        self.fate.write()
+        if machine.phase == "unconfirmed":
+            machine.confirm()
+        elif machine.current != release:
+            raise RefusedError("it went back")
+        self.fate.write()
+
+    async def back(self, target: Target, spec: Spec) -> None:
+        del spec
+        machine = self._reach(target.instance_id)
+        self.fate.write()
+        if machine.keeps:
+            raise RefusedError("it would lose 3 rows written since")
+        await self.clock.pause(3)
+        machine.go_back()
+        self.fate.write()
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        assert (release, before) == (self.rollout.release, OLD)
+        self.fate.write()
+        return self.drilled, "on a machine of the pool"
+
+    def _reach(self, instance_id: InstanceId) -> Machine:
+        machine = self.machines[instance_id]
+        machine.advance(self.clock.now())
+        if machine.mute:
+            raise UnavailableError("no answer")
+        return machine
+
+    def _count(self) -> None:
+        changing = sum(machine.began_at is not None for machine in self.machines.values())
+        self.most_changing = max(self.most_changing, changing)
+
+    # Health, gates of others, people, freezes
+
+    async def watch(
+        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+    ) -> Watched:
+        self.looks += 1
+        well = {one: Pulse(answers=True, exercised=True) for one in changed}
+        if self.comparisons is not None:
+            return Watched(well | self.pulses, self.comparisons)
+        alike = {Vital(vital): 1.0 for vital in vitals}
+        return Watched(
+            well | {one: pulse for one, pulse in self.pulses.items() if one in changed},
+            tuple(
+                Comparison(vital, dict.fromkeys(changed, (1.0, figure)), dict.fromkeys(untouched[:64], (1.0, figure)))
+                for vital, figure in alike.items()
+            ),
+        )
+
+    async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
+        assert rollout.id == self.rollout.id
+        return self.hooked, hook.name
+
+    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+        assert rollout.id == self.rollout.id
+        self.fate.write()
+        self.told.append(str(event.decision["to"]))
+        self.fate.write()
+
+    async def freezes(self) -> Sequence[Freeze]:
+        return self.frozen
+
+    # Running it
+
+    def runner(self) -> Runner:
+        return Runner(self, self, watches=self, asks=self, notifies=self, calendar=self, clock=self.clock)
+
+    async def drive(self) -> str:
+        """Bring it to its end, as the operations' loop does."""
+        runner = self.runner()
+        while True:
+            seen = await runner.observe()
+            step = runner.decide(seen)
+            if isinstance(step, Finished):
+                return step.outcome
+            assert isinstance(step, Decision)
+            await runner.do(step, seen)
+
+    def run(self, *, for_s: float | None = None, word: Callable[[], bool] | None = None) -> str:
+        """Drive it in virtual time.
+
+        Args:
+            for_s: Leave it after so many seconds, whatever it is doing.
+            word: Called every second until it says that it has said something.
+        """
+
+        async def driven() -> str:
+            speaking = asyncio.ensure_future(self._speak(word)) if word else None
+            try:
+                async with asyncio.timeout(for_s):
+                    return await self.drive()
+            except TimeoutError:
+                return ""
+            finally:
+                if speaking:
+                    speaking.cancel()
+
+        return self.clock.run(driven())
+
+    async def _speak(self, word: Callable[[], bool]) -> None:
+        while not word():
+            await self.clock.pause(1)
+
+    def say(self, steered: Steered) -> None:
+        """What an operator's command writes."""
+        for target in steered.targets:
+            self.placed[target.id] = target
+        self.rollout = steered.rollout
+        self._append(steered.event)
+
+    @property
+    def now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.clock.seconds)
+
+    # Questions of tests
+
+    def count(self, *states: TargetState) -> int:
+        return sum(target.state in states for target in self.placed.values())
+
+    def on(self, release: str) -> int:
+        return sum(machine.current == release for machine in self.machines.values())
+
+    def begun(self) -> int:
+        """How many machines were ever told to change."""
+        return sum(machine.begun > 0 for machine in self.machines.values())
+
+    def nth(self, position: int) -> RolloutTarget:
+        """The target at a place of the course."""
+        return list(self.placed.values())[position]
+
+    def machine_of(self, position: int) -> Machine:
+        return self.machines[self.nth(position).id]
+
+    def decisions(self, kind: str) -> list[str]:
+        return [str(event.decision["why"]) for event in self.events if event.kind == kind]
+
+
+def fleet(size: int) -> list[Target]:
+    """Instances of two plans in cells of 40."""
+    return [
+        Target(
+            InstanceId(str(UUID(int=number << 80))),
+            f"user{number}",
+            Plan.HEAVY if number % 4 == 0 else Plan.LIGHT,
+            CellName(f"cell{number // 40 + 1}"),
+            "hel1",
+            OLD,
+            OLD.partition("-")[0],
+        )
+        for number in range(size)
+    ]

@@ -1,0 +1,16 @@
+"""A runner that dies at a write, and one that goes on: every 16th of all points, others with each commit."""
+
+import pytest
+
+from tests.support.rollout_deaths import SCENES, die_and_go_on, points
+from tests.support.shard import shard
+
+PARTS = 16
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_rollout_goes_on_wherever_its_runner_died(scene: str) -> None:
+    tried = range(shard() % PARTS + 1, points(scene) + 1, PARTS)
+    assert tried
+    for at in tried:
+        die_and_go_on(scene, at)

@@ -1,0 +1,145 @@
+"""A rollout from its first target to its last, in a fleet that lives in memory."""
+
+from dataclasses import replace
+
+import pytest
+
+from hermesops.model.rollout import GateResult, RolloutState, TargetState
+from hermesops.model.rollout_spec import Spec
+from hermesops.rollout import controls
+from hermesops.rollout.controls import Said
+from hermesops.rollout.ports import Pulse
+from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
+
+
+def said(world: World, why: str = "looked at it") -> Said:
+    return Said("bob", why, world.now)
+
+
+def test_a_good_release_reaches_everybody() -> None:
+    world = World(fleet(200))
+    assert world.run() == f"done: 200 of 200 run {NEW}"
+    assert world.on(NEW) == 200
+    assert world.told == ["running", "done"]
+    assert len(world.exposed) == 10
+    assert world.most_changing == 20
+    assert all(machine.begun == 1 for machine in world.machines.values())
+
+
+def test_a_release_that_breaks_everybody_hurts_three_of_two_hundred() -> None:
+    world = World(fleet(200))
+    for machine in world.machines.values():
+        machine.breaks = True
+    assert world.run().startswith("halted: 3 of 3 failed")
+    assert world.begun() == 3
+    assert world.on(OLD) == 200
+    assert world.told == ["running", "halted"]
+
+
+@pytest.mark.parametrize("fault", ["breaks", "mute", "mute_once_touched"])
+def test_failed_unreachable_and_silent_count_alike(fault: str) -> None:
+    world = World(fleet(200))
+    for machine in world.machines.values():
+        setattr(machine, fault, True)
+    assert world.run().startswith("halted: 3 of 3 failed")
+
+
+def test_who_fails_in_the_background_stops_nothing() -> None:
+    world = World(fleet(200))
+    world.machine_of(20).breaks = True
+    world.machine_of(120).mute = True
+    assert world.run() == f"done: 198 of 200 run {NEW}, 1 owed, 1 failed"
+    assert world.nth(120).state is TargetState.OWED
+    assert world.nth(120).detail.startswith("unreachable: no answer for")
+
+
+def test_a_lost_answer_is_looked_after_and_nothing_done_twice() -> None:
+    world = World(fleet(8))
+    for machine in world.machines.values():
+        machine.loses = 1
+    world.run()
+    assert [machine.begun for machine in world.machines.values()] == [1] * 8
+    assert world.on(NEW) == 8
+
+
+def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
+    world = World(fleet(200))
+    seen = []
+
+    def word() -> bool:
+        changing = [machine for machine in world.machines.values() if machine.began_at]
+        if world.begun() < 12 or not changing:
+            return False
+        world.say(controls.abort(world.rollout, Said("bob", "looked at it", world.clock.now())))
+        seen.append((world.begun(), world.clock.now(), changing))
+        return True
+
+    assert world.run(word=word) == "aborted: looked at it"
+    begun, at, changing = seen[0]
+    assert world.begun() == begun
+    assert {machine.current for machine in changing} == {OLD}
+    assert (world.now - at).total_seconds() <= 60
+
+
+def test_a_pause_finishes_those_under_way_and_a_resume_goes_on() -> None:
+    world = World(fleet(200))
+    world.run(for_s=120)
+    world.say(controls.pause(world.rollout, said(world)))
+    world.run(for_s=60)
+    begun = world.begun()
+    world.run(for_s=3600)
+    assert world.begun() == begun
+    assert world.count(TargetState.ACTIVATING, TargetState.UNCONFIRMED) == 0
+    world.say(controls.resume(world.rollout, said(world)))
+    assert world.run().startswith("done")
+
+
+def test_gates_are_heard_while_it_is_paused() -> None:
+    world = World(fleet(200), replace(QUICK, soak_s=7200))
+    world.run(for_s=120)
+    world.say(controls.pause(world.rollout, said(world)))
+    world.run(for_s=30)
+    touched = [one.id for one in world.placed.values() if one.state is TargetState.SOAKING]
+    assert len(touched) >= 3
+    for instance_id in touched:
+        world.pulses[instance_id] = Pulse(answers=False, exercised=True)
+    assert world.run().startswith("halted")
+    assert world.on(OLD) == 200
+
+
+def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:
+    world = World(fleet(200))
+    world.run()
+    world.most_changing = 0
+    world.say(controls.roll_back(world.rollout, tuple(world.placed.values()), said(world)))
+    began = world.clock.seconds
+    assert world.run() == "rolled back: 200 are back on the release from before"
+    assert world.on(OLD) == 200
+    assert world.clock.seconds - began < 120
+
+
+def test_what_would_lose_data_is_kept_and_said() -> None:
+    world = World(fleet(8))
+    world.run()
+    world.machine_of(3).keeps = True
+    world.say(controls.roll_back(world.rollout, tuple(world.placed.values()), said(world)))
+    assert world.run() == "rolled back: 7 are back on the release from before, 1 could not go back"
+    assert world.nth(3).state is TargetState.KEPT
+    assert "3 rows" in world.nth(3).detail
+
+
+def test_a_release_whose_way_back_fails_never_reaches_the_second_stage() -> None:
+    world = World(fleet(200))
+    world.drilled = GateResult.FAIL
+    assert world.run() == "halted: the way back does not work: on a machine of the pool"
+    assert world.begun() == 10
+
+
+def test_a_way_back_that_was_not_tried_needs_a_person() -> None:
+    world = World(fleet(200), Spec(soak_s=60))
+    world.drilled = GateResult.NOT_EXERCISED
+    world.run(for_s=3600)
+    assert world.rollout.state is RolloutState.PAUSED
+    assert world.begun() == 10
+    world.say(controls.promote(world.rollout, tuple(world.placed.values()), said(world)))
+    assert world.run().startswith("done")
