@@ -18,10 +18,9 @@ from hermesops.release import requirements
 from hermesops.release.agent import PACKAGE, Agent, read_agent
 from hermesops.release.gather import Gather, Shelf, blob_of
 from hermesops.release.parts import Parts
-from hermesops.release.ports import Downloads
+from hermesops.release.ports import Downloads, Resolves
 from hermesops.release.releases import Releases
 from hermesops.release.requirements import Pin, pin_of
-from hermesops.release.resolver import Resolver
 
 SKILLS = "skills.tar.gz"
 
@@ -70,7 +69,7 @@ class Builder:
     """
 
     releases: Releases
-    resolver: Resolver
+    resolver: Resolves
     downloads: Downloads
     parts: Parts
     scratch: Path

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.node.errors import NodeError
@@ -46,6 +47,15 @@ class Documents:
     trust: Trust
     signs: Signs
 
+    @cached_property
+    def signers(self) -> str:
+        """Whose signatures count, in OpenSSH's format, as long as this object lives; empty for nobody's.
+
+        Raises:
+            RefusedError: The store's signers are not those that are trusted here.
+        """
+        return self.trust.current()
+
     def ids(self) -> tuple[str, ...]:
         """The releases that have a lock, whether it holds or not."""
         files = (name.removeprefix(f"{LOCKS}/") for name in self.store.list(LOCKS))
@@ -69,7 +79,7 @@ class Documents:
             raise RefusedError(f"{where} is that of {lock.id}: it was changed", hint=_AGAIN)
         signed = Signed(data.decode(), (signature or b"").decode(errors="replace"))
         try:
-            self.trust.verify(data, signed.signature)
+            self._verify(data, signed.signature)
         except RefusedError as error:
             raise RefusedError(f"release {release} does not hold: {error.message}", hint=_AGAIN) from error
         return lock, signed
@@ -122,7 +132,7 @@ class Documents:
         except (ValueError, NodeError) as error:
             raise RefusedError(f"{where} is damaged: {error}", hint="put it back from a copy of the store") from error
         try:
-            self.trust.verify(signed.text.encode(), signed.signature)
+            self._verify(signed.text.encode(), signed.signature)
         except RefusedError as error:
             raise RefusedError(
                 f"{where} does not hold: {error.message}", hint="hermesops release signers show"
@@ -145,9 +155,14 @@ class Documents:
         self.store.write(REVOCATIONS, canonical(signed.to_dict()))
         return revocations
 
+    def _verify(self, data: bytes, signature: str) -> None:
+        if not self.signers:
+            raise RefusedError(f"{self.store.url} names no signers", hint="hermesops release build makes the first")
+        self.trust.checks(data, signature, signers=self.signers, namespace=NAMESPACE)
+
     def _signature(self, data: bytes) -> str:
         signature = self.signs.sign(data, namespace=NAMESPACE)
-        self.trust.verify(data, signature)
+        self._verify(data, signature)
         return signature
 
 

@@ -50,3 +50,10 @@ class Downloads(Protocol):
 
     def source(self, requirements: Path, folder: Path) -> None:
         """Put source archives into a folder."""
+
+
+class Resolves(Protocol):
+    """Finds the whole set of packages that an agent needs; see ``release.resolver``."""
+
+    def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
+        """The set, as ``uv pip compile --generate-hashes`` prints it."""

@@ -13,7 +13,7 @@ from hermesops.node.release_lock import Blob, Lock
 from hermesops.release import requirements
 from hermesops.release.agent import PACKAGE
 from hermesops.release.build import Builder, Built, read_file, workplace_in
-from hermesops.release.gather import Gather, Shelf
+from hermesops.release.gather import Gather, Shelf, blob_of
 from hermesops.release.requirements import pin_of
 
 
@@ -41,7 +41,8 @@ class Rebuilder:
             scratch = Path(folder)
             missing = {blob.sha256: blob for blob in lock.all_blobs() if not shelf.has(blob)}
             for name, content in self._made(lock, missing, scratch):
-                missing.pop(shelf.keep(name, content).sha256, None)
+                if missing.pop(blob_of(name, content).sha256, None):
+                    shelf.keep(name, content)
             for python, wheels in lock.pythons.items():
                 wanted = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
                 if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in wanted):

@@ -64,9 +64,10 @@ class Releases:
         """All of them, newest first; a lock that does not hold is left out, ``verify`` says why.
 
         Raises:
-            RefusedError: The store's revocations do not hold.
+            RefusedError: The store's signers or revocations do not hold.
         """
-        revocations, documents, kept = self.revocations(), self._documents, []
+        documents, kept = self._documents, []
+        revocations = documents.revocations()[0] if documents.signers else Revocations()
         for release in documents.ids():
             with suppress(RefusedError):
                 lock, _ = documents.lock(release)
@@ -74,7 +75,10 @@ class Releases:
         return tuple(sorted(kept, key=_age, reverse=True))
 
     def find(self, text: str) -> Lock:
-        """The release that somebody means: its id, or the agent's version where one release of it may run.
+        """The release that somebody means.
+
+        Args:
+            text: Its id, its beginning with some of the hash, or the agent's version where one release of it may run.
 
         Raises:
             RefusedError: There is none, more than one, or its lock does not hold.
@@ -82,12 +86,12 @@ class Releases:
         try:
             return self.read(release_id(text))
         except NodeError:
-            meant = [one for one in self.list() if one.lock.agent_version == text and not one.revoked]
+            meant = [one for one in self.list() if _is_meant(one, text)]
         if len(meant) == 1:
             return meant[0].lock
         if meant:
             ids = ", ".join(one.id for one in meant)
-            raise RefusedError(f"more than one release has agent {text}: {ids}", hint="name the release by its id")
+            raise RefusedError(f"more than one release is called {text}: {ids}", hint="name the release by its id")
         raise RefusedError(f"there is no release {text} in {self.store.url}", hint=LIST)
 
     def read(self, release: str) -> Lock:
@@ -112,8 +116,7 @@ class Releases:
         Raises:
             RefusedError: It was revoked, or its agent is below the floor.
         """
-        if why := self.revocations().why_not(lock):
-            raise RefusedError(f"release {lock.id} {why}", hint=LIST)
+        _refuse_revoked(lock, self.revocations())
 
     def handout(self, release: str, python: str) -> Handout:
         """What a machine with this Python is handed of a release.
@@ -121,16 +124,12 @@ class Releases:
         Raises:
             RefusedError: There is none, it does not hold, was revoked, or is for no such Python.
         """
-        lock, signed = self._documents.lock(release)
-        self.refuse_revoked(lock)
-        blobs = self.blobs(lock, python)
-        links = {blob.sha256: self.store.link(place(blob), life_s=_LINK_S) for blob in blobs}
-        return Handout(
-            signed,
-            self.trust.chain(),
-            self._documents.revocations()[1],
-            {sha256: url for sha256, url in links.items() if url},
-        )
+        documents = self._documents
+        lock, signed = documents.lock(release)
+        revocations, taken_back = documents.revocations()
+        _refuse_revoked(lock, revocations)
+        links = {blob.sha256: self.store.link(place(blob), life_s=_LINK_S) for blob in self.blobs(lock, python)}
+        return Handout(signed, self.trust.chain(), taken_back, {sha256: url for sha256, url in links.items() if url})
 
     def blobs(self, lock: Lock, python: str) -> tuple[Blob, ...]:
         """Every file of a release that a machine with this Python needs.
@@ -235,6 +234,17 @@ class Releases:
             raise RefusedError(f"{self.store.url} names no signers yet", hint="hermesops release signers set FILE")
         documents.keep_about(lock.id, who=who, note=note, at=at)
         documents.keep_lock(lock)
+
+
+def _refuse_revoked(lock: Lock, revocations: Revocations) -> None:
+    if why := revocations.why_not(lock):
+        raise RefusedError(f"release {lock.id} {why}", hint=LIST)
+
+
+def _is_meant(kept: Kept, text: str) -> bool:
+    if "-" in text:
+        return kept.id.startswith(text)
+    return kept.lock.agent_version == text and not kept.revoked
 
 
 def _age(kept: Kept) -> tuple[float, str]:

@@ -67,17 +67,6 @@ class Trust:
         chain = self.chain()
         return chain[-1].text if chain else ""
 
-    def verify(self, data: bytes, signature: str) -> str:
-        """Who signed something about releases.
-
-        Raises:
-            RefusedError: Nobody whose signature counts.
-        """
-        signers = self.current()
-        if not signers:
-            raise RefusedError(f"{self.store.url} names no signers", hint="hermesops release build makes the first")
-        return self.checks(data, signature, signers=signers, namespace=NAMESPACE)
-
     def refuse_lockout(self, signers: str, signs: Signs) -> Signed:
         """Go on when the key at hand counts now and would count among other signers, or nobody could mend a mistake.
 

@@ -1,0 +1,207 @@
+"""Releases in a store: found, believed only when signed, taken back."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.release import Releases
+from hermesops.release.documents import place
+from tests.support.release_world import AT, Memory, MemoryStore, releases_in
+from tests.unit.node.test_release_lock import LOCK
+
+OTHER = replace(LOCK, config_schema=34)
+OLD = replace(LOCK, agent_version="0.18.2")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A store with three releases that ada has signed."""
+    store = MemoryStore()
+    releases = releases_in(store)
+    releases.replace_signers("ada", sign_again=False)
+    for hours, lock in enumerate((LOCK, OTHER, OLD)):
+        releases.put(lock, who="ada", note="", at=AT + timedelta(hours=hours))
+    return store
+
+
+def ids(releases: Releases) -> list[str]:
+    return [kept.id for kept in releases.list()]
+
+
+def test_releases_are_listed_newest_first_with_who_built_them(store: MemoryStore) -> None:
+    assert ids(releases_in(store)) == [OLD.id, OTHER.id, LOCK.id]
+    assert releases_in(store).list()[-1].about.created_at == AT
+
+
+def test_a_release_is_found_by_what_names_it_alone(store: MemoryStore) -> None:
+    releases = releases_in(store)
+    assert releases.find(LOCK.id) == LOCK
+    assert releases.find(LOCK.id[:12]) == LOCK
+    assert releases.find("0.18.2") == OLD
+    with pytest.raises(RefusedError, match=r"more than one release is called 0\.19\.0"):
+        releases.find("0.19.0")
+    releases.revoke(OTHER.id, "no")
+    assert releases.find("0.19.0") == LOCK
+    for unknown in ("0.18", "0.20.0", "", "0.20.0-000000000000", "latest"):
+        with pytest.raises(RefusedError, match="there is no release") as refused:
+            releases.find(unknown)
+        assert refused.value.hint == "hermesops release list"
+
+
+def _another_lock(store: MemoryStore) -> None:
+    store.held[f"locks/{LOCK.id}.json"] = OTHER.to_json()
+
+
+def _an_edited_lock(store: MemoryStore) -> None:
+    store.held[f"locks/{LOCK.id}.json"] = LOCK.to_json().replace(b"33", b"34", 1)
+
+
+def _half_a_lock(store: MemoryStore) -> None:
+    store.held[f"locks/{LOCK.id}.json"] = LOCK.to_json()[:100]
+
+
+def _anothers_signature(store: MemoryStore) -> None:
+    store.held[f"locks/{LOCK.id}.sig"] = store.held[f"locks/{OTHER.id}.sig"]
+
+
+def _no_signature(store: MemoryStore) -> None:
+    del store.held[f"locks/{LOCK.id}.sig"]
+
+
+@pytest.mark.parametrize("harm", [_another_lock, _an_edited_lock, _half_a_lock, _anothers_signature, _no_signature])
+def test_a_lock_that_does_not_hold_is_neither_listed_nor_handed_out(store: MemoryStore, harm: object) -> None:
+    assert callable(harm)
+    harm(store)
+    releases = releases_in(store)
+    assert LOCK.id not in ids(releases)
+    for use in (releases.read, releases.verify, lambda release: releases.handout(release, "3.11")):
+        with pytest.raises(RefusedError, match=LOCK.id) as refused:
+            use(LOCK.id)
+        assert "release build --lock" in refused.value.hint
+
+
+def test_files_that_are_not_what_was_signed_are_named(store: MemoryStore) -> None:
+    releases = releases_in(store)
+    assert {damage.what for damage in releases.verify(LOCK.id)} == {"is missing"}
+    store.held[place(LOCK.uv)] = b"x" * LOCK.uv.size
+    store.held[place(LOCK.unit)] = b"x"
+    what = {damage.name: damage.what for damage in releases.verify(LOCK.id)}
+    assert what["uv"] == "is something else than was signed"
+    assert what["hermes-gateway.service"] == "has 1 bytes instead of 2"
+    with pytest.raises(RefusedError, match="is something else"):
+        releases.blob(LOCK.uv)
+
+
+def test_what_is_revoked_or_below_the_floor_is_not_handed_out(store: MemoryStore) -> None:
+    releases = releases_in(store)
+    assert releases.handout(LOCK.id, "3.11").read_lock() == LOCK
+    revocations = releases.revoke(LOCK.id, "eats memories")
+    with pytest.raises(RefusedError, match="was revoked: eats memories"):
+        releases.handout(LOCK.id, "3.11")
+    assert releases.handout(OTHER.id, "3.11").read_revocations() == revocations
+    releases.set_floor("0.19.0")
+    with pytest.raises(RefusedError, match="below the floor"):
+        releases.handout(OLD.id, "3.11")
+    assert [bool(kept.revoked) for kept in releases.list()] == [True, False, True]
+
+
+def test_a_release_is_revoked_before_it_is_known(store: MemoryStore) -> None:
+    assert releases_in(store).revoke("0.20.0-000000000000", "no").number == 1
+
+
+def test_what_no_revocation_can_say_is_refused(store: MemoryStore) -> None:
+    releases = releases_in(store)
+    for release, why in (("0.19.0", "no"), (LOCK.id, "two\nlines")):
+        with pytest.raises(UsageError):
+            releases.revoke(release, why)
+    with pytest.raises(UsageError):
+        releases.set_floor("newest")
+    assert releases.revocations().number == 0
+
+
+def test_revocations_of_somebody_else_are_refused_and_with_them_everything(store: MemoryStore) -> None:
+    with pytest.raises(RefusedError):
+        releases_in(store, "eve").revoke(LOCK.id, "no")
+    releases_in(store).revoke(LOCK.id, "no")
+    store.held["revocations.json"] = store.held["revocations.json"].replace(b"no", b"on")
+    with pytest.raises(RefusedError, match=r"revocations\.json of memory does not hold"):
+        releases_in(store).handout(OTHER.id, "3.11")
+
+
+def test_a_handout_for_another_python_is_refused(store: MemoryStore) -> None:
+    with pytest.raises(RefusedError, match=r"not for 3\.13"):
+        releases_in(store).handout(LOCK.id, "3.13")
+
+
+def test_who_is_no_signer_adds_nothing(store: MemoryStore) -> None:
+    before = dict(store.held)
+    lock = replace(LOCK, config_schema=35)
+    with pytest.raises(RefusedError):
+        releases_in(store, "eve").put(lock, who="eve", note="", at=AT)
+    assert store.held == before | {f"builds/{lock.id}.json": store.held[f"builds/{lock.id}.json"]}
+
+
+def test_keys_are_changed_in_two_steps_and_what_was_signed_goes_on(store: MemoryStore) -> None:
+    assert releases_in(store, "ada").replace_signers("ada bob", sign_again=False) == ()
+    assert releases_in(store, "bob").replace_signers("bob", sign_again=True) == ()
+    releases = releases_in(store, "bob")
+    assert len(ids(releases)) == 3
+    assert [one.text for one in releases.handout(LOCK.id, "3.11").signers] == ["ada", "ada bob", "bob"]
+
+
+def test_what_a_former_signer_vouched_for_counts_no_more(store: MemoryStore) -> None:
+    releases_in(store, "ada").revoke(OLD.id, "old")
+    releases_in(store, "ada").replace_signers("ada bob", sign_again=False)
+    left = releases_in(store, "bob").replace_signers("bob", sign_again=False)
+    assert left == tuple(sorted([LOCK.id, OTHER.id, OLD.id]))
+    releases = releases_in(store, "bob")
+    assert ids(releases) == []
+    assert releases.revocations().revoked == {OLD.id: "old"}
+
+
+@pytest.mark.parametrize(("who", "signers"), [("ada", "bob"), ("eve", "ada eve"), ("ada", "")])
+def test_nobody_locks_themselves_or_others_out(store: MemoryStore, who: str, signers: str) -> None:
+    before = dict(store.held)
+    with pytest.raises(RefusedError) as refused:
+        releases_in(store, who).replace_signers(signers, sign_again=True)
+    assert "first let both keys sign" in refused.value.hint
+    assert store.held == before
+
+
+def test_a_computer_follows_the_signers_that_it_knows_and_no_others(store: MemoryStore) -> None:
+    memory = Memory()
+    ids(releases_in(store, memory=memory))
+    assert memory.known == "ada"
+    releases_in(store, "ada").replace_signers("ada bob", sign_again=False)
+    releases_in(store, "bob").replace_signers("bob", sign_again=True)
+    assert len(ids(releases_in(store, memory=memory))) == 3
+    assert memory.known == "bob"
+    eves = MemoryStore()
+    releases_in(eves, "eve").replace_signers("eve", sign_again=False)
+    store.held["signers.json"] = eves.held["signers.json"]
+    with pytest.raises(RefusedError, match="do not follow those that this computer knows"):
+        ids(releases_in(store, memory=memory))
+
+
+def test_who_knows_nothing_yet_believes_those_whom_the_environment_allows(store: MemoryStore) -> None:
+    with pytest.raises(RefusedError, match="nobody whom this environment allows"):
+        ids(releases_in(store, vouchers="carol"))
+    releases_in(store, "ada").replace_signers("ada carol", sign_again=False)
+    releases_in(store, "carol").replace_signers("carol", sign_again=True)
+    assert len(ids(releases_in(store, vouchers="carol"))) == 3
+
+
+def test_a_link_of_the_chain_that_nobody_before_signed_is_refused(store: MemoryStore) -> None:
+    releases_in(store, "ada").replace_signers("ada bob", sign_again=False)
+    store.held["signers.json"] = store.held["signers.json"].replace(b"ada bob", b"ada eve")
+    with pytest.raises(RefusedError, match="signers 2 of memory are not signed"):
+        ids(releases_in(store))
+
+
+@pytest.mark.parametrize("text", [b"{}", b"[1]", b"[{}]", b"\xff", b"["])
+def test_a_damaged_chain_is_named(store: MemoryStore, text: bytes) -> None:
+    store.held["signers.json"] = text
+    with pytest.raises(RefusedError):
+        releases_in(store).read(LOCK.id)
