@@ -211,6 +211,7 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
         if repository is not None:
             change.tell("backing up")
             machine.state.save(agent.home, repository, account(machine, BACKUP_USER))
+        machine.gate.close(agent.base.port)
     except (NodeError, OSError):
         going_back.undo_preparation(machine, agent)
         raise
@@ -253,7 +254,6 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
     """From the stop to the last check."""
     machine, agent = change.machine, change.agent
     change.tell("switching")
-    machine.gate.close(agent.base.port)
     going_back.stop(machine, agent)
     if held.kept:
         machine.state.keep(agent.home, held.kept)

@@ -21,7 +21,12 @@ for path, name, stem in zip(words[::3], words[1::3], words[2::3], strict=True):
 _START = b"""import sys
 
 sys.dont_write_bytecode = True
-from hermesops.node.__main__ import main
+from hermesops.node import intact
+
+if sys.argv[1:] == intact.WORDS:  # asked of thousands: what else there is takes most of a start to import
+    main = intact.main
+else:
+    from hermesops.node.__main__ import main
 
 sys.exit(main())
 """

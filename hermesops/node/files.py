@@ -6,7 +6,6 @@ of the folder and names one component; a link in that place is replaced or refus
 
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -138,7 +137,7 @@ def write(folder: int, name: str, data: bytes, access: Access) -> None:
 
     The content is on the disk before the name changes, and the name is on the disk before this returns.
     """
-    temporary = f".{name}.{secrets.token_hex(6)}"
+    temporary = f".{name}.{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
     try:

@@ -26,7 +26,7 @@ def close(port: int, /) -> None:
         f"table {_TABLE} {{ chain input {{ type filter hook input priority -10; policy accept;\n"
         f'iifname "lo" tcp dport {port} ip saddr != {SOURCE} reject with tcp reset\n'
         f'iifname "lo" meta nfproto ipv6 tcp dport {port} reject with tcp reset\n'
-        "}}\n"
+        "}\n}\n"
     )
 
 

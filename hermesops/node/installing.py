@@ -1,10 +1,13 @@
 """Fills a slot from a release's files, without a network and as root's own."""
 
+import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hermesops.node.errors import NotReadyError, RefusedError
@@ -39,9 +42,11 @@ def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
     site = slot / "venv/lib" / f"python{python}" / "site-packages"
     for blob in lock.site:
         _put(blobs, blob, site / blob.name)
-    with tarfile.open(blobs / lock.skills.sha256) as archive:
-        archive.extractall(slot, filter="data")
-    (slot / "skills").mkdir(exist_ok=True)
+    with tarfile.open(blobs / lock.skills.sha256) as archive, _readable():
+        (slot / "skills").mkdir(exist_ok=True)
+        # One by one: filters came to extractall with 3.11.4, and Debian 12 has 3.11.2.
+        for member in filter(_is_skill, archive):
+            archive.extract(member, slot)
     _put(blobs, lock.unit, slot / UNIT)
 
 
@@ -65,13 +70,8 @@ def _install(slot: Path, wheels: Wheels, blobs: Path, uv: Path, folder: Path) ->
     (slot / "venv/.lock").unlink(missing_ok=True)  # uv leaves it writable for everybody
 
 
-def _uv(wheel: Path, target: Path) -> Path:
-    with zipfile.ZipFile(wheel) as archive:
-        name = next((each for each in archive.namelist() if each.endswith(".data/scripts/uv")), None)
-        if name is None:
-            raise NotReadyError("uv: its wheel holds no program")
-        with archive.open(name) as source, target.open("wb") as out:
-            shutil.copyfileobj(source, out)
+def _uv(blob: Path, target: Path) -> Path:
+    shutil.copyfile(blob, target)
     target.chmod(0o700)
     return target
 
@@ -79,6 +79,21 @@ def _uv(wheel: Path, target: Path) -> Path:
 def _put(blobs: Path, blob: Blob, target: Path) -> None:
     shutil.copyfile(blobs / blob.sha256, target)
     target.chmod(0o644)
+
+
+def _is_skill(member: tarfile.TarInfo) -> bool:
+    first, *rest = member.name.split("/")
+    return member.isfile() and first == "skills" and bool(rest) and ".." not in rest
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What is made meanwhile may be read by the agent's user."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _run(program: Path, *words: str) -> None:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import activate, fetch, going_back, releases
+from hermesops.node import activate, fetch, going_back, intact, releases
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_lock import release_id
@@ -32,6 +32,7 @@ def add_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa:
     leaving.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for what the agent is at")
     cleaning = actions.add_parser("gc", parents=[leased], help="remove slots and files that nobody goes back to")
     cleaning.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="at least so many")
+    actions.add_parser("check", help="ten looks at whether it is as it was left, and runs; exit 8 where it is not")
     actions.add_parser("show", help="slots, which one runs, and what came of the last change")
     actions.add_parser("settle", help="wait for the end of a change of release, and bring it about if nobody does")
 
@@ -62,10 +63,21 @@ def answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple
             return releases.rollback(machine, to=words.to, loses=words.lose, drain_s=words.drain, lease=lease)
         case "gc":
             return releases.gc(machine, keep=max(1, words.keep), lease=lease), 0
+        case "check":
+            return _check(machine)
         case "settle":
             return going_back.settle(machine), 0
         case _:
             return releases.show(machine), 0
+
+
+def _check(machine: Machine) -> tuple[dict[str, Any], int]:
+    """On a real machine ``intact.main`` is asked instead, without all that this module needs."""
+
+    def listens(port: int) -> bool:
+        return machine.system.ask(port, "/health").status != 0
+
+    return intact.check(machine.layout, machine.files.read, listens, current=machine.files.link_target)
 
 
 def _tell(stdout: TextIO, event: str) -> None:

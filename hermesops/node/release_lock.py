@@ -101,7 +101,7 @@ class Lock:
         origin: Where its wheel is from.
         config_schema: ``_config_version`` of the user's file as this agent writes it; 0 for unknown.
         pythons: What is installed, by the Python of the machine (``3.11``); empty only for simulated agents.
-        uv: The static binary that installs the wheels, in ``uv``'s own wheel.
+        uv: The static binary that installs the wheels.
         skills: The agent's bundled skills: a tar.gz whose members are ``skills/…``.
         site: Files that are put beside the installed packages, by name.
         unit: ``hermes-gateway.service``, complete.
