@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout_spec import HealthGate, Spec
 from hermesops.rollout.paired import Compared, compare
 from hermesops.rollout.ports import Watched
 from hermesops.rollout.sprt import Tally, Weighed, weigh
@@ -88,9 +88,14 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
 def _compared(spec: Spec, watched: Watched, *, at_end: bool) -> tuple[Compared, ...]:
     gate = spec.gates.health
     wanted = [comparison for comparison in watched.comparisons if comparison.vital in gate.vitals]
-    looks = len(spec.stages) * max(1, len(gate.vitals))
+    alpha = share_of_alpha(gate, len(spec.stages), at_end=at_end)
+    return tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in wanted)
+
+
+def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
+    """What one look at one vital may spend of the probability of taking noise for harm."""
     share = (1 - _BETWEEN) if at_end else _BETWEEN / _LOOKS
-    return tuple(compare(comparison, alpha=gate.alpha * share / looks, floor=gate.floor) for comparison in wanted)
+    return gate.alpha * share / (stages * max(1, len(gate.vitals)))
 
 
 def _health(spec: Spec, compared: Sequence[Compared], running: int) -> Said:

@@ -1,0 +1,74 @@
+"""What can be refused before anything moves: a course that leads nowhere, gates that cannot work. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from hermesops.errors import UsageError
+from hermesops.model.rollout import Target
+from hermesops.model.rollout_spec import Gates, Spec
+from hermesops.model.vitals import Vital
+from hermesops.rollout.windows import parse_window
+
+_HINT = "hermesops rollout start --help"
+
+
+def refuse_spec(spec: Spec) -> None:
+    """Let only a spec through that can be carried out.
+
+    Raises:
+        UsageError: It names everything that is wrong with it.
+    """
+    wrong = [*_stages(spec), *_limits(spec), *_gates(spec.gates, len(spec.stages))]
+    for window in spec.windows:
+        parse_window(window)
+    if wrong:
+        raise UsageError("; ".join(wrong), hint=_HINT)
+
+
+def refuse_targets(targets: Sequence[Target]) -> None:
+    """Let only a set through that has somebody in it, and nobody twice.
+
+    Raises:
+        UsageError: It has not.
+    """
+    if not targets:
+        raise UsageError("nobody is meant: there is no running instance that is selected", hint=_HINT)
+    if len({target.instance_id for target in targets}) != len(targets):
+        raise UsageError("an instance is named twice", hint=_HINT)
+
+
+def _stages(spec: Spec) -> Iterator[str]:
+    rising = all(before < after for before, after in zip(spec.stages, spec.stages[1:], strict=False))
+    if not spec.stages or spec.stages[-1] != 1 or spec.stages[0] <= 0 or not rising:
+        yield "stages must rise above 0 and end at 100 %"
+
+
+def _limits(spec: Spec) -> Iterator[str]:
+    if not 0 < spec.max_unavailable <= 1 or spec.most_unavailable < 1:
+        yield "at least one and at most all may be unavailable at once"
+    for name in ("settle_s", "soak_s", "drain_s", "defer_s"):
+        if getattr(spec, name) < 0:
+            yield f"{name} cannot be below 0"
+    if spec.confirm_s <= 0 or spec.patience_s <= 0:
+        yield "confirm_s and patience_s must be above 0"
+    if spec.attempt_s < spec.confirm_s + spec.drain_s:
+        yield f"attempt_s must leave room for draining and confirming: {spec.confirm_s + spec.drain_s:g} s or more"
+
+
+def _gates(gates: Gates, stages: int) -> Iterator[str]:
+    failures, health = gates.failures, gates.health
+    if not 0 < failures.base_rate < failures.bad_rate < 1:
+        yield "the failure gate needs 0 < base rate < bad rate < 1"
+    if not (0 < failures.alpha < 0.5 and 0 < failures.beta < 0.5):  # noqa: PLR2004 - above that chance decides better
+        yield "error rates of the failure gate lie between 0 and 0.5"
+    if failures.early_failures < 1 or not 0 <= failures.early_rate < 1:
+        yield "the failure gate's rule needs one failure or more, and a share below 1"
+    known = ", ".join(Vital)
+    yield from (f"there is no vital {name!r}: {known}" for name in health.vitals if name not in set(Vital))
+    if not (0 < health.alpha < 1 and health.floor >= 1 and 0 <= health.share <= 1 and 0 <= gates.probe.share <= 1):
+        yield "shares and error rates lie between 0 and 1, and a floor is 1 or more"
+    for hook in gates.hooks:
+        if bool(hook.command) == bool(hook.url) or not hook.name or hook.timeout_s <= 0:
+            yield f"gate {hook.name!r} needs a name, a time limit, and a command or a URL"
+    if len({hook.name for hook in gates.hooks}) != len(gates.hooks):
+        yield "two gates have the same name"
+    yield from (f"there is no stage {number}" for number in gates.manual_before if not 1 <= number <= stages)

@@ -1,0 +1,156 @@
+"""What a rollout would do and what its gates can see, before anything moves: the very course that would run. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import RolloutTarget, Target
+from hermesops.model.rollout_spec import Spec
+from hermesops.rollout.courses import course, shape_of
+from hermesops.rollout.exposure import stratum
+from hermesops.rollout.odds import odds, seen_with, worst_hurt
+from hermesops.rollout.score import blast_radius
+
+ATTEMPT_S = 20.0
+"""What one machine usually takes: a start of the agent, its trial and its checks."""
+
+FAULTS = (0.05, 0.10, 0.20, 0.30, 1.0)
+"""Shares of users that a fault may hit, for which the gate's power is stated."""
+
+_SEEN_RATE, _SEEN_POWER = 0.10, 0.90
+
+
+@dataclass(frozen=True)
+class StageAhead:
+    """One stage.
+
+    Attributes:
+        number: From 1.
+        batches: Their sizes.
+        after: How many have the release at its end.
+        strata: How many of the strata of all targets have been reached by then; ``of`` so many.
+        blast_radius: Score of everybody touched by its end.
+        two_people: Whether a second operator must approve it.
+        compares: Whether there are canaries and controls enough at its end for health to be compared.
+        seconds: How long it takes if nobody is busy.
+    """
+
+    number: int
+    batches: tuple[int, ...]
+    after: int
+    strata: int
+    of: int
+    blast_radius: float
+    two_people: bool
+    compares: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Power:
+    """What the failure gate does about a fault.
+
+    Attributes:
+        rate: Share of users that it hits.
+        halted: Probability of a halt at all; ``first_stage`` within the first stage.
+        touched: Mean number touched; ``hurt`` likewise hurt.
+    """
+
+    rate: float
+    halted: float
+    first_stage: float
+    touched: float
+    hurt: float
+
+
+@dataclass(frozen=True)
+class RolloutPreview:
+    """A rollout that has not started.
+
+    Attributes:
+        at_once: How many may be changing at the same time.
+        false_halt: Probability that a good release is halted by what fails anyway.
+        base_rate: How often that is.
+        worst_hurt: How many are hurt by a release that breaks everybody.
+        seen_machines: So many machines show a fault in 10 % of users with a probability of 90 %.
+        seen_in: In which stage so many are touched; 0 when there are fewer.
+        seconds: How long all of it takes, without windows and busy users.
+    """
+
+    release: ReleaseId
+    targets: tuple[RolloutTarget, ...]
+    stages: tuple[StageAhead, ...]
+    at_once: int
+    powers: tuple[Power, ...]
+    false_halt: float
+    base_rate: float
+    worst_hurt: int
+    seen_machines: int
+    seen_in: int
+    seconds: float
+
+    @property
+    def canaries(self) -> tuple[RolloutTarget, ...]:
+        """Who gets it first."""
+        return tuple(target for target in self.targets if target.stage == 0)
+
+
+def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> RolloutPreview:
+    """Look ahead.
+
+    Args:
+        release: What would be brought.
+        targets: To whom.
+        spec: How.
+    """
+    placed = course(release, targets, spec)
+    sizes = shape_of(placed)
+    gate = spec.gates.failures
+    stages = _stages(placed, spec)
+    seen = seen_with(_SEEN_RATE, _SEEN_POWER)
+    return RolloutPreview(
+        release,
+        placed,
+        stages,
+        spec.at_once(len(placed)),
+        tuple(_power(sizes, rate, spec) for rate in FAULTS),
+        odds(sizes, gate.base_rate, gate).halted,
+        gate.base_rate,
+        worst_hurt(sizes, gate),
+        seen,
+        next((stage.number for stage in stages if stage.after >= seen), 0),
+        sum(stage.seconds for stage in stages),
+    )
+
+
+def _power(sizes: Sequence[Sequence[int]], rate: float, spec: Spec) -> Power:
+    found = odds(sizes, rate, spec.gates.failures)
+    return Power(rate, found.halted, found.by_stage[0], found.touched, found.hurt)
+
+
+def _stages(placed: tuple[RolloutTarget, ...], spec: Spec) -> tuple[StageAhead, ...]:
+    everything = len({stratum(target.facts) for target in placed})
+    floor = spec.gates.health.floor
+    reached: set[tuple[str, str, str, str]] = set()
+    stages, after = list[StageAhead](), 0
+    for number, members in groupby(placed, key=lambda target: target.stage):
+        these = list(members)
+        batches = tuple(len(list(batch)) for _, batch in groupby(these, key=lambda target: target.batch))
+        after += len(these)
+        reached |= {stratum(target.facts) for target in these}
+        score = blast_radius(placed[:after], spec)
+        stages.append(
+            StageAhead(
+                number + 1,
+                batches,
+                after,
+                len(reached),
+                everything,
+                score,
+                score > spec.two_person_above,
+                bool(spec.gates.health.vitals) and min(after, len(placed) - after) >= floor,
+                len(batches) * (ATTEMPT_S + spec.settle_s) + spec.soak_s,
+            )
+        )
+    return tuple(stages)

@@ -1,0 +1,122 @@
+"""What other gates would have made of a rollout that was recorded. Pure.
+
+What was recorded ends where the recorded gates ended it: beyond that nobody knows, and nothing is said.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import comb
+
+from hermesops.model.rollout import GateResult, RolloutEvent, TargetState
+from hermesops.model.rollout_spec import Gates, HealthGate
+from hermesops.rollout.gates import share_of_alpha
+from hermesops.rollout.sprt import Tally, weigh
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the other gates say at the end of one batch.
+
+    Attributes:
+        at: When that was.
+        stage: From 1.
+        touched: How many had an outcome by then; ``failed`` of them.
+        result: The worst of all gates.
+        why: In words.
+    """
+
+    at: datetime
+    stage: int
+    touched: int
+    failed: int
+    result: GateResult
+    why: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A rollout under other gates.
+
+    Attributes:
+        verdicts: One for each batch, up to the one that halts it.
+        halted: Whether the last one does.
+        touched: How many it would have touched by then; ``failed`` of them.
+        recorded_touched: How many were touched in truth; ``recorded_failed`` of them failed.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    halted: bool
+    touched: int
+    failed: int
+    recorded_touched: int
+    recorded_failed: int
+
+
+def replay(events: Sequence[RolloutEvent], gates: Gates, *, stages: int) -> Replayed:
+    """Run gates over what was recorded.
+
+    Args:
+        events: All of one rollout, oldest first.
+        gates: The other configuration.
+        stages: How many stages the rollout had.
+    """
+    every = tuple(_verdicts(events, gates, stages))
+    verdicts: list[Verdict] = []
+    for verdict in every:
+        verdicts.append(verdict)
+        if verdict.result is GateResult.FAIL:
+            break
+    touched, failed = _last(verdicts)
+    recorded = _last(every)
+    halted = bool(verdicts) and verdicts[-1].result is GateResult.FAIL
+    return Replayed(tuple(verdicts), halted, touched, failed, *recorded)
+
+
+def _last(verdicts: Sequence[Verdict]) -> tuple[int, int]:
+    return (verdicts[-1].touched, verdicts[-1].failed) if verdicts else (0, 0)
+
+
+def _verdicts(events: Sequence[RolloutEvent], gates: Gates, stages: int) -> Iterator[Verdict]:
+    outcomes: dict[str, tuple[int, bool]] = {}
+    for event in events:
+        for told in _targets(event):
+            outcomes[str(told["instance"])] = int(str(told["stage"])), TargetState(str(told["state"])).has_failed
+        if not outcomes or event.kind not in {"brought", "bring", "mark", "state"}:
+            continue
+        harm = _harm(event, gates.health, stages)
+        if event.kind != "brought" and not harm:
+            continue
+        stage = max(stage for stage, _ in outcomes.values())
+        everybody = _tally(list(outcomes.values()))
+        weighed = weigh(everybody, _tally([each for each in outcomes.values() if each[0] == stage]), gates.failures)
+        result, why = (GateResult.FAIL, harm) if harm else (weighed.result, weighed.why)
+        yield Verdict(event.at, stage + 1, everybody.touched, everybody.failed, result, why)
+
+
+def _targets(event: RolloutEvent) -> list[dict[str, object]]:
+    """Outcomes that an event tells of; those who were only left for later have none."""
+    told = event.decision.get("targets")
+    if event.kind != "brought" or not isinstance(told, list):
+        return []
+    settled = {state.value for state in TargetState if state.has_failed or state.is_well}
+    return [each for each in told if isinstance(each, dict) and each.get("state") in settled]
+
+
+def _tally(outcomes: Sequence[tuple[int, bool]]) -> Tally:
+    return Tally(len(outcomes), sum(failed for _, failed in outcomes))
+
+
+def _harm(event: RolloutEvent, gate: HealthGate, stages: int) -> str:
+    """Which vital the other gate would have halted for; empty for none."""
+    compared = event.evidence.get("compared")
+    if not gate.vitals or not isinstance(compared, list):
+        return ""
+    alpha = share_of_alpha(gate, stages, at_end=True)
+    for each in compared:
+        canaries, controls = int(each["canaries"]), int(each["controls"])
+        if each["vital"] not in gate.vitals or min(canaries, controls) < gate.floor:
+            continue
+        if 1 / comb(canaries + controls, canaries) <= alpha and float(each["chance"]) < alpha:
+            return f"{each['vital']}: by chance with a probability of {float(each['chance']):.2g}, below {alpha:.2g}"
+    return ""
