@@ -106,4 +106,17 @@ def _memory(machine: Machine, unit: gateway.Unit) -> int | None:
             if name == b"anon":
                 return int(value)
     current = unit.properties.get("MemoryCurrent", "")
-    return None if current in _UNSET else int(current)
+    return _anonymous(machine, unit.properties.get("MainPID", "0")) if current in _UNSET else int(current)
+
+
+def _anonymous(machine: Machine, pid: str) -> int | None:
+    """Of one process alone, where the kernel counts no memory by unit.
+
+    Source: proc(5), ``/proc/PID/status``.
+    """
+    text = machine.files.read(machine.layout.root / "proc" / pid / "status") or b""
+    for line in text.splitlines():
+        name, _, value = line.partition(b":")
+        if name == b"RssAnon":
+            return int(value.split()[0]) * 1024
+    return None

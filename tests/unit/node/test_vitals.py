@@ -85,3 +85,15 @@ def test_memory_is_that_of_the_group_without_caches(machine: NodeHome, monkeypat
     assert probed(machine)["memory_bytes"] == 1234
     (group / "memory.stat").unlink()
     assert probed(machine)["memory_bytes"] == 5678
+
+
+def test_memory_is_that_of_the_process_where_no_unit_is_counted(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "ActiveState=active\nControlGroup=/system.slice/g\nMemoryCurrent=[not set]\nMainPID=77\n"
+    monkeypatch.setattr(machine.system, "systemctl", lambda *_, **__: shown)
+    assert probed(machine)["memory_bytes"] is None
+    process = machine.layout.root / "proc/77"
+    process.mkdir(parents=True)
+    (process / "status").write_text("Name:\tpython\nRssAnon:\t  117952 kB\n")
+    assert probed(machine)["memory_bytes"] == 117952 * 1024
