@@ -16,6 +16,8 @@ _BETWEEN = 0.2
 _LOOKS = 20
 """… so each of them gets one twentieth of that share."""
 
+_WAITING = TargetState.WAITING
+
 
 @dataclass(frozen=True)
 class Said:
@@ -56,9 +58,11 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
     spec = rollout.spec
     counted = [target for target in targets if counts(target, rollout)]
     stage = max((target.stage for target in counted), default=-1)
-    failures = weigh(tally(counted), tally([each for each in counted if each.stage == stage]), spec.gates.failures)
+    in_stage = tally([each for each in counted if each.stage == stage])
+    left = [each for each in targets if each.stage == stage and (each.state.is_in_flight or each.state is _WAITING)]
+    failures = weigh(tally(counted), in_stage, spec.gates.failures, is_over=not left)
     running = [target for target in targets if target.state.is_well and target.progress.on_release]
-    untouched = sum(target.state is TargetState.WAITING for target in targets)
+    untouched = sum(target.state is _WAITING for target in targets)
     compared = _compared(spec, watched, at_end=at_end)
     can_compare = bool(compared) and min(len(running), untouched) >= spec.gates.health.floor
     return Judgement(

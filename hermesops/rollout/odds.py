@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil, comb, log
 
 from hermesops.model.rollout_spec import FailureGate
-from hermesops.rollout.sprt import Bounds, Tally, halts
+from hermesops.rollout.sprt import Bounds, Tally, halts, is_lost
 
 _NEGLIGIBLE = 1e-9
 """Probability below which a pair of counts is not followed any further; it counts as not halted."""
@@ -53,13 +53,13 @@ def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odd
     for batches in stages:
         ways = _at_stage(ways, touched, gate, bounds)
         in_stage = 0
-        for size in batches:
+        for number, size in enumerate(batches, 1):
             touched, in_stage = touched + size, in_stage + size
             ways = _after(ways, size, rate)
-            for counts in [each for each in ways if _halts(each, touched, in_stage, gate, bounds)]:
-                chance = ways.pop(counts)
-                halted += chance
-                mean += chance * touched
+            rules = _Rules(touched, in_stage, gate, bounds, is_over=number == len(batches))
+            chance = sum(ways.pop(counts) for counts in list(ways) if rules.halt(*counts))
+            halted += chance
+            mean += chance * touched
         by_stage.append(halted)
     mean += (1 - halted) * touched
     return Odds(halted, tuple(by_stage), mean, rate * mean)  # Wald's equation: who is touched fails with that rate
@@ -73,26 +73,37 @@ def seen_with(rate: float, power: float) -> int:
 def worst_hurt(stages: Sequence[Sequence[int]], gate: FailureGate) -> int:
     """How many a release hurts that breaks everybody: all that are touched until the gate sees it."""
     bounds = Bounds.of(gate)
-    for everybody, stage in _prefixes(stages):
-        if halts(Tally(everybody, everybody), Tally(stage, stage), gate, bounds):
+    for everybody, stage, is_over in _prefixes(stages):
+        if halts(Tally(everybody, everybody), Tally(stage, stage), gate, bounds, is_over=is_over):
             return everybody
     return sum(map(sum, stages))
 
 
-def _prefixes(stages: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+def _prefixes(stages: Sequence[Sequence[int]]) -> Iterator[tuple[int, int, bool]]:
     everybody = 0
     for batches in stages:
         stage = 0
-        for size in batches:
+        for number, size in enumerate(batches, 1):
             everybody, stage = everybody + size, stage + size
-            yield everybody, stage
+            yield everybody, stage, number == len(batches)
 
 
-def _halts(counts: tuple[int, int], touched: int, in_stage: int, gate: FailureGate, bounds: Bounds) -> bool:
-    everybody, stage = counts
-    if everybody == _OUT_OF_PLAY:
-        return bounds.ratio(Tally(in_stage, stage)) >= bounds.bad
-    return halts(Tally(touched, everybody), Tally(in_stage, stage), gate, bounds)
+@dataclass(frozen=True)
+class _Rules:
+    """The gate at the end of one batch."""
+
+    touched: int
+    in_stage: int
+    gate: FailureGate
+    bounds: Bounds
+    is_over: bool
+
+    def halt(self, everybody: int, stage: int) -> bool:
+        """Whether so many failures do."""
+        of_stage = Tally(self.in_stage, stage)
+        if everybody == _OUT_OF_PLAY:
+            return self.bounds.ratio(of_stage) >= self.bounds.bad or (self.is_over and is_lost(of_stage))
+        return halts(Tally(self.touched, everybody), of_stage, self.gate, self.bounds, is_over=self.is_over)
 
 
 def _at_stage(ways: Ways, touched: int, gate: FailureGate, bounds: Bounds) -> Ways:

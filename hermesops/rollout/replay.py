@@ -3,12 +3,13 @@
 What was recorded ends where the recorded gates ended it: beyond that nobody knows, and nothing is said.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import comb
 
-from hermesops.model.rollout import GateResult, RolloutEvent, TargetState
+from hermesops.model.rollout import GateResult, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Gates, HealthGate
 from hermesops.rollout.gates import share_of_alpha
 from hermesops.rollout.sprt import Tally, weigh
@@ -53,15 +54,15 @@ class Replayed:
     recorded_failed: int
 
 
-def replay(events: Sequence[RolloutEvent], gates: Gates, *, stages: int) -> Replayed:
+def replay(events: Sequence[RolloutEvent], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
     """Run gates over what was recorded.
 
     Args:
         events: All of one rollout, oldest first.
+        targets: Its course.
         gates: The other configuration.
-        stages: How many stages the rollout had.
     """
-    every = tuple(_verdicts(events, gates, stages))
+    every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
     verdicts: list[Verdict] = []
     for verdict in every:
         verdicts.append(verdict)
@@ -77,19 +78,20 @@ def _last(verdicts: Sequence[Verdict]) -> tuple[int, int]:
     return (verdicts[-1].touched, verdicts[-1].failed) if verdicts else (0, 0)
 
 
-def _verdicts(events: Sequence[RolloutEvent], gates: Gates, stages: int) -> Iterator[Verdict]:
+def _verdicts(events: Sequence[RolloutEvent], sizes: Mapping[int, int], gates: Gates) -> Iterator[Verdict]:
     outcomes: dict[str, tuple[int, bool]] = {}
     for event in events:
         for told in _targets(event):
             outcomes[str(told["instance"])] = int(str(told["stage"])), TargetState(str(told["state"])).has_failed
         if not outcomes or event.kind not in {"brought", "bring", "mark", "state"}:
             continue
-        harm = _harm(event, gates.health, stages)
+        harm = _harm(event, gates.health, len(sizes))
         if event.kind != "brought" and not harm:
             continue
         stage = max(stage for stage, _ in outcomes.values())
         everybody = _tally(list(outcomes.values()))
-        weighed = weigh(everybody, _tally([each for each in outcomes.values() if each[0] == stage]), gates.failures)
+        of_stage = _tally([each for each in outcomes.values() if each[0] == stage])
+        weighed = weigh(everybody, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
         result, why = (GateResult.FAIL, harm) if harm else (weighed.result, weighed.why)
         yield Verdict(event.at, stage + 1, everybody.touched, everybody.failed, result, why)
 

@@ -2,8 +2,9 @@
 
 Wald's sequential probability ratio test (A. Wald, Sequential Analysis, 1947): after every batch the logarithm of how
 much likelier the outcome is under the bad rate than under the base rate; above one bound the release counts as bad,
-below the other as good. Its error rates hold however often it is looked at. Beside it a rule for the first few targets,
-where the test cannot know much yet: some failed, and that is a large share of those touched.
+below the other as good. Its error rates hold however often it is looked at. Beside it two rules for the first few
+targets, where the test cannot know much yet: some failed, and that is a large share of those touched; or a stage is
+over and everybody tried in it failed, were it one alone.
 """
 
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class Weighed:
     bounds: Bounds
 
 
-def weigh(everybody: Tally, stage: Tally, gate: FailureGate) -> Weighed:
+def weigh(everybody: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> Weighed:
     """Judge the failures so far.
 
     Only everybody's test can pass; each stage's own can fail too, as the credit of the first stages must not pay for
@@ -90,10 +91,13 @@ def weigh(everybody: Tally, stage: Tally, gate: FailureGate) -> Weighed:
         everybody: All that were touched and have an outcome.
         stage: Those of the present stage among them.
         gate: Rates and error rates.
+        is_over: Whether nobody of the present stage is left to be tried.
     """
     bounds = Bounds.of(gate)
     ratio, stage_ratio = bounds.ratio(everybody), bounds.ratio(stage)
     result, why = _verdict(everybody, stage, gate, bounds)
+    if is_over and result is not GateResult.FAIL and is_lost(stage):
+        result, why = GateResult.FAIL, f"everybody tried in this stage failed: {stage.failed} of {stage.touched}"
     return Weighed(result, why, everybody, stage, ratio, stage_ratio, bounds)
 
 
@@ -125,6 +129,16 @@ def is_early_harm(tally: Tally, gate: FailureGate) -> bool:
     return tally.failed >= gate.early_failures and tally.rate > gate.early_rate
 
 
-def halts(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> bool:
+def is_lost(stage: Tally) -> bool:
+    """Whether a stage that is over has nobody who runs the release."""
+    return 0 < stage.touched == stage.failed
+
+
+def halts(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds, *, is_over: bool = False) -> bool:
     """Whether the gate fails; for whoever asks it a million times."""
-    return is_early_harm(everybody, gate) or bounds.ratio(everybody) >= bounds.bad or bounds.ratio(stage) >= bounds.bad
+    return (
+        is_early_harm(everybody, gate)
+        or bounds.ratio(everybody) >= bounds.bad
+        or bounds.ratio(stage) >= bounds.bad
+        or (is_over and is_lost(stage))
+    )
