@@ -2,21 +2,21 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops import waiting
 from hermesops.app.narration import warn
 from hermesops.app.rollout_rows import RolloutRows, records_of
-from hermesops.app.rollout_targets import FIELDS, candidates, look_at_unknown, selected
-from hermesops.errors import RefusedError, UsageError
+from hermesops.app.rollout_targets import look_at_unknown
+from hermesops.app.rollout_wish import Wish, ahead, check_release, meant, unfinished
+from hermesops.errors import RefusedError
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
-from hermesops.model.rollout_spec import Action, Spec
-from hermesops.model.selector import Selector
+from hermesops.model.rollout_spec import Action
 from hermesops.operation.registry_thread import apart
+from hermesops.rollout.admission import refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -31,25 +31,6 @@ _ID_BYTES = 3
 """Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
 
 _QUEUE_S = 7 * 86_400.0
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What an operator asks for.
-
-    Attributes:
-        release: An id, the beginning of one, or an agent's version.
-        where: Whom, as ``--where`` reads; empty for everybody.
-        everybody: That this is meant.
-        reason: Goes into the audit.
-    """
-
-    release: str
-    where: str
-    everybody: bool
-    spec: Spec
-    action: Action
-    reason: str
 
 
 class Rollouts:
@@ -100,6 +81,7 @@ class Rollouts:
             UsageError: Nobody is meant, or everybody without a word that says so.
             RefusedError: The release is unknown, revoked or bad, or another rollout has some of the instances.
         """
+        refuse_spec(wish.spec)
         release = await apart(check_release, self._app, wish.release)
         if found := unfinished(self._registry, release, wish):
             return found, self._registry.reopen_rollout_operation(found)
@@ -142,62 +124,6 @@ class Rollouts:
         placed = course(release, targets, wish.spec)
         event = RolloutEvent(now, "start", _told(rollout, wish), _evidence(targets))
         return rollout, self._registry.add_rollout(rollout, placed, event)
-
-
-def check_release(app: "App", text: str) -> ReleaseId:
-    """The release that is meant, if it may be rolled out.
-
-    Raises:
-        RefusedError: It is unknown, revoked, below the floor or needs a newer hermes-node, or its signature is bad.
-    """
-    from hermesops.node import protocol
-
-    lock = app.releases.find(text)
-    app.releases.refuse_revoked(lock)
-    if lock.node.protocol > protocol.VERSION:
-        raise RefusedError(
-            f"release {lock.id} needs a hermes-node of protocol {lock.node.protocol}; this hermesops speaks "
-            f"{protocol.VERSION}",
-            hint="install the hermesops that the release was built with",
-        )
-    return ReleaseId(lock.id)
-
-
-def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
-    """Whom a wish is about.
-
-    Raises:
-        UsageError: Nobody, or everybody without a word that says so.
-    """
-    if not wish.where and not wish.everybody:
-        raise UsageError(
-            "to whom? --where plan=light,cell=…, or --all for every running instance",
-            hint="hermesops rollout preview RELEASE --all shows what would happen",
-        )
-    targets = selected(candidates(registry), Selector.parse(wish.where, fields=FIELDS))
-    if not targets:
-        who = f"no running instance is {wish.where!r}" if wish.where else "no instance is running"
-        raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")
-    return targets
-
-
-def unfinished(registry: "Registry", release: ReleaseId, wish: Wish) -> Rollout | None:
-    """The same rollout, begun before and not ended: whoever asks again goes on with it."""
-    for rollout in registry.list_rollouts(unfinished=True):
-        started = registry.latest_rollout_events(rollout.id).get("start")
-        same = started is not None and started.decision.get("where") == wish.where
-        if same and (rollout.release, rollout.action) == (release, wish.action):
-            return rollout
-    return None
-
-
-def ahead(registry: "Registry", targets: Sequence[Target]) -> Rollout | None:
-    """A rollout that has not ended and has one of these instances."""
-    ours = {target.instance_id for target in targets}
-    for rollout in registry.list_rollouts(unfinished=True):
-        if ours & {target.id for target in registry.rollout_targets(rollout.id)}:
-            return rollout
-    return None
 
 
 class Calendar:

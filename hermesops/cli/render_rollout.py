@@ -4,15 +4,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.render import moment
-from hermesops.model.ids import InstanceId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermesops.model.freeze import Freeze
+    from hermesops.model.ids import InstanceId
     from hermesops.model.instance_policy import InstancePolicy
     from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
     from hermesops.model.slot import WayBack
+    from hermesops.rollout.explain import Explained
     from hermesops.rollout.outlook import Outlook
 
 
@@ -172,25 +173,11 @@ def named_in(one: "RolloutEvent") -> set[str]:
     return {str(entry.get("instance")) if isinstance(entry, dict) else str(entry) for entry in entries}
 
 
-def explain_lines(one: "RolloutEvent", titles: "Mapping[InstanceId, str]") -> list[str]:
+def explain_lines(one: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:
     """A decision as people read it: when, what, why, for whom, and from which figures."""
-    lines = [f"{one.at:%Y-%m-%d %H:%M:%S}  {one.kind:<8} {one.decision.get('why') or ''}".rstrip()]
-    named = one.decision.get("targets")
-    lines += [f"    {_entry(entry, titles)}" for entry in (named if isinstance(named, list) else ())]
-    return [*lines, *(f"    {name}: {_figures(value)}" for name, value in one.evidence.items())]
-
-
-def _entry(entry: object, titles: "Mapping[InstanceId, str]") -> str:
-    if not isinstance(entry, dict):
-        return titles.get(InstanceId(str(entry)), str(entry))
-    who = titles.get(InstanceId(str(entry.get("instance"))), str(entry.get("instance")))
-    detail = f": {entry['detail']}" if entry.get("detail") else ""
-    return f"{who} {str(entry.get('state')).replace('_', ' ')}{detail}"
-
-
-def _figures(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_figures(one)}" for name, one in value.items())
-    if isinstance(value, list):
-        return "; ".join(map(_figures, value)) or "none"
-    return str(value)
+    lines = [f"{one.at:%Y-%m-%d %H:%M:%S}  {one.what}{f': {one.why}' if one.why else ''}"]
+    for line in one.evidence:
+        for instance_id, title in titles.items():
+            line = line.replace(instance_id, title)  # noqa: PLW2901 - the same line, with a name in it
+        lines.append(f"    {line}")
+    return lines

@@ -86,7 +86,7 @@ def _rollout(composed: "App", text: str, *, why: str, yes: bool, detach: bool) -
 
 
 def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.rollouts import Wish, check_release
+    from hermesops.app.rollout_wish import Wish, check_release
     from hermesops.cli.rollout_options import spec_of
     from hermesops.model.rollout_spec import Action
 

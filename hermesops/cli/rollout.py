@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, render_outlook, render_rollout, rollout_words
+from hermesops.cli import context, render_outlook, render_rollout, render_rollout_preview, rollout_words
 from hermesops.cli import rollout_options as options
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.noun import Noun
@@ -30,6 +30,42 @@ Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; wi
 @app.callback()
 def group() -> None:
     """Rollouts: one release brought to many, in stages that halt by themselves when it hurts."""
+
+
+@app.command()
+def preview(
+    release: Release,
+    where: options.Where = "",
+    everybody: options.Everybody = False,
+    stages: options.Stages = "",
+    max_unavailable: options.Unavailable = "",
+    at_once: options.AtOnce = 0,
+    soak: options.Soak = "",
+    settle: options.Settle = "",
+    windows: options.Windows = None,
+    emergency: options.Emergency = "",
+    vitals: options.Vitals = "",
+    two_person_above: options.TwoPerson = -1.0,
+) -> None:
+    """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
+    from hermesops.app import rollout_wish
+    from hermesops.model.rollout_spec import Action
+
+    spec = options.spec_of(
+        stages=stages,
+        max_unavailable=max_unavailable,
+        at_once=at_once,
+        soak=soak,
+        settle=settle,
+        windows=windows,
+        emergency=emergency,
+        vitals=vitals,
+        two_person_above=two_person_above,
+    )
+    composed = context.compose()
+    ahead, closed = rollout_wish.preview(composed, rollout_wish.Wish(release, where, everybody, spec, Action.SLOT, ""))
+    shown = {**render_rollout_preview.preview(ahead), "closed": closed or None}
+    result("rollout-preview", {"preview": shown}, render_rollout_preview.preview_lines(ahead, closed))
 
 
 @app.command()
@@ -63,7 +99,7 @@ def start(
     The targets are frozen now. Each machine tries the release on a copy of its state first and goes back by itself
     unless it is confirmed; gates halt the rollout when it hurts, and those hurt are put back. Exit 8: halted.
     """
-    from hermesops.app.rollouts import Wish
+    from hermesops.app.rollout_wish import Wish
 
     wish = Wish(
         release,
@@ -154,6 +190,8 @@ def explain(
     """Explain a rollout: all that was decided, in order, with the reason and the figures that it followed from."""
     registry = context.compose().registry
     row = registry.find_rollout(rollout_id)
+    from hermesops.rollout.explain import explain as explained
+
     titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
     told = registry.rollout_events(row.id)
     if user:
@@ -162,7 +200,42 @@ def explain(
     result(
         "rollout-explain",
         {"rollout": render_rollout.rollout(row), "events": [render_rollout.event(one) for one in told]},
-        [line for one in told for line in render_rollout.explain_lines(one, titles)],
+        [line for one in explained(told) for line in render_rollout.explain_lines(one, titles)],
+    )
+
+
+@app.command()
+def replay(
+    rollout_id: Id = "",
+    base_rate: Annotated[float, typer.Option(help="Share that fails whatever the release.")] = -1.0,
+    bad_rate: Annotated[float, typer.Option(help="Share from which on a release is bad.")] = -1.0,
+    alpha: Annotated[float, typer.Option(help="Probability of taking a good release for a bad one.")] = -1.0,
+    beta: Annotated[float, typer.Option(help="Probability of taking a bad release for a good one.")] = -1.0,
+    early_failures: Annotated[int, typer.Option(help="Halt from so many failures on …")] = 0,
+    early_rate: Annotated[float, typer.Option(help="… once more than this share of those touched failed.")] = -1.0,
+    vitals: options.Vitals = "",
+) -> None:
+    """Run other gates over a rollout that was recorded: would they have halted it, and when?"""
+    from hermesops.rollout.replay import replay as over
+
+    registry = context.compose().registry
+    row = registry.find_rollout(rollout_id)
+    gates = options.other_gates(
+        row.spec,
+        base_rate=base_rate,
+        bad_rate=bad_rate,
+        alpha=alpha,
+        beta=beta,
+        early_failures=early_failures,
+        early_rate=early_rate,
+        vitals=vitals,
+    )
+    seen = over(registry.rollout_events(row.id), gates, stages=len(row.spec.stages))
+    shown = render_rollout_preview.replayed(seen)
+    result(
+        "rollout-replay",
+        {"rollout": render_rollout.rollout(row), **shown},
+        [render_rollout_preview.replayed_line(seen)],
     )
 
 

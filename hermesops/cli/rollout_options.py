@@ -108,6 +108,28 @@ def spec_of(
     )
 
 
+def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: float) -> "Gates":
+    """The gates of a rollout with some figures of another choice; without one, and below 0, they stay.
+
+    Raises:
+        UsageError: Gates cannot work with them.
+    """
+    from dataclasses import replace
+
+    from hermesops.rollout.admission import refuse_spec
+
+    failures = spec.gates.failures
+    chosen = {name: value for name, value in rates.items() if value >= 0}
+    failures = replace(failures, early_failures=early_failures or failures.early_failures)
+    for name, value in chosen.items():
+        failures = replace(failures, **{name: value})  # type: ignore[arg-type]  # names of rates, all of them floats
+    gates = replace(spec.gates, failures=failures)
+    if vitals:
+        gates = replace(gates, health=replace(gates.health, vitals=_vitals(vitals)))
+    refuse_spec(replace(spec, gates=gates))
+    return gates
+
+
 def parse_action(text: str) -> "Action":
     """What is changed.
 
@@ -133,7 +155,6 @@ def parse_stages(text: str) -> tuple[float, ...]:
 
 def _gates(stages: int, manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
     from hermesops.model.rollout_spec import Gates, HealthGate
-    from hermesops.model.vitals import Vital
     from hermesops.rollout.web_hooks import parse_hook
 
     usual = Gates()
@@ -143,9 +164,15 @@ def _gates(stages: int, manual_before: list[int] | None, hooks: list[str] | None
     asked = tuple(map(parse_hook, hooks or ()))
     if len({hook.name for hook in asked}) < len(asked):
         raise UsageError("two hooks have one name; an answer would be taken for the other's")
-    names = tuple(Vital) if not vitals else () if vitals == "none" else tuple(map(str.strip, vitals.split(",")))
-    chosen = tuple(_one_of(Vital, name, "--vitals").value for name in names)
-    return Gates(usual.failures, HealthGate(vitals=chosen), usual.probe, asked, tuple(manual_before or ()))
+    health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.health
+    return Gates(usual.failures, health, usual.probe, asked, tuple(manual_before or ()))
+
+
+def _vitals(text: str) -> tuple[str, ...]:
+    from hermesops.model.vitals import Vital
+
+    names = () if text == "none" else map(str.strip, text.split(","))
+    return tuple(_one_of(Vital, name, "--vitals").value for name in names)
 
 
 def _share(text: str, option: str) -> float:

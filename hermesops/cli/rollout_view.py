@@ -26,10 +26,13 @@ class PlainView:
 
     _seen: "dict[InstanceId, TargetState]" = field(default_factory=dict)
     _state: str = ""
+    _said: str = ""
 
     def tell(self, line: str) -> None:
-        """Narration of the runner's."""
-        console.say(line)
+        """Narration of the runner's; what it waits for is said once."""
+        if line != self._said:
+            console.say(line)
+        self._said = line
 
     def show(self, records: "Records") -> None:
         """Say what is different from the last time."""

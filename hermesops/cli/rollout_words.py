@@ -12,7 +12,7 @@ from hermesops.errors import HaltedError, PartlyDoneError, RefusedError
 if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.app.rollout_steering import Word
-    from hermesops.app.rollouts import Wish
+    from hermesops.app.rollout_wish import Wish
     from hermesops.app.session import Session
     from hermesops.cli.rollout_view import View
     from hermesops.model.rollout import Rollout, RolloutId
@@ -26,6 +26,7 @@ def start(wish: "Wish", *, queue: bool, detach: bool) -> int:
     from hermesops.cli.rollout_view import view
 
     composed = context.compose()
+    wish = _with_drill(composed, wish)
     with view(composed.registry.now) as seen:
         composed.tell = seen.tell
 
@@ -175,6 +176,17 @@ def code_of(rollout: "Rollout") -> int:
             return HaltedError.exit_code
         case _:
             return PartlyDoneError.exit_code
+
+
+def _with_drill(composed: "App", wish: "Wish") -> "Wish":
+    """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be."""
+    from dataclasses import replace
+
+    from hermesops.model.rollout_spec import DrillWish
+
+    if wish.spec.drill is not DrillWish.REQUIRED or any(composed.env.settings.pool_size.values()):
+        return wish
+    return replace(wish, spec=replace(wish.spec, drill=DrillWish.IF_POSSIBLE))
 
 
 def _say(composed: "App", rollout_id: "RolloutId", word: "Word", *, why: str, wanted: str, detach: bool) -> int:

@@ -1,0 +1,109 @@
+"""What an operator wants rolled out, held against what there is: the release, whom it means, who is at it already."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hermesops.app.rollout_targets import FIELDS, candidates, selected
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import Rollout, Target
+from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.selector import Selector
+from hermesops.rollout.admission import refuse_spec
+
+if TYPE_CHECKING:
+    from hermesops.app.app import App
+    from hermesops.registry import Registry
+    from hermesops.rollout.preview import RolloutPreview
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an operator asks for.
+
+    Attributes:
+        release: An id, the beginning of one, or an agent's version.
+        where: Whom, as ``--where`` reads; empty for everybody.
+        everybody: That this is meant.
+        reason: Goes into the audit.
+    """
+
+    release: str
+    where: str
+    everybody: bool
+    spec: Spec
+    action: Action
+    reason: str
+
+
+def check_release(app: "App", text: str) -> ReleaseId:
+    """The release that is meant, if it may be rolled out.
+
+    Raises:
+        RefusedError: It is unknown, revoked, below the floor or needs a newer hermes-node, or its signature is bad.
+    """
+    from hermesops.node import protocol
+
+    lock = app.releases.find(text)
+    app.releases.refuse_revoked(lock)
+    if lock.node.protocol > protocol.VERSION:
+        raise RefusedError(
+            f"release {lock.id} needs a hermes-node of protocol {lock.node.protocol}; this hermesops speaks "
+            f"{protocol.VERSION}",
+            hint="install the hermesops that the release was built with",
+        )
+    return ReleaseId(lock.id)
+
+
+def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
+    """Whom a wish is about.
+
+    Raises:
+        UsageError: Nobody, or everybody without a word that says so.
+    """
+    if not wish.where and not wish.everybody:
+        raise UsageError(
+            "to whom? --where plan=light,cell=…, or --all for every running instance",
+            hint="hermesops rollout preview RELEASE --all shows what would happen",
+        )
+    targets = selected(candidates(registry), Selector.parse(wish.where, fields=FIELDS))
+    if not targets:
+        who = f"no running instance is {wish.where!r}" if wish.where else "no instance is running"
+        raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")
+    return targets
+
+
+def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
+    """What a wish would lead to, from the registry alone; and what forbids it now, empty for nothing.
+
+    Raises:
+        UsageError: As ``meant``; or it cannot be carried out.
+        RefusedError: As ``check_release``.
+    """
+    from hermesops.rollout.preview import preview as look_ahead
+    from hermesops.rollout.windows import closed_at
+
+    refuse_spec(wish.spec)
+    release, targets = check_release(app, wish.release), meant(app.registry, wish)
+    closed = closed_at(app.registry.now(), wish.spec.windows, app.registry.list_freezes())
+    return look_ahead(release, targets, wish.spec), closed.why if closed and not wish.spec.emergency else ""
+
+
+def unfinished(registry: "Registry", release: ReleaseId, wish: Wish) -> Rollout | None:
+    """The same rollout, begun before and not ended: whoever asks again goes on with it."""
+    for rollout in registry.list_rollouts(unfinished=True):
+        started = registry.latest_rollout_events(rollout.id).get("start")
+        same = started is not None and started.decision.get("where") == wish.where
+        if same and (rollout.release, rollout.action) == (release, wish.action):
+            return rollout
+    return None
+
+
+def ahead(registry: "Registry", targets: Sequence[Target]) -> Rollout | None:
+    """A rollout that has not ended and has one of these instances."""
+    ours = {target.instance_id for target in targets}
+    for rollout in registry.list_rollouts(unfinished=True):
+        if ours & {target.id for target in registry.rollout_targets(rollout.id)}:
+            return rollout
+    return None
