@@ -167,7 +167,8 @@ class Releasing:
         from hermesops.release.simulated import SimulatedBuilder
 
         env = self._app.env
-        builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
+        simulated = env.is_local and (env.settings.local_driver == "sim" or is_simulated(env.world))
+        builder = SimulatedBuilder if simulated else Builder
         downloads = Pip(env.inherited)
         return builder(
             self._releases,

@@ -150,7 +150,7 @@ class Documents:
         try:
             Revocations.from_json(data)
         except NodeError as error:
-            raise UsageError(str(error)) from error
+            raise UsageError(str(error), hint="a version as 0.19.0, and a reason in one line") from error
         signed = Signed(data.decode(), self._signature(data))
         self.store.write(REVOCATIONS, canonical(signed.to_dict()))
         return revocations
