@@ -230,7 +230,7 @@ def replay(
         early_rate=early_rate,
         vitals=vitals,
     )
-    seen = over(registry.rollout_events(row.id), gates, stages=len(row.spec.stages))
+    seen = over(registry.rollout_events(row.id), registry.rollout_targets(row.id), gates)
     shown = render_rollout_preview.replayed(seen)
     result(
         "rollout-replay",
