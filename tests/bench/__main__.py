@@ -27,6 +27,7 @@ from tests.bench import (
     bench_pool,
     bench_provision,
     bench_registry,
+    bench_rollout,
     bench_start,
     bench_status,
     bench_verify,
@@ -58,6 +59,7 @@ async def in_a_world(board: Board, folder: Path) -> None:
         app = App(Environment.load("local", command.environ), lambda _: None)
         await bench_verify.measure(board, app)
         await bench_ansible.measure(board, app, folder)
+        await bench_rollout.measure(board, app, folder)
     finally:
         tell("==> hermesops local down --purge")
         await command.ok("local", "down", "--purge", "--yes")
