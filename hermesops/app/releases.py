@@ -47,6 +47,15 @@ def releases_of(app: "App") -> "Releases":
     return Releases(store, trust, _Signs(app))
 
 
+def can_sign(app: "App") -> bool:
+    """Whether releases can be signed here, be it with a key that the first one makes."""
+    from hermesops.access.needed import RELEASE_KEY
+
+    settings = app.env.settings
+    given = settings.release_key_file or settings.operator_key
+    return bool(given or app.env.is_local) or app.secrets.find(RELEASE_KEY) is not None
+
+
 def signer_of(app: "App") -> "Signers | None":
     """Who signs releases here, with a key that is there already; ``None`` where the first release makes one.
 

@@ -123,8 +123,10 @@ def _authority(app: "App") -> str:
 
 
 def _release_key(app: "App") -> str:
-    from hermesops.app.releases import signer_of
+    from hermesops.app.releases import can_sign, signer_of
 
+    if not can_sign(app):
+        return "nobody signs releases here; they can be brought all the same"
     signer = signer_of(app)
     return f"{signer.public()} signs releases" if signer else "made with the first release"
 
