@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, given_file, release_signers, render_release
+from hermesops.cli import context, given_file, render_release
 from hermesops.cli.console import Why, Yes, agree, result, table
 from hermesops.cli.noun import Noun
+from hermesops.cli.release_signers import signers
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.release.build import Built
 
 app = Noun(no_args_is_help=True)
-app.add_typer(release_signers.app, name="signers", help="Whose signatures count for releases.")
+app.add_typer(signers, name="signers", help="Whose signatures count for releases.")
 
 Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
 Python = Annotated[

@@ -8,10 +8,10 @@ from hermesops.cli import context, given_file
 from hermesops.cli.console import Why, Yes, agree, result
 from hermesops.cli.noun import Noun
 
-app = Noun(no_args_is_help=True)
+signers = Noun(no_args_is_help=True)
 
 
-@app.command()
+@signers.command()
 def show() -> None:
     """Show who may sign releases, in OpenSSH's format, and how often that changed."""
     chain = context.compose().releases.trust.chain()
@@ -20,7 +20,7 @@ def show() -> None:
     result("release-signers", {"signers": text.splitlines(), "number": len(chain)}, lines)
 
 
-@app.command("set")
+@signers.command("set")
 def set_(
     file: Annotated[str, typer.Argument(help="Allowed signers, in OpenSSH's format; - reads standard input.")],
     reason: Why,
@@ -36,9 +36,9 @@ def set_(
     from hermesops.app.releases import Releasing
 
     composed = context.compose()
-    signers = given_file.read(file)
+    allowed = given_file.read(file)
     agree("Whoever that file names signs releases.", expect="signers", spared="the signers are as they were", yes=yes)
-    left = context.run(Releasing(composed).set_signers(signers, sign_again=sign_again, reason=reason))
-    lines = [f"{len(signers.splitlines())} lines of signers count from now on"]
+    left = context.run(Releasing(composed).set_signers(allowed, sign_again=sign_again, reason=reason))
+    lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
     lines += [f"{release} is vouched for by none of them: machines refuse it" for release in left]
-    result("release-signers-set", {"signers": signers.splitlines(), "unsigned": list(left)}, lines)
+    result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)

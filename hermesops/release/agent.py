@@ -59,7 +59,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
     if schema is None:
         raise RefusedError(
             f"{wheel} does not say which configuration it writes: no _config_version in {_CONFIG}",
-            hint="this hermesops knows agents like 0.19.0; a newer one reads newer wheels",
+            hint="it is read as 0.19.0 has it; an agent that says it elsewhere needs a newer hermesops",
         )
     return Agent(about["Version"], int(schema[1]), _WATCHDOG in gateway)
 
