@@ -195,7 +195,7 @@ class World:
             last=machine.history[-1] if machine.history else "",
             last_to=machine.last_to,
             last_failed=machine.last_failed,
-            why="the gateway does not start" if machine.last_failed else "",
+            why=machine.history[-1].partition(f"{machine.last_to} ")[2] if machine.last_failed else "",
             busy=machine.busy,
         )
 
