@@ -11,6 +11,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle.slots import Slots
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
@@ -50,6 +51,8 @@ class SlotMachines:
             UnavailableError: It gives no answer.
         """
         instance = await apart(self._registry.get_instance, instance_id)
+        if instance.status is not InstanceStatus.RUNNING:
+            return Standing("", absent=instance.status.value)
         seen = await Slots(self._session.reach.channel).look(machine_of(instance))
         if seen is None:
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
@@ -94,7 +97,7 @@ class SlotMachines:
         async with self._alone(target) as (slots, machine_id):
             await slots.confirm(machine_id, release)
 
-    async def back(self, target: Target, spec: "Spec") -> None:  # noqa: ARG002 - the runner's words
+    async def back(self, target: Target, spec: "Spec", *, lose: bool) -> None:  # noqa: ARG002 - the runner's words
         """Put the machine back on the release that it had.
 
         Raises:
@@ -102,7 +105,7 @@ class SlotMachines:
             UnavailableError: No answer, or somebody else works on the instance.
         """
         async with self._alone(target) as (slots, machine_id):
-            await slots.roll_back(machine_id, to=ReleaseId(target.release_before))
+            await slots.roll_back(machine_id, to=ReleaseId(target.release_before), loses=lose)
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Go to the release and back on a machine of the pool, with state made by the release before."""

@@ -189,11 +189,13 @@ class Wishes:
         promoted: How many stages may end without soak and without the gates that need a person or more data.
         approved: How many stages a second operator has approved.
         forgiven_at: Failures from before are not counted any more: somebody looked and said go on.
+        may_lose: Whether instances go back even where that loses what was written since.
     """
 
     promoted: int = 0
     approved: int = 0
     forgiven_at: datetime | None = None
+    may_lose: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,7 @@ class Standing:
         last_failed: Whether that ended on the old release.
         why: It did.
         busy: What the agent is in the middle of; empty when nobody would be disturbed.
+        absent: Why there is no agent to bring anything to, as ``suspended``; empty when there is one.
     """
 
     current: str
@@ -258,3 +261,4 @@ class Standing:
     last_failed: bool = False
     why: str = ""
     busy: str = ""
+    absent: str = ""

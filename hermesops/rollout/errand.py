@@ -104,6 +104,8 @@ def _in_silence(scene: Scene, spec: Spec) -> Act:
 def _untouched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -> Act:
     if scene.ending:
         return Settle(TargetState.WAITING)
+    if standing.absent:
+        return Settle(TargetState.OWED, standing.absent)
     if standing.current == release and not standing.activation:
         return Settle(TargetState.HEALTHY, "ran it already")
     if scene.tried_s >= spec.attempt_s:

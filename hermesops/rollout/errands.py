@@ -148,7 +148,7 @@ class Errands:
                 target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
                 await self._attempt(self._machines.confirm(target.facts, rollout.release))
             case GoBack():
-                await self._attempt(self._machines.back(target.facts, rollout.spec))
+                await self._attempt(self._machines.back(target.facts, rollout.spec, lose=False))
             case Await() | Settle():
                 await self._clock.pause(POLL_S)
         return target, ""

@@ -7,7 +7,6 @@ from hermesops.model.rollout import RolloutTarget, TargetState
 from hermesops.rollout.errand import deferral
 from hermesops.rollout.gates import soaked_at
 from hermesops.rollout.paired import hurt
-from hermesops.rollout.ports import Pulse
 from hermesops.rollout.sight import Sight
 from hermesops.rollout.windows import quiet_until
 
@@ -15,7 +14,8 @@ from hermesops.rollout.windows import quiet_until
 def changed_by_health(sight: Sight) -> tuple[RolloutTarget, ...]:
     """Targets in their soak that are hurt, not answering, answering again, or through it.
 
-    One that does not answer once is not judged: only one that did not for as long as one is patient.
+    One that does not answer once is not judged: only one that did not for as long as one is patient. One that nobody
+    looked at is not judged either, and does not come through its soak: no sign is no good sign.
     """
     worse = hurt(sight.watched.comparisons)
     soaking = sight.in_state(TargetState.SOAKING)
@@ -24,18 +24,18 @@ def changed_by_health(sight: Sight) -> tuple[RolloutTarget, ...]:
 
 
 def _judged(sight: Sight, target: RolloutTarget, worse: str) -> RolloutTarget:
-    pulse = sight.watched.pulses.get(target.id, Pulse(answers=None, exercised=False))
-    problem = pulse.failed or worse
+    pulse = sight.watched.pulses.get(target.id)
+    problem = (pulse.failed if pulse else "") or worse
     if problem:
         return sight.marked(target, TargetState.FAILED, problem)
-    if pulse.answers is False:
+    if pulse is None:
+        return target
+    if not pulse.answers:
         return _unwell(sight, target)
-    if pulse.answers and target.progress.unwell_since:
+    if target.progress.unwell_since:
         return replace(target, progress=replace(target.progress, unwell_since=None))
     ends = soaked_at(target, sight.spec)
-    if ends and ends <= sight.now and target.progress.unwell_since is None:
-        return sight.marked(target, TargetState.HEALTHY)
-    return target
+    return sight.marked(target, TargetState.HEALTHY) if ends and ends <= sight.now else target
 
 
 def _unwell(sight: Sight, target: RolloutTarget) -> RolloutTarget:
@@ -45,7 +45,7 @@ def _unwell(sight: Sight, target: RolloutTarget) -> RolloutTarget:
     waited = sight.since(since).total_seconds()
     if waited < sight.spec.patience_s:
         return target
-    return sight.marked(target, TargetState.SILENT, f"its gateway has not answered for {waited:.0f} s")
+    return sight.marked(target, TargetState.SILENT, f"no answer for {waited:.0f} s")
 
 
 def deferred_by_hour(sight: Sight, batch: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:

@@ -96,8 +96,13 @@ class Machines(Protocol):
             UnavailableError: The gateway does not answer through the proxy.
         """
 
-    async def back(self, target: Target, spec: Spec) -> None:
+    async def back(self, target: Target, spec: Spec, *, lose: bool) -> None:
         """Put the machine back on ``target.release_before``. Safe to call twice.
+
+        Args:
+            target: Whose.
+            spec: Of the rollout.
+            lose: Do it even where what was written since cannot be carried over.
 
         Raises:
             RefusedError: That would lose what was written since, and nobody said that it may; nothing changed.
@@ -130,7 +135,7 @@ class Pulse:
     """One instance that runs the new release.
 
     Attributes:
-        answers: Whether its gateway does; ``None`` when nobody could tell.
+        answers: Whether its gateway does; ``None`` when the machine itself gives no answer.
         exercised: Whether a turn was taken since the change, by its user or by a probe.
         failed: Why it counts as hurt whatever the figures say, as a probe's turn that failed; empty otherwise.
     """

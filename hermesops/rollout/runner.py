@@ -133,7 +133,12 @@ class Runner:
         sample = [*through[len(through) - min(spare, len(through)) :], *soaking]
         changed = {one.id: one.progress.confirmed_at for one in sample if one.progress.confirmed_at}
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
-        return await self._watches.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
+        try:
+            return await self._watches.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
+        except LeaseLostError:
+            raise
+        except HermesError:  # no data is never a pass, and no reason to leave a rollout alone
+            return Watched()
 
     async def _change(self, step: Decision, seen: Sight, state: RolloutState) -> None:
         was = seen.rollout
@@ -195,7 +200,7 @@ class Runner:
         """Put one target's machine back, and say how it stands then."""
         well = target.state.is_well
         try:
-            await self._machines.back(target.facts, seen.spec)
+            await self._machines.back(target.facts, seen.spec, lose=seen.rollout.wishes.may_lose)
         except LeaseLostError:
             raise
         except RefusedError as error:

@@ -6,7 +6,7 @@ operator who says ``promote`` answers for those that need more data or a person;
 
 from collections.abc import Iterator
 
-from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget
+from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish
 from hermesops.rollout.gates import Judgement
 from hermesops.rollout.marks import soak_ends
@@ -50,9 +50,12 @@ def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple
 
 def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
     ends = soak_ends(sight)
-    if ends:
+    if ends and ends > sight.now:
         left = (ends - sight.now).total_seconds()
         yield Wait(max(1.0, min(LOOK_S, left))), f"stage {stage} soaks until {ends:%H:%M:%S} UTC"
+    elif ends:
+        unseen = len(sight.in_state(TargetState.SOAKING))
+        yield Wait(LOOK_S), f"stage {stage} has soaked, and nobody sees how {unseen} of it do"
     elif judgement.can_compare and judgement.health.result is not GateResult.PASS:
         words = f"health is {judgement.health.result.replace('_', ' ')}: {judgement.health.why}"
         yield Change(RolloutState.PAUSED), words

@@ -77,6 +77,7 @@ class Machine:
     mute_once_touched: bool = False
     loses: int = 0
     busy: str = ""
+    absent: str = ""
     keeps: bool = False
     begun: int = 0
     backs: int = 0
@@ -197,6 +198,7 @@ class World:
             last_failed=machine.last_failed,
             why=machine.history[-1].partition(f"{machine.last_to} ")[2] if machine.last_failed else "",
             busy=machine.busy,
+            absent=machine.absent,
         )
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
@@ -231,11 +233,11 @@ class World:
             raise RefusedError("it went back")
         self.fate.write()
 
-    async def back(self, target: Target, spec: Spec) -> None:
+    async def back(self, target: Target, spec: Spec, *, lose: bool) -> None:
         del spec
         machine = self._reach(target.instance_id)
         self.fate.write()
-        if machine.keeps:
+        if machine.keeps and not lose:
             raise RefusedError("it would lose 3 rows written since")
         await self.clock.pause(3)
         machine.go_back()
