@@ -177,7 +177,7 @@ class Runner:
         ended = await self._errands.bring(seen.rollout, targets, is_enough)
         outcomes = [
             {"instance": one.id, "stage": one.stage, "batch": one.batch, "state": one.state.value, "detail": one.detail}
-            for one in ended
+            for one in sorted(ended, key=lambda each: each.position)
         ]
         await self._rows.add_event(self._event("brought", {"targets": outcomes}, {}))
 
