@@ -9,6 +9,7 @@ import pytest
 
 from hermesops.node import errors as node
 from hermesops.node.fetch import INCOMPLETE, fetch
+from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import VERSION
 from hermesops.node.release_handout import Handout
@@ -16,7 +17,7 @@ from hermesops.node.release_lock import Lock
 from hermesops.node.slots import DiskSlots
 from hermesops.release.documents import Documents
 from tests.contract.test_release_stores import Operator
-from tests.support import node_home
+from tests.support.node_home import FakeSystem
 from tests.support.release_world import AT, Index, builder_of, order
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -37,8 +38,10 @@ class World:
         return builder.build(order(agent, pythons=(PYTHON,)), who="ada", note="", at=AT).lock
 
     def another_machine(self, name: str) -> Machine:
-        made = node_home.make(self.folder / name).node
-        return replace(made, slots=DiskSlots(made.layout))
+        layout = Layout(self.folder / name)
+        for folder in ("etc/hermes-node", "run/hermes-node", "opt/hermes/node"):
+            (layout.root / folder).mkdir(parents=True)
+        return Machine(layout, system=FakeSystem(), slots=DiskSlots(layout))
 
     def handout(self, lock: Lock | None = None) -> Handout:
         return self.ada.releases(self.where).handout((lock or self.lock).id, PYTHON)
@@ -52,7 +55,6 @@ class World:
     def fetch(self, handout: Handout, machine: Machine | None = None) -> tuple[dict[str, Any], int]:
         on = machine or self.machine
         path = on.layout.root / "run/hermes-node/handout.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(0o600)
         path.write_bytes(handout.to_json())
         return fetch(on, path, lease=None)
