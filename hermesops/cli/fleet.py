@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, fleet_cost, fleet_repairs, render_data, render_fleet
+from hermesops.cli import context, fleet_cost, fleet_owed, fleet_repairs, render_data, render_fleet
 from hermesops.cli.console import result, table
 from hermesops.cli.noun import Noun
 from hermesops.errors import CHANGES_REMAIN
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 app = Noun(no_args_is_help=True)
 app.command()(fleet_cost.cost)
+app.command()(fleet_owed.owed)
 app.command()(fleet_repairs.adopt)
 app.command()(fleet_repairs.remove_orphan)
 app.command()(fleet_repairs.accept_size)

@@ -8,6 +8,7 @@ from hermesops.cli.render import moment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hermesops.app.rollout_owed import Owed
     from hermesops.model.freeze import Freeze
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance_policy import InstancePolicy
@@ -112,15 +113,15 @@ def event(one: "RolloutEvent") -> dict[str, object]:
     }
 
 
-def owed(rollout_id: str, release: str, one: "RolloutTarget") -> dict[str, object]:
-    """An instance that did not get what it was to get."""
+def owed(one: "Owed") -> dict[str, object]:
+    """An instance that has not got what the others have."""
     return {
-        "user": one.facts.user,
-        "instance_id": one.id,
-        "release": release,
-        "rollout": rollout_id,
-        "why": one.detail or one.state.value,
-        "since": moment(one.updated_at),
+        "user": one.user,
+        "instance_id": one.instance_id,
+        "release": one.release,
+        "rollout": one.rollout,
+        "why": one.why,
+        "since": moment(one.since),
     }
 
 

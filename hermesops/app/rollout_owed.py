@@ -1,0 +1,73 @@
+"""Who runs something else than what was brought to the others: missed by a rollout, or here since."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hermesops.app.rollout_targets import FIELDS, candidates, selected
+from hermesops.model.ids import InstanceId
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import Rollout, RolloutId, RolloutState
+from hermesops.model.selector import Selector
+
+if TYPE_CHECKING:
+    from hermesops.registry import Registry
+
+
+@dataclass(frozen=True)
+class Owed:
+    """An instance that shall get a release.
+
+    Attributes:
+        why: It has not got it.
+        since: From when on it is owed.
+    """
+
+    instance_id: InstanceId
+    user: str
+    release: ReleaseId
+    rollout: RolloutId
+    why: str
+    since: datetime | None
+
+
+def owed(registry: "Registry") -> tuple[Owed, ...]:
+    """Everybody, those that were missed first."""
+    missed = tuple(
+        Owed(target.id, target.facts.user, release, rollout, target.detail or "not brought", target.updated_at)
+        for rollout, release, target in registry.owed_targets()
+    )
+    known = {one.instance_id for one in missed}
+    return (*missed, *(one for one in _late(registry) if one.instance_id not in known))
+
+
+def _late(registry: "Registry") -> tuple[Owed, ...]:
+    """Those that came after the targets of the last rollout that is done were frozen, and run something else."""
+    last = next((one for one in registry.list_rollouts() if one.state is RolloutState.DONE), None)
+    if last is None:
+        return ()
+    meant = selected(candidates(registry), _selector(registry, last))
+    came = {one.instance.id: one.instance.created_at for one in registry.list_ordered()}
+    held = {target.id for row in registry.list_rollouts(unfinished=True) for target in registry.rollout_targets(row.id)}
+    return tuple(
+        Owed(
+            target.instance_id,
+            target.user,
+            last.release,
+            last.id,
+            f"came after it, and runs {target.release_before or 'what its image brought'}",
+            came[target.instance_id],
+        )
+        for target in meant
+        if came[target.instance_id] > last.created_at
+        and target.release_before != last.release
+        and target.instance_id not in held
+    )
+
+
+def _selector(registry: "Registry", rollout: Rollout) -> Selector:
+    """Whom it was meant for; what they ran before says nothing of those that come later."""
+    started = registry.latest_rollout_events(rollout.id).get("start")
+    where = str(started.decision.get("where") or "") if started else ""
+    conditions = Selector.parse(where, fields=FIELDS).conditions
+    return Selector({name: values for name, values in conditions.items() if name != "release"})

@@ -1,0 +1,45 @@
+"""``hermesops fleet owed``: who has not got what the others have."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context, render_rollout, rollout_words
+from hermesops.cli.console import Why, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.app import App
+    from hermesops.app.rollout_owed import Owed
+
+
+def owed(
+    bring: Annotated[bool, typer.Option("--bring", help="Roll it out to them now, through the same gates.")] = False,
+    reason: Why = "",
+    detach: rollout_words.Detach = False,
+) -> int:
+    """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
+    from hermesops.app import rollout_owed
+
+    composed = context.compose()
+    found = rollout_owed.owed(composed.registry)
+    if bring and found:
+        return _bring(composed, found, reason or "owed", detach=detach)
+    rows = [render_rollout.owed(one) for one in found]
+    table("fleet-owed", "owed", ("user", "release", "rollout", "why", "since"), rows, "nobody is owed a release")
+    return 0
+
+
+def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: bool) -> int:
+    """One rollout for each release; the worst of their exit codes."""
+    from hermesops.app.rollout_wish import Wish
+    from hermesops.model.rollout_spec import Action, Spec
+
+    codes = []
+    for release in sorted({one.release for one in found}):
+        where = ",".join(f"user={one.user}" for one in found if one.release == release)
+        wish = Wish(release, where, everybody=False, spec=Spec(), action=Action.SLOT, reason=reason)
+        codes.append(rollout_words.start(wish, queue=False, detach=detach))
+        composed.tell(f"brought {release} to those that it was owed to")
+    return max(codes)
