@@ -159,6 +159,8 @@ def test_what_a_former_signer_vouched_for_counts_no_more(store: MemoryStore) -> 
     releases = releases_in(store, "bob")
     assert ids(releases) == []
     assert releases.revocations().revoked == {OLD.id: "old"}
+    releases.put(LOCK, who="bob", note="", at=AT)
+    assert ids(releases) == [LOCK.id]
 
 
 @pytest.mark.parametrize(("who", "signers"), [("ada", "bob"), ("eve", "ada eve"), ("ada", "")])
