@@ -22,8 +22,9 @@ CONTROLS = 64
 CHANGED = 256
 """How many changed ones are looked at, those first that nobody looked at for longest."""
 
-_FRESH = timedelta(seconds=30)
-"""How long a look says how an instance does."""
+_FRESH = timedelta(seconds=10)
+_FRESH_CONTROL = timedelta(seconds=30)
+"""How long a look says how an instance does that was changed, and one that was not."""
 
 _BEFORE = timedelta(hours=24)
 """How far back readings count as "before"."""
@@ -31,12 +32,16 @@ _BEFORE = timedelta(hours=24)
 _COUNTED = timedelta(hours=1)
 """Of errors, where nobody has counted yet."""
 
+_TURN_SOON = timedelta(seconds=10)
 _TURN_EVERY = timedelta(minutes=5)
+"""Turns come ever more rarely: after a change each waits as long as the one before came after it, within these."""
+
 _TURN_S = 30.0
 _ROUTER_IS_DOWN = 0.5
 """Share of untouched instances whose turn fails, from which on a failing turn proves nothing about a release."""
 
 _CONTROLS_NEEDED = 2
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _GRAIN_S = 30
 """Changes so close together are one question to Prometheus."""
 
@@ -101,7 +106,6 @@ class Watcher:
         kept: What they said before.
         now: The present moment, with a time zone.
         prometheus: Where there is one.
-        turn_every: How long a turn proves something; the next look after that has another one taken.
     """
 
     def __init__(
@@ -110,14 +114,11 @@ class Watcher:
         kept: Keeps,
         now: Callable[[], datetime],
         prometheus: TakesFigures | None = None,
-        *,
-        turn_every: timedelta = _TURN_EVERY,
     ) -> None:
         self._nodes = nodes
         self._kept = kept
         self._now = now
         self._prometheus = prometheus
-        self._turn_every = turn_every
 
     async def watch(self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId]) -> Watch:
         """Look at all that were changed, and at the first of those that were not.
@@ -136,30 +137,33 @@ class Watcher:
         at = {**dict.fromkeys(controls, split), **changed}
         oldest = min([now, *at.values()]) - _BEFORE
         held = {whose: list(them) for whose, them in (await self._kept.since(list(at), oldest)).items()}
-        due = [*_stalest(held, changed, now)[:CHANGED], *_stalest(held, dict.fromkeys(controls), now)]
-        asked = {whose: self._question(held.get(whose, []), changed.get(whose), now) for whose in due}
+        begins: Mapping[InstanceId, datetime] = at if changed else {}
+        due = [
+            *_stalest(list(changed), held, begins, now - _FRESH)[:CHANGED],
+            *_stalest(controls, held, begins, now - _FRESH_CONTROL),
+        ]
+        asked = {whose: _question(held.get(whose, []), begins.get(whose), now) for whose in due}
         told = await self._nodes.look(asked)
         await self._kept.add({whose: reading for whose, reading in told.items() if reading is not None})
         readings = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
-        latest = {whose: told[whose] if whose in told else readings[whose][-1] for whose in at if readings[whose]}
+        latest = {
+            whose: told[whose] if whose in told else readings[whose][-1]
+            for whose in at
+            if whose in told or readings[whose]
+        }
         seen = {whose: _seen(whose, readings[whose], at[whose], answered=bool(latest.get(whose))) for whose in at}
         if self._prometheus:
             seen = await self._enriched(self._prometheus, seen, at, now)
         has_router = _has_router([readings[each] for each in controls])
         return Watch(
-            beats={each: _beat(readings[each], changed[each], latest.get(each), has_router) for each in changed},
+            beats={
+                each: _beat(readings[each], changed[each], latest[each], has_router)
+                for each in changed
+                if each in latest
+            },
             changed={each: seen[each] for each in changed},
             controls={each: seen[each] for each in controls} if changed else {},
         )
-
-    def _question(self, held: Sequence[Reading], changed_at: datetime | None, now: datetime) -> Question:
-        """Errors are counted from where the last look ended, on the same side of the change."""
-        begin = changed_at or now - _COUNTED
-        same_side = [reading for reading in held if reading.at > begin]
-        turns = [reading for reading in same_side if reading.outcome is not TurnOutcome.NOT_TAKEN]
-        is_due = not turns or turns[-1].outcome is TurnOutcome.FAILED or turns[-1].at <= now - self._turn_every
-        since = same_side[-1].at if same_side else begin
-        return Question(since, _TURN_S if is_due else 0.0)
 
     async def _enriched(
         self,
@@ -181,18 +185,38 @@ class Watcher:
         return merged
 
 
+def _question(held: Sequence[Reading], begin: datetime | None, now: datetime) -> Question:
+    """What one is asked: errors since the last look, and a turn where it is time for one.
+
+    Args:
+        held: What was read of it.
+        begin: Where "after" begins for it; ``None`` while it is all "before".
+        now: The present moment.
+    """
+    counted_from = begin or now - _COUNTED
+    same_side = [reading for reading in held if reading.at > counted_from]
+    turns = [reading for reading in same_side if reading.outcome is not TurnOutcome.NOT_TAKEN]
+    since = same_side[-1].at if same_side else counted_from
+    return Question(since, _TURN_S if not turns or _is_time(turns[-1], begin, now) else 0.0)
+
+
+def _is_time(last: Reading, begin: datetime | None, now: datetime) -> bool:
+    if last.outcome is TurnOutcome.FAILED:
+        return True
+    rest = min(max(last.at - begin, _TURN_SOON), _TURN_EVERY) if begin else _TURN_EVERY
+    return now - last.at >= rest
+
+
 def _stalest(
-    held: Mapping[InstanceId, Sequence[Reading]], changed: Mapping[InstanceId, datetime | None], now: datetime
+    some: Sequence[InstanceId],
+    held: Mapping[InstanceId, Sequence[Reading]],
+    begins: Mapping[InstanceId, datetime],
+    fresh: datetime,
 ) -> list[InstanceId]:
-    """Those whose last look on this side of the change is too old, the oldest first."""
-    last = {whose: held[whose][-1].at if held.get(whose) else None for whose in changed}
-    due = []
-    for whose, at in last.items():
-        changed_at = changed[whose]
-        if at is None or at <= now - _FRESH or (changed_at is not None and at <= changed_at):
-            due.append(whose)
-    beginning = datetime.min.replace(tzinfo=UTC)
-    return sorted(due, key=lambda whose: last[whose] or beginning)
+    """Those whose last look is too old, or on the other side of the change; the oldest first."""
+    last = {whose: held[whose][-1].at if held.get(whose) else _NEVER for whose in some}
+    due = (whose for whose in some if last[whose] <= fresh or last[whose] <= begins.get(whose, _NEVER))
+    return sorted(due, key=lambda whose: last[whose])
 
 
 def _seen(whose: InstanceId, readings: Sequence[Reading], at: datetime, *, answered: bool) -> Seen:

@@ -96,22 +96,43 @@ async def test_who_gives_no_answer_has_no_after_however_good_it_was() -> None:
 
 async def test_errors_are_counted_once() -> None:
     fleet = Fleet()
+    await fleet.watch({}, [CLEO], after_s=0)
+    assert fleet.asked[CLEO].since == BEGIN - timedelta(hours=1)
     changed = {ADA: BEGIN}
     await fleet.watch(changed, [BOB])
-    assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (BEGIN, fleet.now - timedelta(hours=1))
+    assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (BEGIN, BEGIN)
     looked = fleet.now
     await fleet.watch(changed, [BOB])
     assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (looked, looked)
 
 
-async def test_a_turn_is_taken_after_the_change_and_then_now_and_again() -> None:
+async def test_turns_are_taken_soon_after_the_change_and_ever_more_rarely() -> None:
     fleet = Fleet()
     await fleet.watch({}, [ADA])
     changed, taken = {ADA: fleet.now}, []
-    for _ in range(7):
-        await fleet.watch(changed, [])
-        taken.append(bool(fleet.asked[ADA].turn_s))
-    assert taken == [True, False, False, False, False, True, False]
+    for minute in range(1, 15):
+        await fleet.watch(changed, [BOB])
+        if fleet.asked[ADA].turn_s:
+            taken.append(minute)
+    assert taken == [1, 2, 4, 8, 13]
+
+
+async def test_controls_take_turns_on_both_sides_of_a_change_however_short_the_soak() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA, BOB])
+    changed = {ADA: fleet.now}
+    watch = await fleet.watch(changed, [BOB], after_s=5)
+    assert set(pairs(Vital.TURN_LATENCY, watch.controls)) == {BOB}
+
+
+async def test_who_was_just_looked_at_is_left_alone() -> None:
+    fleet = Fleet()
+    await fleet.watch({ADA: BEGIN}, [BOB])
+    watch = await fleet.watch({ADA: BEGIN}, [BOB], after_s=4)
+    assert fleet.asked == {}
+    assert (watch.beats[ADA].answers, watch.beats[ADA].exercised) == (True, True)
+    await fleet.watch({ADA: BEGIN}, [BOB], after_s=8)
+    assert set(fleet.asked) == {ADA}
 
 
 async def test_one_turn_that_fails_is_tried_again_before_it_counts() -> None:
