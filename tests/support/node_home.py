@@ -142,12 +142,18 @@ class NodeHome:
         database.close()
 
 
-def make(root: Path) -> NodeHome:
-    """A machine with an agent that knows a few things."""
+def make(root: Path, *, runs_errands: bool = True) -> NodeHome:
+    """A machine with an agent that knows a few things.
+
+    Args:
+        root: Its folder.
+        runs_errands: Whether there is a program for them, which takes a second to build.
+    """
     layout = Layout(root)
     for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes/node"):
         (root / folder).mkdir(parents=True)
-    build.write(layout.program)
+    if runs_errands:
+        build.write(layout.program)
     base = {
         "unit": "hermes-gateway.service",
         "user": getpass.getuser(),

@@ -1,0 +1,334 @@
+"""A machine in a folder with two releases, whose hermes-node may be killed at any of its effects."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hermesops.node import files as real_files
+from hermesops.node.check import Check
+from hermesops.node.errand import Home
+from hermesops.node.errors import RefusedError
+from hermesops.node.installing import UNIT
+from hermesops.node.keeping import PutBack
+from hermesops.node.layout import Layout
+from hermesops.node.machine import Machine
+from hermesops.node.release_handout import Handout, Signed
+from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.slots import DiskSlots
+from hermesops.node.system import Answer
+from hermesops.node.trial import Trial, Tried
+from tests.support import node_home
+from tests.support.node_home import KEY, FakeSystem, NodeHome
+
+OLD = "0.19.0-000000000000"
+WATCH = "hermes-release.service"
+
+
+class KilledError(BaseException):
+    """hermes-node is dead from here on."""
+
+
+@dataclass
+class Death:
+    """Counts effects, and kills at one of them, before or after it.
+
+    Attributes:
+        at: Which; 0 for none.
+        after: Whether it still happens.
+    """
+
+    at: int = 0
+    after: bool = False
+    count: int = 0
+
+    def around(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it gives
+        self.count += 1
+        if self.count == self.at and not self.after:
+            raise KilledError
+        given = act()
+        if self.count == self.at:
+            raise KilledError
+        return given
+
+
+class _Mortal:
+    """Passes everything on, and counts what changes something."""
+
+    def __init__(self, real: Any, death: Death, changing: frozenset[str]) -> None:  # noqa: ANN401 - any of a machine's ways
+        self._real, self._death, self._changing = real, death, changing
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one has it
+        found = getattr(self._real, name)
+        if name not in self._changing:
+            return found
+        return lambda *words, **options: self._death.around(lambda: found(*words, **options))
+
+
+@dataclass
+class GatewaySystem(FakeSystem):
+    """A gateway that runs whatever slot is current when it starts, and says so.
+
+    Attributes:
+        sick: Releases whose gateway does not come up.
+        ran: The releases that were started, in order.
+        watched: Whether hermes-release.service was started.
+    """
+
+    layout: Layout = field(default_factory=Layout)
+    sick: set[str] = field(default_factory=set)
+    ran: list[str] = field(default_factory=list)
+    watched: bool = False
+    runs: str = ""
+
+    def systemctl(self, *words: str, check: bool = True) -> str:
+        match words:
+            case ("start", *_, name):
+                if name == WATCH:
+                    self.watched = True
+                elif not self.running:
+                    self.running, self.runs = True, self.layout.current.readlink().name
+                    self.ran.append(self.runs)
+            case ("stop" | "kill", *_):
+                self.stopped += 1
+                self.running = False
+            case ("show", *_):
+                return f"ActiveState={'active' if self.running else 'inactive'}\n"
+        del check
+        return ""
+
+    def ask(
+        self,
+        port: int,
+        path: str,
+        *,
+        key: str = "",
+        body: Mapping[str, Any] | None = None,
+        method: str = "",
+        timeout_s: float = 5.0,
+    ) -> Answer:
+        del port, method, timeout_s
+        if not self.running or self.runs in self.sick:
+            return Answer(0, "refused")
+        if path == "/health":
+            return Answer(200, {})
+        assert key == KEY
+        if path == "/v1/runs" and body:
+            return Answer(202, {"run_id": "r1"})
+        bodies: dict[str, Any] = {
+            "/health/detailed": {"status": "ok", "active_agents": node_home._next(self.work)},
+            "/api/jobs": {"jobs": self.jobs},
+            "/api/sessions?limit=1": {"data": []},
+            "/v1/toolsets": {"data": [{"enabled": True, "tools": ["terminal"]}]},
+            "/v1/runs/r1": {"status": "completed", "output": "pong"},
+        }
+        return Answer(200, bodies.get(path, {}))
+
+
+class FolderSlots(DiskSlots):
+    """Slots in a folder; nothing is installed in them, and who signs is written in the signature."""
+
+    def __init__(self, layout: Layout, system: GatewaySystem) -> None:
+        super().__init__(layout)
+        self._system = system
+        self.tried = Tried((Check("health", ok=True),))
+        self.trials: list[Trial] = []
+
+    def python(self) -> str:
+        return "3.11"
+
+    def verify(self, data: bytes, signature: str, signers: str, /) -> str:
+        who, _, what = signature.partition(":")
+        if who not in signers.split(",") or what != str(len(data)):
+            raise RefusedError("the signature does not hold")
+        return who
+
+    def install(self, lock: Lock, record: bytes, /) -> None:
+        slot = self.layout.releases / lock.id
+        slot.mkdir(exist_ok=True)
+        (slot / UNIT).write_text(f"[Service]\n# of {lock.id}\n")
+        (slot / "release.json").write_bytes(record)
+
+    def point(self, link: str, target: str, /) -> None:
+        assert link != "current" or not self._system.running, "never under a gateway that runs"
+        super().point(link, target)
+
+    def rename(self, source: Path, target: Path, /) -> bool:
+        assert target.name != "current" or not self._system.running, "never under a gateway that runs"
+        return super().rename(source, target)
+
+    def exercise(self, trial: Trial, /) -> Tried:
+        self.trials.append(trial)
+        return self.tried
+
+    def update_node(self, program: Blob, /) -> str:
+        del program
+        return ""
+
+
+@dataclass
+class TextState:
+    """The agent's state as one file of text, of which the old release reads only what it wrote.
+
+    Attributes:
+        text: Where it is.
+    """
+
+    text: Path
+    system: GatewaySystem
+
+    def keep(self, home: Home, name: str) -> None:
+        del home
+        assert not self.system.running
+        shutil.copyfile(self.text, self.text.with_name(f"kept-{name}"))
+
+    def weigh(self, home: Home, name: str) -> PutBack:
+        del home, name
+        return PutBack(1, self.text.read_text().count("strange"))
+
+    def put_back(self, home: Home, name: str) -> PutBack:
+        del home
+        kept = self.text.with_name(f"kept-{name}")
+        if kept.exists():
+            assert not self.system.running, "never under a gateway that runs"
+            self.text.rename(self.text.with_name(f"newer-{name}"))
+            kept.rename(self.text)
+        return PutBack(1, 0, f"newer-{name}") if self.text.with_name(f"newer-{name}").exists() else PutBack()
+
+    def outdated(self, home: Home, *, older_than_s: float) -> int:
+        del home, older_than_s
+        return 0
+
+
+@dataclass
+class Gate:
+    """Whether the port is closed."""
+
+    closed: bool = False
+
+    def close(self, port: int) -> None:
+        assert port
+        self.closed = True
+
+    def open(self) -> None:
+        self.closed = False
+
+
+@dataclass
+class ReleaseHome:
+    """See the module."""
+
+    home: NodeHome
+    system: GatewaySystem
+    slots: FolderSlots
+    state: TextState
+    gate: Gate
+
+    @property
+    def layout(self) -> Layout:
+        return self.home.layout
+
+    @property
+    def node(self) -> Machine:
+        return self.mortal(Death())
+
+    def mortal(self, death: Death) -> Machine:
+        """The machine for a hermes-node that dies."""
+        changing = {
+            "write",
+            "write_if_changed",
+            "remove",
+            "start",
+            "point",
+            "rename",
+            "keep",
+            "put_back",
+            "close",
+            "open",
+        }
+        ways = (real_files, self.system, self.state, self.slots, self.gate)
+        files, system, state, slots, gate = (
+            _Mortal(way, death, frozenset(changing | {"systemctl"} if way is self.system else changing)) for way in ways
+        )
+        return Machine(self.layout, files, system, state, slots=slots, gate=gate)
+
+    def boot(self) -> None:
+        """The machine was off for a moment: what is on a tmpfs is gone, and systemd starts the gateway."""
+        shutil.rmtree(self.layout.root / "run")
+        (self.layout.root / "run").mkdir()
+        self.gate.closed = self.system.running = False
+        self.system.systemctl("start", UNIT)
+
+    def offer(self, lock: Lock, **changes: Any) -> Path:  # noqa: ANN401 - fields of a handout
+        """Hand a release in."""
+        text = lock.to_json().decode()
+        signers = Signed("ada", "ada:3")
+        handout = Handout(**{"lock": Signed(text, f"ada:{len(text)}"), "signers": (signers,), **changes})
+        path = self.layout.root / "run/handout.json"
+        path.touch(0o600)
+        path.write_bytes(handout.to_json())
+        return path
+
+    def upload(self, lock: Lock) -> None:
+        """Put every file of a release where it is uploaded to."""
+        incoming = self.layout.blobs / "incoming"
+        incoming.mkdir(parents=True, exist_ok=True)
+        for blob in lock.blobs("3.11"):
+            (incoming / blob.sha256).write_bytes(content(blob.name))
+
+    def seen(self) -> dict[str, Any]:
+        """What differs with the release that runs."""
+        return {
+            "current": self.layout.current.readlink().name,
+            "config": json.loads((self.layout.managed / "config.yaml").read_text()).get("gateway"),
+            "unit": self.layout.unit(UNIT).read_text(),
+            "runs": self.system.runs if self.system.running else None,
+            "closed": self.gate.closed,
+            "activation": self.layout.activation.exists(),
+            "drains": (self.home.home / ".drain_request.json").exists(),
+            "said": self.state.text.read_text(),
+        }
+
+
+def content(name: str) -> bytes:
+    """What a file of a release holds."""
+    return f"content of {name}".encode()
+
+
+def lock_of(version: str, *, protocol: int = 1) -> Lock:
+    """A release of files that are only names."""
+
+    def blob(name: str) -> Blob:
+        return Blob(name, hashlib.sha256(content(name)).hexdigest(), len(content(name)))
+
+    wheel = blob(f"hermes_agent-{version}-py3-none-any.whl")
+    return Lock(
+        agent_version=version,
+        origin="index",
+        config_schema=33,
+        pythons={"3.11": Wheels(blob("requirements.txt"), (wheel,))},
+        uv=blob("uv"),
+        skills=blob("skills.tar.gz"),
+        site=(),
+        unit=blob(UNIT),
+        managed=Managed({"gateway": {"of": version}}, {}),
+        node=Node(protocol, blob("hermes-node")),
+    )
+
+
+def make(root: Path) -> ReleaseHome:
+    """A machine whose gateway runs a slot that came with the roles."""
+    home = node_home.make(root, runs_errands=False)
+    system = GatewaySystem(layout=home.layout)
+    home.system = system
+    (home.layout.releases / OLD).mkdir(parents=True)
+    (home.layout.releases / OLD / "release.json").write_text(json.dumps({"id": OLD, "origin": "role"}))
+    home.layout.current.symlink_to(f"releases/{OLD}")
+    home.layout.unit(UNIT).parent.mkdir(parents=True)
+    home.layout.unit(UNIT).write_text("[Service]\n# of the role\n")
+    text = root / "var/said"
+    text.write_text("old")
+    return ReleaseHome(home, system, FolderSlots(home.layout, system), TextState(text, system), Gate())

@@ -1,0 +1,308 @@
+"""Bringing a machine to another release: what it looks like, and that it comes back wherever hermes-node dies."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import activate, going_back, releases
+from hermesops.node.activate import Options
+from hermesops.node.check import Check
+from hermesops.node.errors import OutrankedError, RefusedError
+from hermesops.node.fetch import fetch
+from hermesops.node.installing import UNIT
+from hermesops.node.machine import Machine
+from hermesops.node.observe import status
+from hermesops.node.personalise import configure, personalise
+from hermesops.node.protocol import FencingToken
+from hermesops.node.trial import Tried
+from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make
+from tests.support.shard import shard
+
+PARTS = 4
+"""Of the effects that hermes-node may die at, so many times fewer are tried with each commit."""
+
+LOCK = lock_of("0.20.0")
+NEW = LOCK.id
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> ReleaseHome:
+    return lived_in(tmp_path)
+
+
+def lived_in(folder: Path) -> ReleaseHome:
+    """A machine with a user, to which a release was brought."""
+    home = make(folder)
+    personalise(home.node, home.home.personalised(), wait_s=60)
+    fetched(home)
+    return home
+
+
+def fetched(home: ReleaseHome) -> None:
+    home.upload(LOCK)
+    answer, code = fetch(home.node, home.offer(LOCK), lease=None)
+    assert (code, answer["missing"]) == (0, [])
+
+
+def bring(machine: Machine, *, confirm_s: float = 60.0) -> tuple[dict[str, object], int]:
+    return activate.activate(machine, NEW, Options(confirm_s=confirm_s), lease=None, tell=lambda _: None)
+
+
+def test_a_release_is_tried_then_runs_and_waits_to_be_confirmed(home: ReleaseHome) -> None:
+    told: list[str] = []
+    answer, code = activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
+    assert (code, answer["release"], answer["from"], answer["state"]) == (0, NEW, OLD, "unconfirmed")
+    assert told == ["installing", "trying", "draining", "switching", "starting"]
+    assert [check["name"] for check in answer["checks"]] == ["health", "state", "tools", "turn"]
+    assert home.system.watched
+    assert home.seen() == {
+        "current": NEW,
+        "config": {"of": "0.20.0"},
+        "unit": f"[Service]\n# of {NEW}\n",
+        "runs": NEW,
+        "closed": False,
+        "activation": True,
+        "drains": False,
+        "said": "old",
+    }
+    assert status(home.node)["releases"]["activation"]["phase"] == "unconfirmed"
+
+
+def test_asked_again_it_says_how_much_time_is_left_and_does_nothing(home: ReleaseHome) -> None:
+    first, _ = bring(home.node)
+    ran = list(home.system.ran)
+    home.system.sleep(20)
+    again, code = bring(home.node)
+    assert code == 0
+    assert (again["state"], again["checks"]) == ("unconfirmed", first["checks"])
+    assert again["confirm_by_s"] == pytest.approx(40, abs=2)
+    assert home.system.ran == ran
+
+
+def test_confirmed_it_stays_and_nothing_is_left_over(home: ReleaseHome) -> None:
+    bring(home.node)
+    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    home.system.sleep(3600)
+    assert going_back.settle(home.node) == {"state": "settled"}
+    assert home.seen()["current"] == NEW
+    assert not list(home.layout.activation.parent.glob("back.*"))
+    assert not home.layout.back.is_symlink()
+    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    assert bring(home.node)[0]["state"] == "active"
+
+
+def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHome) -> None:
+    before = home.seen()
+    bring(home.node)
+    told = going_back.settle(home.node)
+    assert (told["state"], told["release"], told["healthy"]) == ("went back", OLD, True)
+    assert "nobody confirmed" in told["why"]
+    assert home.seen() == before
+    assert home.system.ran[-1] == OLD
+    with pytest.raises(RefusedError, match="nobody confirmed"):
+        activate.confirm(home.node, NEW, lease=None)
+
+
+def test_too_late_nobody_confirms_it_any_more(home: ReleaseHome) -> None:
+    bring(home.node)
+    home.system.sleep(61)
+    with pytest.raises(RefusedError):
+        activate.confirm(home.node, NEW, lease=None)
+
+
+def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
+    before = home.seen()
+    bring(home.node, confirm_s=1e9)
+    home.boot()
+    assert "rebooted" in going_back.settle(home.node)["why"]
+    assert home.seen() == before
+
+
+def test_one_whose_gateway_does_not_come_up_is_left_and_says_why(home: ReleaseHome) -> None:
+    before = home.seen()
+    home.system.sick.add(NEW)
+    answer, code = bring(home.node)
+    assert code == 8
+    assert (answer["stage"], answer["release"]) == ("checks", OLD)
+    assert "health" in str(answer["error"])
+    assert home.seen() == before
+
+
+def test_one_that_fails_its_trial_touches_nothing(home: ReleaseHome) -> None:
+    before, ran = home.seen(), list(home.system.ran)
+    home.slots.tried = Tried((Check("health", ok=False, detail="exit 1"),))
+    answer, code = bring(home.node)
+    assert (code, answer["stage"]) == (8, "trial")
+    assert home.seen() == before
+    assert home.system.ran == ran
+
+
+def test_a_trial_has_the_users_model_and_neither_messengers_nor_the_users_key(home: ReleaseHome) -> None:
+    bring(home.node)
+    trial = home.slots.trials[0]
+    assert trial.takes_turns
+    assert trial.old is not None
+    assert trial.old.unit == "[Service]\n# of the role\n"
+    assert "of the role" not in trial.new.unit
+    environment = trial.new.environment.decode()
+    assert trial.key in environment
+    assert "k" * 64 not in environment
+    assert json.loads(trial.new.config)["plugins"]["disabled"] == ["telegram-platform"]
+
+
+def test_an_agent_that_is_still_at_work_is_left_in_peace(home: ReleaseHome) -> None:
+    before = home.seen()
+    home.system.work = [1]
+    answer, code = bring(home.node)
+    assert code == 7
+    assert answer["busy"] == {"runs": 1, "connections": 0, "cron_due": 0}
+    assert home.seen() == before
+
+
+def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(home: ReleaseHome) -> None:
+    home.slots.tried = Tried((Check("health", ok=True),), "copy", "the old one fails")
+    answer, _ = bring(home.node)
+    assert answer["way_back"] == "copy"
+    home.state.text.write_text("old, and strange")
+    told = going_back.settle(home.node)
+    assert (told["carried"], told["listed"]) == (1, 0)
+    assert home.state.text.read_text() == "old"
+    kept = home.state.text.parent.glob("newer-*")
+    assert [path.read_text() for path in kept] == ["old, and strange"]
+
+
+def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHome) -> None:
+    home.slots.tried = Tried((Check("health", ok=True),), "copy")
+    bring(home.node)
+    activate.confirm(home.node, NEW, lease=None)
+    home.state.text.write_text("old, and strange")
+    with pytest.raises(RefusedError, match="leave 1 out"):
+        releases.rollback(home.node, lease=None)
+    assert home.seen()["runs"] == NEW
+    answer, code = releases.rollback(home.node, loses=True, lease=None)
+    assert (code, answer["release"], answer["from"]) == (0, OLD, NEW)
+    assert home.seen()["said"] == "old"
+
+
+def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: ReleaseHome) -> None:
+    before = home.seen()
+    bring(home.node)
+    activate.confirm(home.node, NEW, lease=None)
+    assert releases.rollback(home.node, to=OLD, lease=None)[0]["release"] == OLD
+    assert home.seen() == before
+    ran = list(home.system.ran)
+    assert releases.rollback(home.node, to=OLD, lease=None)[0]["gap_s"] == 0
+    assert home.system.ran == ran
+    with pytest.raises(RefusedError, match="no slot is known"):
+        releases.rollback(home.node, lease=None)
+    with pytest.raises(RefusedError, match=f"there are {OLD}, {NEW}"):
+        releases.rollback(home.node, to="0.1.0-000000000000", lease=None)
+
+
+def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
+    configure(home.node, wait_s=0, lease=FencingToken("instance/i-1", 1, 9, "other"))
+    before = home.seen()
+    old = FencingToken("instance/i-1", 1, 8, "me")
+    for act in (
+        lambda: activate.activate(home.node, NEW, Options(), lease=old, tell=lambda _: None),
+        lambda: activate.confirm(home.node, NEW, lease=old),
+        lambda: releases.rollback(home.node, to=OLD, lease=old),
+        lambda: releases.gc(home.node, keep=2, lease=old),
+        lambda: fetch(home.node, home.offer(LOCK), lease=old),
+    ):
+        with pytest.raises(OutrankedError):
+            act()
+    assert home.seen() == before
+
+
+def test_settings_that_come_with_a_new_release_are_its_own_and_go_with_it(home: ReleaseHome) -> None:
+    bring(home.node)
+    configure(home.node, wait_s=60)
+    assert home.seen()["config"] == {"of": "0.20.0"}
+    going_back.settle(home.node)
+    assert home.seen()["config"] is None
+
+
+def test_a_machine_whose_gateway_is_down_gets_the_release_and_stays_down(home: ReleaseHome) -> None:
+    home.system.systemctl("stop", UNIT)
+    ran = list(home.system.ran)
+    answer, code = bring(home.node)
+    assert (code, answer["checks"]) == (0, [])
+    assert (home.seen()["current"], home.seen()["runs"]) == (NEW, None)
+    going_back.settle(home.node)
+    assert (home.seen()["current"], home.system.ran) == (OLD, ran)
+
+
+def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:
+    other = home.layout.releases / "0.1.0-000000000000"
+    other.mkdir()
+    (other / "release.json").write_text("{}")
+    bring(home.node)
+    activate.confirm(home.node, NEW, lease=None)
+    assert releases.gc(home.node, keep=2, lease=None)["removed"] == [other.name]
+    assert home.slots.names() == [OLD, NEW]
+    assert {path.name for path in home.layout.blobs.glob("*") if path.is_file()} == {
+        blob.sha256 for blob in LOCK.blobs("3.11")
+    }
+
+
+def _effects(folder: Path, act: Callable[[ReleaseHome, Machine], object], way_back: str) -> int:
+    home, death = _begun(folder, way_back), Death()
+    act(home, home.mortal(death))
+    return death.count
+
+
+def _begun(folder: Path, way_back: str) -> ReleaseHome:
+    folder.mkdir()
+    home = lived_in(folder)
+    home.slots.tried = Tried((Check("health", ok=True),), "copy" if way_back == "copy" else "in_place")
+    return home
+
+
+def _left(_: ReleaseHome, machine: Machine) -> None:
+    bring(machine)
+    going_back.settle(machine)
+
+
+def _stayed(_: ReleaseHome, machine: Machine) -> None:
+    bring(machine)
+    activate.confirm(machine, NEW, lease=None)
+
+
+def _returned(home: ReleaseHome, machine: Machine) -> None:
+    _stayed(home, machine)
+    releases.rollback(machine, loses=True, lease=None)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("way_back", ["in_place", "copy"])
+@pytest.mark.parametrize("act", [_left, _stayed, _returned])
+def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whole(
+    act: Callable[[ReleaseHome, Machine], object], way_back: str, moment: str, tmp_path: Path
+) -> None:
+    """Whichever it is, slot, unit, managed files, state and the gateway that runs are of the same one."""
+    count = _effects(tmp_path / "0", act, way_back)
+    assert count > 20
+    ends = set()
+    for at in range(1 + shard() % PARTS, count + 1, PARTS):
+        home = _begun(tmp_path / str(at), way_back)
+        try:
+            act(home, home.mortal(Death(at, after=moment == "after")))
+        except KilledError:
+            home.system.sleep(3600)
+            if at % 2 == 0:
+                home.boot()
+        going_back.settle(home.node)
+        seen = home.seen()
+        release = seen["current"]
+        ends.add(release)
+        of = "0.20.0" if release == NEW else None
+        assert seen["config"] == (of and {"of": of}), at
+        assert seen["unit"] == (f"[Service]\n# of {NEW}\n" if release == NEW else "[Service]\n# of the role\n"), at
+        assert (seen["runs"], seen["closed"], seen["activation"], seen["drains"]) == (release, False, False, False), at
+        assert seen["said"] == "old", at
+        # and the same may be asked for once more
+        act(home, home.node)
+    assert ends <= ({OLD} if act is _left else {OLD, NEW})
