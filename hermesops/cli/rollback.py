@@ -51,7 +51,7 @@ def rollback(
         return _one(user, to, lose=lose, why=reason or "rolled back")
     composed = context.compose()
     if rollout_id:
-        return _rollout(composed, rollout_id, why=reason or "rolled back", yes=yes, detach=detach)
+        return _rollout(composed, rollout_id, lose=lose, why=reason or "rolled back", yes=yes, detach=detach)
     return _everybody(composed, to, why=reason or f"back to {to}", yes=yes, detach=detach)
 
 
@@ -73,7 +73,7 @@ def _one_directly(text: str, to: str, *, lose: bool) -> int:
     return 0
 
 
-def _rollout(composed: "App", text: str, *, why: str, yes: bool, detach: bool) -> int:
+def _rollout(composed: "App", text: str, *, lose: bool, why: str, yes: bool, detach: bool) -> int:
     row = composed.registry.find_rollout(text)
     changed = sum(target.progress.on_release for target in composed.registry.rollout_targets(row.id))
     agree(
@@ -82,7 +82,7 @@ def _rollout(composed: "App", text: str, *, why: str, yes: bool, detach: bool) -
         spared=f"rollout {row.id} is as it was",
         yes=yes,
     )
-    return rollout_words.roll_back(composed, row, why=why, detach=detach)
+    return rollout_words.roll_back(composed, row, lose=lose, why=why, detach=detach)
 
 
 def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:

@@ -143,14 +143,14 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     )
 
 
-def roll_back(composed: "App", row: "Rollout", *, why: str, detach: bool) -> int:
+def roll_back(composed: "App", row: "Rollout", *, lose: bool, why: str, detach: bool) -> int:
     """Put everybody back whom a rollout brought to its release."""
     from hermesops.rollout import controls
 
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.roll_back(seen.rollout, seen.targets, said),
+        lambda seen, said: controls.roll_back(seen.rollout, seen.targets, said, lose=lose),
         why=why,
         wanted="rolled_back",
         detach=detach,

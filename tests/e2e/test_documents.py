@@ -82,6 +82,12 @@ async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) ->
     await _print_what_is_shown(simulated, BLOCKS[4])
 
 
+async def test_releases_and_rollouts_print_what_the_readme_shows(simulated: Command) -> None:
+    if not (await simulated.ok("instance", "list", "--json")).json["instances"]:
+        await simulated.ok("provision", "ada", "--plan", "light")
+    await _print_what_is_shown(simulated, next(block for block in BLOCKS if "hermesops rollout start" in block))
+
+
 async def test_environments_and_secrets_print_what_the_readme_shows(tmp_path: Path) -> None:
     command = Command(tmp_path)
     await command.ok("registry", "check")

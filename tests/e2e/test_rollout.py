@@ -1,0 +1,161 @@
+"""Releases brought to a simulated fleet by the installed command: they halt, heal, go on and go back."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from hermesops.errors import INTERRUPTED
+from hermesops.waiting import Pending, until
+from tests.support.command import Command, local_world
+
+USERS = 8
+QUICK = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%")
+
+
+@pytest.fixture(scope="module")
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    """Agents on simulated machines, and a good release that all of them run."""
+    home = tmp_path_factory.mktemp("rollout")
+    async with local_world(home, driver="sim") as command:
+        wishes = home / "users.csv"
+        wishes.write_text("user,plan,region\n" + "".join(f"user-{number},light,\n" for number in range(USERS)))
+        await command.ok("provision", "--from", str(wishes))
+        await command.ok("rollout", "start", await built(command, "good"), "--all", *QUICK)
+        yield command
+
+
+async def built(command: Command, note: str, fault: str = "") -> str:
+    managed = command.home / f"{note}.json"
+    managed.write_text(
+        json.dumps(
+            {"config": {}, "environment": {"HERMES_SIMULATED_FAULT": fault or f"queue:0:{crc32(note.encode())}"}}
+        )
+    )
+    await command.ok("release", "build", "--managed", str(managed), "--note", note)
+    releases = (await command.ok("release", "list", "--json")).json["releases"]
+    return next(str(release["id"]) for release in releases if release["note"] == note)
+
+
+async def status(command: Command) -> dict[str, Any]:
+    told: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
+    return told
+
+
+async def test_a_good_release_reaches_everybody_and_every_decision_is_explained(fleet: Command) -> None:
+    told = await status(fleet)
+    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
+    assert [stage["targets"] for stage in told["outlook"]["stages"]] == [1, 1, 6]
+    assert all(target["on_release"] for target in told["targets"])
+    events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
+    assert all(event["why"] for event in events if event["kind"] in {"start", "bring", "state"})
+    assert {"start", "bring", "brought", "state"} <= {event["kind"] for event in events}
+    assert (await fleet.ok("fleet", "owed")).stdout == "nobody is owed a release\n"
+
+
+async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_that_one_heals(fleet: Command) -> None:
+    broken = await built(fleet, "broken", "turn:1.0")
+    ran = await fleet.run("rollout", "start", broken, "--all", *QUICK, "--json")
+    assert ran.exit_code == 8, ran
+    assert ran.json["rollout"]["state"] == "halted"
+    assert (ran.json["outlook"]["touched"], ran.json["outlook"]["failed"]) == (1, 1)
+    told = await status(fleet)
+    [hurt] = [target for target in told["targets"] if target["touched_at"]]
+    assert not hurt["on_release"]
+    assert (await fleet.run("rollout", "status", "--exit-code")).exit_code == 8
+    again = await fleet.run("rollout", "start", hurt["release_before"], "--where", f"user={hurt['user']}")
+    assert again.exit_code == 3, again
+    assert told["rollout"]["id"] in again.stderr
+    await fleet.ok("rollout", "abort", "--reason", "broken")
+    seen = await fleet.ok("rollback", hurt["user"], "--json", "--to", hurt["release_before"])
+    assert not seen.json["rollback"]["changed"]
+
+
+async def test_one_agent_goes_back_with_and_without_the_registry(fleet: Command) -> None:
+    before = (await fleet.ok("rollback", "user-3", "--json", "--reason", "asked for")).json["rollback"]
+    assert before["changed"]
+    assert not (await fleet.ok("rollback", "user-3", "--json")).json["rollback"]["changed"]
+    direct = (await fleet.ok("rollback", "user-4", "--direct", "--json")).json["rollback"]
+    assert (direct["changed"], direct["release"]) == (True, before["release"])
+    named = (await fleet.ok("rollback", "--direct", "--machine", direct["machine"], "--json")).json["rollback"]
+    assert not named["changed"]
+    assert (await fleet.run("rollback", "nobody", "--direct")).exit_code == 2
+
+
+async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(fleet: Command) -> None:
+    release = await built(fleet, "another")
+    # It cannot end by itself before it is interrupted.
+    process = await fleet.start("rollout", "start", release, "--all", *QUICK, "--soak", "1h")
+
+    async def begun() -> bool | Pending[bool]:
+        ran = await fleet.run("rollout", "status", "--json")
+        told = ran.json if ran.exit_code == 0 else {}
+        return (told.get("outlook", {}).get("reached", 0) > 0 and told["rollout"]["release"] == release) or Pending(
+            "not yet"
+        )
+
+    await until(begun, what="the first that runs it", timeout_s=120, every_s=0.3)
+    process.send_signal(signal.SIGINT)
+    _, said = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == INTERRUPTED
+    assert b"hermesops rollout resume" in said
+    told = await status(fleet)
+    assert told["rollout"]["state"] == "running"
+    touched = {target["user"]: target["touched_at"] for target in told["targets"] if target["on_release"]}
+    await fleet.ok("rollout", "promote", "--full", "--reason", "no time")
+    told = await status(fleet)
+    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
+    assert touched.items() <= {target["user"]: target["touched_at"] for target in told["targets"]}.items()
+    back = await fleet.ok("rollback", "--rollout", told["rollout"]["id"], "--yes", "--json")
+    assert back.json["rollout"]["state"] == "rolled_back"
+    told = await status(fleet)
+    assert {target["state"] for target in told["targets"]} == {"rolled_back"}
+    changes = (await fleet.ok("rollout", "history", "--json")).json["changes"]
+    assert [change["to"] for change in changes][-2:] == ["rolling_back", "rolled_back"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("rollout", "start", "9.9", "--all"), 3, "no release 9.9"),
+        (("rollout", "start", "GOOD"), 2, "--all"),
+        (("rollout", "start", "GOOD", "--where", "plan=heavy"), 2, "nobody"),
+        (("rollout", "start", "GOOD", "--all", "--vitals", "happiness"), 2, "happiness"),
+        (("rollout", "start", "GOOD", "--all", "--stages", "50%,20%,100%"), 2, "rise"),
+        (("rollout", "start", "GOOD", "--all", "--window", "sometimes"), 2, "maintenance window"),
+        (("rollout", "status", "nothing"), 2, "no rollout"),
+        (("rollback",), 2, "who?"),
+        (("instance", "policy", "user-1", "--quiet-hours", "25-3"), 2, "time of day"),
+        (("freeze", "set"), 2, "reason"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_before_anything_moves(
+    fleet: Command, words: tuple[str, ...], code: int, says: str
+) -> None:
+    good = (await fleet.ok("release", "list", "--json")).json["releases"][-1]["id"]
+    count = len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"])
+    ran = await fleet.run(*(good if word == "GOOD" else word for word in words))
+    assert ran.exit_code == code, ran
+    assert says in ran.stderr
+    assert len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]) == count
+
+
+async def test_a_revoked_release_is_refused(fleet: Command) -> None:
+    release = await built(fleet, "revoked")
+    await fleet.ok("release", "revoke", release, "--reason", "loses messages", "--yes")
+    ran = await fleet.run("rollout", "start", release, "--all")
+    assert ran.exit_code == 3, ran
+    assert "loses messages" in ran.stderr
+
+
+async def test_a_preview_touches_nothing_and_says_who_is_first(fleet: Command) -> None:
+    release = await built(fleet, "previewed")
+    shown = (await fleet.ok("rollout", "preview", release, "--all", "--json")).json["preview"]
+    assert (shown["targets"], shown["worst_hurt"], len(shown["canaries"])) == (USERS, 1, 1)
+    await fleet.ok("instance", "policy", "user-7", "--opt-in")
+    shown = (await fleet.ok("rollout", "preview", release, "--all", "--json")).json["preview"]
+    assert shown["canaries"] == ["user-7"]
