@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, given_file, render_release
-from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.console import Why, Yes, agree, complain, result, table
 from hermesops.cli.noun import Noun
 from hermesops.cli.release_signers import signers
 from hermesops.errors import RefusedError, UsageError
@@ -126,10 +126,12 @@ def verify(release: Release) -> None:
     lines = [f"{one.name} {one.what}" for one in damage]
     result("release-verify", shape, lines or [f"{lock.id} is whole: {shape['files']} files, and the signature counts"])
     if damage:
-        raise RefusedError(
+        failure = RefusedError(
             f"{len(damage)} files of {lock.id} are not what was signed",
             hint=f"hermesops release build --lock FILE, where FILE is locks/{lock.id}.json of the store",
         )
+        complain(failure)
+        raise typer.Exit(failure.exit_code)
 
 
 @app.command()

@@ -21,7 +21,7 @@ def kept(one: "Kept") -> dict[str, object]:
         "agent": one.lock.agent_version,
         "origin": one.lock.origin,
         "pythons": sorted(one.lock.pythons),
-        "state": f"revoked: {one.revoked}" if one.revoked else "good",
+        "state": one.revoked or "good",
         "created_at": render.moment(at) if at else None,
         "who": one.about.who,
         "note": one.about.note,

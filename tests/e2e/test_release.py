@@ -75,8 +75,9 @@ async def test_what_cannot_be_is_refused_with_the_next_command(command: Command,
     blob = next(iter((_store(command) / "blobs").iterdir()))
     whole = blob.read_bytes()
     blob.write_bytes(whole[:-1])
-    broken = await command.run("release", "verify", release)
-    assert (broken.exit_code, "instead of" in broken.stdout) == (3, True)
+    broken = await command.run("release", "verify", release, "--json")
+    assert (broken.exit_code, len(broken.json["damage"])) == (3, 1)
+    assert "instead of" in broken.json["damage"][0]["what"]
     await command.ok("release", "build", "--lock", str(lock))
     assert blob.read_bytes() == whole
 
