@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from hermesops.health.asking import FRESH, FRESH_CONTROL, question, stalest
 from hermesops.health.comparison import Seen
 from hermesops.health.observer import Question
 from hermesops.health.reading import Reading, vitals_of
@@ -22,26 +23,13 @@ CONTROLS = 64
 CHANGED = 256
 """How many changed ones are looked at, those first that nobody looked at for longest."""
 
-_FRESH = timedelta(seconds=10)
-_FRESH_CONTROL = timedelta(seconds=30)
-"""How long a look says how an instance does that was changed, and one that was not."""
-
 _BEFORE = timedelta(hours=24)
 """How far back readings count as "before"."""
 
-_COUNTED = timedelta(hours=1)
-"""Of errors, where nobody has counted yet."""
-
-_TURN_SOON = timedelta(seconds=10)
-_TURN_EVERY = timedelta(minutes=5)
-"""Turns come ever more rarely: after a change each waits as long as the one before came after it, within these."""
-
-_TURN_S = 30.0
 _ROUTER_IS_DOWN = 0.5
 """Share of untouched instances whose turn fails, from which on a failing turn proves nothing about a release."""
 
 _CONTROLS_NEEDED = 2
-_NEVER = datetime.min.replace(tzinfo=UTC)
 _GRAIN_S = 30
 """Changes so close together are one question to Prometheus."""
 
@@ -139,10 +127,10 @@ class Watcher:
         held = {whose: list(them) for whose, them in (await self._kept.since(list(at), oldest)).items()}
         begins: Mapping[InstanceId, datetime] = at if changed else {}
         due = [
-            *_stalest(list(changed), held, begins, now - _FRESH)[:CHANGED],
-            *_stalest(controls, held, begins, now - _FRESH_CONTROL),
+            *stalest(list(changed), held, begins, now - FRESH)[:CHANGED],
+            *stalest(controls, held, begins, now - FRESH_CONTROL),
         ]
-        asked = {whose: _question(held.get(whose, []), begins.get(whose), now) for whose in due}
+        asked = {whose: question(held.get(whose, []), begins.get(whose), now) for whose in due}
         told = await self._nodes.look(asked)
         await self._kept.add({whose: reading for whose, reading in told.items() if reading is not None})
         readings = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
@@ -183,40 +171,6 @@ class Watcher:
             for each in some:
                 merged[each] = Seen(_merged(seen[each].before, before[each]), _merged(seen[each].after, after[each]))
         return merged
-
-
-def _question(held: Sequence[Reading], begin: datetime | None, now: datetime) -> Question:
-    """What one is asked: errors since the last look, and a turn where it is time for one.
-
-    Args:
-        held: What was read of it.
-        begin: Where "after" begins for it; ``None`` while it is all "before".
-        now: The present moment.
-    """
-    counted_from = begin or now - _COUNTED
-    same_side = [reading for reading in held if reading.at > counted_from]
-    turns = [reading for reading in same_side if reading.outcome is not TurnOutcome.NOT_TAKEN]
-    since = same_side[-1].at if same_side else counted_from
-    return Question(since, _TURN_S if not turns or _is_time(turns[-1], begin, now) else 0.0)
-
-
-def _is_time(last: Reading, begin: datetime | None, now: datetime) -> bool:
-    if last.outcome is TurnOutcome.FAILED:
-        return True
-    rest = min(max(last.at - begin, _TURN_SOON), _TURN_EVERY) if begin else _TURN_EVERY
-    return now - last.at >= rest
-
-
-def _stalest(
-    some: Sequence[InstanceId],
-    held: Mapping[InstanceId, Sequence[Reading]],
-    begins: Mapping[InstanceId, datetime],
-    fresh: datetime,
-) -> list[InstanceId]:
-    """Those whose last look is too old, or on the other side of the change; the oldest first."""
-    last = {whose: held[whose][-1].at if held.get(whose) else _NEVER for whose in some}
-    due = (whose for whose in some if last[whose] <= fresh or last[whose] <= begins.get(whose, _NEVER))
-    return sorted(due, key=lambda whose: last[whose])
 
 
 def _seen(whose: InstanceId, readings: Sequence[Reading], at: datetime, *, answered: bool) -> Seen:
