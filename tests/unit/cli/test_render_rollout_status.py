@@ -1,0 +1,209 @@
+"""How a rollout is shown: its shapes for programs, and its picture for people."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hermesops.app.rollout_owed import Owed
+from hermesops.cli import render_outlook, render_rollout, render_rollout_preview
+from hermesops.model.ids import InstanceId
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutId, RolloutState, TargetState
+from hermesops.model.rollout_spec import Spec
+from hermesops.model.slot import WayBack
+from hermesops.rollout.explain import explain
+from hermesops.rollout.outlook import outlook_of
+from hermesops.rollout.ports import Records
+from hermesops.rollout.preview import preview
+from hermesops.rollout.replay import Replayed, Verdict
+from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, target_of
+
+ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))
+LATER = AT + timedelta(minutes=2)
+GATES = {
+    "failures": {"result": "inconclusive", "why": "1 of 2 failed"},
+    "health": {"result": "not_exercised", "why": "no data of memory"},
+    "probe": {"result": "pass", "why": "1 of 1 took a turn since"},
+}
+WELL = replace(
+    target_of(ADA),
+    state=TargetState.SOAKING,
+    touched_at=AT,
+    updated_at=AT,
+    progress=Progress(confirmed_at=AT, on_release=True),
+)
+HURT = replace(target_of(BOB, 1), state=TargetState.FAILED, touched_at=AT, updated_at=AT, detail="checks: turn: 500")
+WAITING = target_of(EVE, 2, stage=1)
+BROUGHT = RolloutEvent(
+    AT,
+    "brought",
+    {"targets": [{"instance": BOB, "stage": 0, "batch": 0, "state": "failed", "detail": "checks: turn: 500"}]},
+    {},
+    id=3,
+)
+BRING = RolloutEvent(AT, "bring", {"why": "stage 1", "targets": [ADA, BOB]}, GATES, id=2)
+CHANGED = RolloutEvent(
+    AT, "state", {"why": "enough", "who": "ada@desk", "verb": "abort", "from": "running", "to": "aborting"}, {}, id=4
+)
+RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, HURT, WAITING), {"bring": BRING})
+
+
+def test_a_rollout() -> None:
+    assert render_rollout.rollout(RECORDS.rollout) == {
+        "id": "r1",
+        "release": NEW,
+        "action": "slot",
+        "state": "running",
+        "reason": "newer is better",
+        "who": "tester",
+        "created_at": "2026-01-01T12:00:00+00:00",
+        "updated_at": "2026-01-01T12:00:00+00:00",
+    }
+
+
+def test_a_target() -> None:
+    assert render_rollout.target(HURT) == {
+        "user": "ada",
+        "instance_id": BOB,
+        "stage": 1,
+        "batch": 1,
+        "state": "failed",
+        "detail": "checks: turn: 500",
+        "release_before": OLD,
+        "on_release": False,
+        "touched_at": "2026-01-01T12:00:00+00:00",
+        "updated_at": "2026-01-01T12:00:00+00:00",
+    }
+
+
+def test_how_far_it_has_come() -> None:
+    assert render_rollout.outlook(outlook_of(RECORDS, LATER)) == {
+        "targets": 3,
+        "touched": 2,
+        "reached": 1,
+        "failed": 1,
+        "per_minute": 1.0,
+        "left_s": 60 + 2 * 600,
+        "stages": [
+            {"stage": 1, "targets": 2, "reached": 1, "batch": 1, "batches": 1, "states": {"soaking": 1, "failed": 1}},
+            {"stage": 2, "targets": 1, "reached": 0, "batch": 0, "batches": 1, "states": {"waiting": 1}},
+        ],
+        "gates": GATES,
+    }
+
+
+def test_nothing_is_said_of_the_time_left_before_anybody_was_touched_and_after_the_end() -> None:
+    before = Records(RECORDS.rollout, (WAITING,), {})
+    assert (outlook_of(before, LATER).left_s, outlook_of(before, LATER).per_minute) == (None, 0.0)
+    done = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
+    assert outlook_of(done, LATER).left_s is None
+
+
+def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
+    assert render_outlook.picture(RECORDS, outlook_of(RECORDS, LATER)) == [
+        f"rollout r1 of {NEW}: running (newer is better)",
+        "2 of 3 touched, 1 well, 1 failed, 1 a minute, some 21 min left",
+        "stage 1 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
+        "stage 2 [........................] 0/1, batch 0/1: 1 waiting",
+        "gate failures  inconclusive   1 of 2 failed",
+        "gate health    not exercised  no data of memory",
+        "gate probe     pass           1 of 1 took a turn since",
+        "ada (stage 1, batch 1) is failed: checks: turn: 500",
+    ]
+
+
+def test_many_that_are_hurt_are_counted() -> None:
+    many = replace(RECORDS, targets=tuple(replace(HURT, position=number) for number in range(20)))
+    assert render_outlook.picture(many, outlook_of(many, LATER))[-1] == "and 8 more: hermesops rollout status r1 --all"
+
+
+def test_an_event_and_what_people_read_of_it() -> None:
+    assert render_rollout.event(BRING) == {
+        "id": 2,
+        "at": "2026-01-01T12:00:00+00:00",
+        "kind": "bring",
+        "why": "stage 1",
+        "decision": {"why": "stage 1", "targets": [ADA, BOB]},
+        "evidence": GATES,
+    }
+    assert render_rollout.named_in(BRING) == {ADA, BOB}
+    assert render_rollout.named_in(BROUGHT) == {BOB}
+    [told] = explain([BROUGHT])
+    lines = render_rollout.explain_lines(told, {BOB: "bob"})
+    assert lines[0].startswith("2026-01-01 12:00:00  came to an end: 1 failed")
+    assert lines[1:] == ["    bob: failed, checks: turn: 500"]
+
+
+def test_a_change_of_state() -> None:
+    assert render_rollout.change(CHANGED) == {
+        "at": "2026-01-01T12:00:00+00:00",
+        "what": "abort",
+        "from": "running",
+        "to": "aborting",
+        "who": "ada@desk",
+        "why": "enough",
+    }
+
+
+def test_who_is_owed_a_release() -> None:
+    owed = Owed(ADA, "ada", NEW, RolloutId("r1"), "unreachable", AT)
+    assert render_rollout.owed(owed) == {
+        "user": "ada",
+        "instance_id": ADA,
+        "release": NEW,
+        "rollout": "r1",
+        "why": "unreachable",
+        "since": "2026-01-01T12:00:00+00:00",
+    }
+
+
+def test_a_way_back() -> None:
+    done = WayBack(OLD, NEW, gap_s=2.34, carried=3, listed=1, kept="/var/lib/hermes/kept/1")
+    assert render_rollout.way_back("ada", done, machine="m") == {
+        "user": "ada",
+        "machine": "m",
+        "release": OLD,
+        "before": NEW,
+        "changed": True,
+        "gap_s": 2.34,
+        "carried": 3,
+        "listed": 1,
+        "kept": "/var/lib/hermes/kept/1",
+    }
+    assert render_rollout.way_back_line("ada", done) == (
+        f"ada is back on {OLD}; its gateway was away for 2.3 s; 3 rows written since were carried over; "
+        "1 rows written since do not fit and are listed in /var/lib/hermes/kept/1"
+    )
+    there = WayBack(ReleaseId("x"), ReleaseId("x"), gap_s=0, carried=0, listed=0, kept="")
+    assert render_rollout.way_back_line("ada", there) == "ada is on x already"
+
+
+def test_a_preview_says_what_it_knows() -> None:
+    targets = [target_of(InstanceId(f"{number:08}-0000-0000-0000-000000000000")).facts for number in range(40)]
+    ahead = preview(NEW, targets, Spec())
+    shown = render_rollout_preview.preview(ahead)
+    assert {name: shown[name] for name in ("release", "targets", "at_once", "worst_hurt", "seen_machines")} == {
+        "release": NEW,
+        "targets": 40,
+        "at_once": 4,
+        "worst_hurt": ahead.worst_hurt,
+        "seen_machines": 22,
+    }
+    lines = render_rollout_preview.preview_lines(ahead, "frozen by ada: fair")
+    assert lines[1] == "not now: frozen by ada: fair"
+    assert f"worst case: a release that breaks everybody hurts {ahead.worst_hurt}" in lines
+
+
+def test_a_replay() -> None:
+    verdict = Verdict(datetime(2026, 1, 1, tzinfo=UTC), 1, 2, 1, GateResult.FAIL, "1 of 2")
+    seen = Replayed((verdict,), halted=True, touched=2, failed=1, recorded_touched=9, recorded_failed=3)
+    assert render_rollout_preview.replayed(seen)["verdicts"] == [
+        {
+            "at": "2026-01-01T00:00:00+00:00",
+            "stage": 1,
+            "touched": 2,
+            "failed": 1,
+            "result": "fail",
+            "why": "1 of 2",
+        }
+    ]
+    assert render_rollout_preview.replayed_line(seen).startswith("these gates would have halted it: 2 touched")
