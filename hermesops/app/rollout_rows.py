@@ -10,6 +10,7 @@ from hermesops.operation.registry_thread import apart
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:
+    from hermesops.app.app import App
     from hermesops.registry import Registry
 
 
@@ -59,3 +60,12 @@ def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
         registry.rollout_targets(rollout_id),
         registry.latest_rollout_events(rollout_id),
     )
+
+
+def records(app: "App", text: str) -> Records:
+    """All that is written of the rollout that an operator means; of the one under way for an empty text.
+
+    Raises:
+        UsageError: There is none of that id.
+    """
+    return records_of(app.registry, app.registry.find_rollout(text).id)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hermesops.lifecycle.slots import Slots
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.instance_policy import InstancePolicy
@@ -63,6 +62,8 @@ def agent_version(release: str) -> str:
 
 async def look_at_unknown(session: "Session", targets: Sequence[Target]) -> None:
     """Ask the machines of those whose release nobody knows, and write down what they say; silence is no error."""
+    from hermesops.lifecycle.slots import Slots
+
     registry, turns = session.app.registry, asyncio.Semaphore(_AT_ONCE)
     slots = Slots(session.reach.channel)
 

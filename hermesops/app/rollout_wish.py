@@ -56,6 +56,20 @@ def check_release(app: "App", text: str) -> ReleaseId:
     return ReleaseId(lock.id)
 
 
+def refuse_wish(wish: Wish) -> None:
+    """Let only through what can be carried out here.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if wish.action is Action.MACHINE:
+        raise UsageError(
+            "nothing here changes whole machines in a rollout yet",
+            hint="hermesops instance move USER brings one agent to another machine",
+        )
+    refuse_spec(wish.spec)
+
+
 def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
     """Whom a wish is about.
 
@@ -84,7 +98,7 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
     from hermesops.rollout.preview import preview as look_ahead
     from hermesops.rollout.windows import closed_at
 
-    refuse_spec(wish.spec)
+    refuse_wish(wish)
     release, targets = check_release(app, wish.release), meant(app.registry, wish)
     closed = closed_at(app.registry.now(), wish.spec.windows, app.registry.list_freezes())
     return look_ahead(release, targets, wish.spec), closed.why if closed and not wish.spec.emergency else ""

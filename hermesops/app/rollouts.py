@@ -7,24 +7,20 @@ from typing import TYPE_CHECKING
 
 from hermesops import waiting
 from hermesops.app.narration import warn
-from hermesops.app.rollout_rows import RolloutRows, records_of
+from hermesops.app.rollout_rows import RolloutRows
 from hermesops.app.rollout_targets import look_at_unknown
-from hermesops.app.rollout_wish import Wish, ahead, check_release, meant, unfinished
-from hermesops.errors import RefusedError
+from hermesops.app.rollout_wish import Wish, ahead, check_release, meant, refuse_wish, unfinished
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
-from hermesops.model.rollout_spec import Action
 from hermesops.operation.registry_thread import apart
-from hermesops.rollout.admission import refuse_spec
 
 if TYPE_CHECKING:
-    from hermesops.app.app import App
     from hermesops.app.session import Session
     from hermesops.model.freeze import Freeze
     from hermesops.operation.runner import Make
     from hermesops.registry import Registry
-    from hermesops.rollout.ports import Machines, Records
+    from hermesops.rollout.ports import Machines
     from hermesops.rollout.runner import Runner
 
 _ID_BYTES = 3
@@ -69,9 +65,6 @@ class Rollouts:
     def _machines(self, rollout_id: RolloutId) -> "Machines":
         from hermesops.app.rollout_machines import SlotMachines
 
-        rollout = self._registry.get_rollout(rollout_id)
-        if rollout.action is Action.MACHINE:
-            raise RefusedError(f"rollout {rollout_id} changes whole machines, which nothing here does yet")
         return SlotMachines(self._session, f"rollout {rollout_id}")
 
     async def start(self, wish: Wish) -> tuple[Rollout, Operation]:
@@ -81,7 +74,7 @@ class Rollouts:
             UsageError: Nobody is meant, or everybody without a word that says so.
             RefusedError: The release is unknown, revoked or bad, or another rollout has some of the instances.
         """
-        refuse_spec(wish.spec)
+        refuse_wish(wish)
         release = await apart(check_release, self._app, wish.release)
         if found := unfinished(self._registry, release, wish):
             return found, self._registry.reopen_rollout_operation(found)
@@ -158,15 +151,6 @@ class RegistryClock:
     async def pause(self, seconds: float) -> None:
         """Let time pass."""
         await waiting.pause(seconds)
-
-
-def records(app: "App", text: str) -> "Records":
-    """All that is written of the rollout that an operator means; of the one under way for an empty text.
-
-    Raises:
-        UsageError: There is none of that id.
-    """
-    return records_of(app.registry, app.registry.find_rollout(text).id)
 
 
 def _told(rollout: Rollout, wish: Wish) -> dict[str, object]:

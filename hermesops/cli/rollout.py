@@ -158,10 +158,10 @@ def status(
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
     """
-    from hermesops.app import rollouts
+    from hermesops.app import rollout_rows
 
     composed = context.compose()
-    found = rollouts.records(composed, rollout_id)
+    found = rollout_rows.records(composed, rollout_id)
     if watch:
         return rollout_words.watched(composed, found.rollout.id)
     shown, lines = _seen(found, composed.registry.now(), everything=everything)

@@ -228,7 +228,7 @@ async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, deta
 
 
 def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
-    from hermesops.app.rollouts import records
+    from hermesops.app.rollout_rows import records
     from hermesops.rollout.outlook import outlook_of
 
     outlook = outlook_of(records(composed, rollout.id), composed.registry.now())
