@@ -31,9 +31,17 @@ def base_of(machine: Machine, release: str | None = None) -> Base:
         NotReadyError: The roles have not been applied.
     """
     base = base_configuration.load(machine.files, machine.layout.base)
-    managed = record_of(machine, current(machine) if release is None else release).get("managed") or {}
+    record = record_of(machine, current(machine) if release is None else release)
+    managed = record.get("managed") or {}
     return replace(
         base,
         config=merged(base.config, managed.get("config") or {}),
         environment={**base.environment, **(managed.get("environment") or {})},
+        user_config={**base.user_config, **_schema(record)},
     )
+
+
+def _schema(record: dict[str, Any]) -> dict[str, Any]:
+    """Which configuration a release's agent writes: a file without its number counts as one from before them all."""
+    schema = json.loads(record["lock"])["config_schema"] if "lock" in record else 0
+    return {"_config_version": schema} if schema else {}
