@@ -149,6 +149,7 @@ class Spec:
         most_unavailable: … and never more than so many.
         settle_s: Seconds between two batches of a stage.
         soak_s: Seconds that every target of a stage must have run before the stage can end.
+        data_s: Seconds beyond the soak for which figures are waited for that health lacks; then a person must look.
         confirm_s: Seconds after which a machine goes back by itself, unless confirmed.
         drain_s: Seconds that running turns are given.
         attempt_s: Seconds for one target, download to confirmation; then it timed out.
@@ -164,6 +165,7 @@ class Spec:
     most_unavailable: int = 50
     settle_s: float = 10.0
     soak_s: float = 600.0
+    data_s: float = 360.0
     confirm_s: float = 60.0
     drain_s: float = 60.0
     attempt_s: float = 600.0

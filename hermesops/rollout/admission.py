@@ -45,7 +45,7 @@ def _stages(spec: Spec) -> Iterator[str]:
 def _limits(spec: Spec) -> Iterator[str]:
     if not 0 < spec.max_unavailable <= 1 or spec.most_unavailable < 1:
         yield "at least one and at most all may be unavailable at once"
-    for name in ("settle_s", "soak_s", "drain_s", "defer_s"):
+    for name in ("settle_s", "soak_s", "data_s", "drain_s", "defer_s"):
         if getattr(spec, name) < 0:
             yield f"{name} cannot be below 0"
     if spec.confirm_s <= 0 or spec.patience_s <= 0:

@@ -11,7 +11,7 @@ from math import ceil, comb, log
 from hermesops.model.rollout_spec import FailureGate
 from hermesops.rollout.sprt import Bounds, Tally, halts, is_lost
 
-_NEGLIGIBLE = 1e-9
+_NEGLIGIBLE = 1e-8
 """Probability below which a pair of counts is not followed any further; it counts as not halted."""
 
 _OUT_OF_PLAY = -1
@@ -51,7 +51,7 @@ def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odd
     halted = mean = 0.0
     touched, by_stage = 0, []
     for batches in stages:
-        ways = _at_stage(ways, touched, gate, bounds)
+        ways = _at_stage(ways, touched, gate, bounds, is_last=batches is stages[-1])
         in_stage = 0
         for number, size in enumerate(batches, 1):
             touched, in_stage = touched + size, in_stage + size
@@ -106,17 +106,17 @@ class _Rules:
         return halts(Tally(self.touched, everybody), of_stage, self.gate, self.bounds, is_over=self.is_over)
 
 
-def _at_stage(ways: Ways, touched: int, gate: FailureGate, bounds: Bounds) -> Ways:
+def _at_stage(ways: Ways, touched: int, gate: FailureGate, bounds: Bounds, *, is_last: bool) -> Ways:
     """A new stage counts its failures from 0.
 
-    What everybody's ratio is worth less than 0 now, the stage's own is worth more than everybody's from here on. From
-    ``-bad`` on the rule for the first few is out of play too, where its rate would make everybody's ratio positive.
+    By what everybody's ratio is worth less than 0 when the last stage begins, the stage's own is worth more than
+    everybody's until its end. From ``-bad`` on the rule for the first few is out of play too, where its rate makes
+    everybody's ratio positive. That is nearly always so where many were touched, and leaves one count to follow of two.
     """
     rule_is_weaker = bounds.ratio(Tally(1000, round(1000 * gate.early_rate))) > 0
     merged: Ways = {}
     for (failed, _), chance in ways.items():
-        known = failed != _OUT_OF_PLAY
-        out = not known or (rule_is_weaker and bounds.ratio(Tally(touched, failed)) <= -bounds.bad)
+        out = is_last and rule_is_weaker and bounds.ratio(Tally(touched, failed)) <= -bounds.bad
         key = (_OUT_OF_PLAY if out else failed), 0
         merged[key] = merged.get(key, 0.0) + chance
     return merged

@@ -5,10 +5,11 @@ operator who says ``promote`` answers for those that need more data or a person;
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish
-from hermesops.rollout.gates import Judgement
+from hermesops.rollout.gates import Judgement, soaked_at
 from hermesops.rollout.marks import soak_ends
 from hermesops.rollout.score import blast_radius
 from hermesops.rollout.sight import Sight, evidence_of
@@ -56,11 +57,26 @@ def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[S
     elif ends:
         unseen = len(sight.in_state(TargetState.SOAKING))
         yield Wait(LOOK_S), f"stage {stage} has soaked, and nobody sees how {unseen} of it do"
-    elif judgement.can_compare and judgement.health.result is not GateResult.PASS:
-        words = f"health is {judgement.health.result.replace('_', ' ')}: {judgement.health.why}"
-        yield Change(RolloutState.PAUSED), words
-    elif judgement.probe.result is not GateResult.PASS and judgement.failures.all.touched:
-        yield Change(RolloutState.PAUSED), f"too few were exercised: {judgement.probe.why}"
+        return
+    lacking = _lacking(judgement)
+    if lacking:
+        step = Wait(LOOK_S) if _may_still_come(sight) else Change(RolloutState.PAUSED)
+        yield step, lacking
+
+
+def _lacking(judgement: Judgement) -> str:
+    """Which gate does not pass yet, and why; empty when all do."""
+    if judgement.can_compare and judgement.health.result is not GateResult.PASS:
+        return f"health is {judgement.health.result.replace('_', ' ')}: {judgement.health.why}"
+    if judgement.probe.result is not GateResult.PASS and judgement.failures.all.touched:
+        return f"too few were exercised: {judgement.probe.why}"
+    return ""
+
+
+def _may_still_come(sight: Sight) -> bool:
+    """Whether figures are waited for: some are only taken every few minutes."""
+    ended = [end for one in sight.targets if (end := soaked_at(one, sight.spec))]
+    return bool(ended) and sight.now < max(ended) + timedelta(seconds=sight.spec.data_s)
 
 
 def _of_the_drill(sight: Sight, *, promoted: bool) -> Iterator[tuple[Step, str]]:
