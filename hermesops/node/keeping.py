@@ -30,7 +30,7 @@ _LISTED = "not-carried.jsonl"
 _DONE = "carried.json"
 _NAMES = tuple(os.fsdecode(name) for name in (*sorted(AGENTS_OWN), CONFIG))
 _BESIDE = ("-wal", "-shm", "-journal")
-_NAME = re.compile(r"[0-9A-Za-z.-]{1,96}")
+_NAME = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,110}")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def outdated(home: Path, older_than_s: float) -> int:
     """Remove what was kept longer ago than that; how many there were."""
     removed = 0
     for kind in ("kept", "newer"):
-        for place in sorted(_place(home, kind, "x").parent.glob("*")):
+        for place in sorted((home / os.fsdecode(contents.OURS) / kind).glob("*")):
             if place.lstat().st_mtime < time.time() - older_than_s:
                 contents.remove(place)
                 removed += 1

@@ -262,11 +262,17 @@ class ReleaseHome:
         self.gate.closed = self.system.running = False
         self.system.systemctl("start", UNIT)
 
-    def offer(self, lock: Lock, **changes: Any) -> Path:  # noqa: ANN401 - fields of a handout
-        """Hand a release in."""
+    def offer(
+        self,
+        lock: Lock,
+        *,
+        said: Signed | None = None,
+        signers: tuple[Signed, ...] = (Signed("ada", "ada:3"),),
+        revocations: Signed | None = None,
+    ) -> Path:
+        """Hand a release in, or in its place what somebody said of one."""
         text = lock.to_json().decode()
-        signers = Signed("ada", "ada:3")
-        handout = Handout(**{"lock": Signed(text, f"ada:{len(text)}"), "signers": (signers,), **changes})
+        handout = Handout(said or Signed(text, f"ada:{len(text)}"), signers, revocations)
         path = self.layout.root / "run/handout.json"
         path.touch(0o600)
         path.write_bytes(handout.to_json())

@@ -1,0 +1,208 @@
+"""A state that is put back, and what was written since: in the older databases, or on the list."""
+
+import json
+import os
+import shutil
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import keeping, rehearsal
+from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
+from hermesops.node.switch import forget
+from tests.support.node_home import furnish
+
+NAME = "1795000000-0.20.0-000000000000"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    furnish(home)
+    (home / "config.yaml").write_text("_config_version: 33\n")
+    write(home, "CREATE VIRTUAL TABLE messages_fts USING fts5(content, content=messages, content_rowid=id)")
+    write(
+        home,
+        "CREATE TRIGGER indexed AFTER INSERT ON messages BEGIN "
+        "INSERT INTO messages_fts(rowid, content) VALUES (new.id, new.content); END",
+    )
+    write(home, "CREATE TABLE schema_version (version INTEGER NOT NULL)", "INSERT INTO schema_version VALUES (22)")
+    say(home, "of before")
+    return home
+
+
+def write(home: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(home / "state.db")) as held, held:
+        for statement in statements:
+            held.execute(statement)
+
+
+def say(home: Path, text: str, session: str = "s1") -> None:
+    with closing(sqlite3.connect(home / "state.db")) as held, held:
+        held.execute("INSERT INTO messages (session_id, role, content) VALUES (?, 'user', ?)", (session, text))
+
+
+def rows(home: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(home / "state.db")) as held:
+        return held.execute(query).fetchall()
+
+
+def migrate(home: Path) -> None:
+    """What a newer release does: another column, another table, and every old row written anew."""
+    write(
+        home,
+        "ALTER TABLE messages ADD COLUMN mood TEXT",
+        "CREATE TABLE dreams (id INTEGER PRIMARY KEY, text TEXT)",
+        "UPDATE messages SET content = upper(content)",
+        "UPDATE schema_version SET version = 99",
+    )
+    (home / "config.yaml").write_text("_config_version: 34\n")
+
+
+def listed(home: Path, told: keeping.PutBack) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (home / told.kept / "not-carried.jsonl").read_text().splitlines()]
+
+
+def test_what_was_said_since_is_carried_over_and_found_by_searching(home: Path) -> None:
+    keeping.keep(home, NAME)
+    migrate(home)
+    say(home, "said since")
+    write(home, "INSERT INTO sessions (id, source, title) VALUES ('s2', 'telegram', 'Later')")
+    told = keeping.put_back(home, NAME)
+    assert rows(home, "SELECT content FROM messages ORDER BY id") == [("of before",), ("said since",)]
+    assert rows(home, "SELECT id FROM sessions ORDER BY id") == [("s1",), ("s2",)]
+    assert rows(home, "SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'since'") == [(2,)]
+    assert rows(home, "SELECT version FROM schema_version") == [(22,)]
+    assert rows(home, "PRAGMA integrity_check") == [("ok",)]
+    assert told.carried == 2
+    assert (home / "config.yaml").read_text() == "_config_version: 33\n"
+
+
+def test_what_has_no_place_is_listed_and_the_newer_state_stays(home: Path) -> None:
+    keeping.keep(home, NAME)
+    migrate(home)
+    write(
+        home,
+        "INSERT INTO dreams VALUES (1, 'of sheep')",
+        "INSERT INTO messages (session_id, role, content, mood) VALUES ('s1', 'user', 'since', 'glad')",
+    )
+    told = keeping.put_back(home, NAME)
+    found = listed(home, told)
+    assert told.listed == len(found)
+    assert {"database": "state.db", "table": "dreams", "row": {"id": 1, "text": "of sheep"}} in found
+    assert [line["row"]["mood"] for line in found if line["row"].get("content") == "since"] == ["glad"]  # type: ignore[index,attr-defined]  # as read
+    newer = home / told.kept / "state.db"
+    with closing(sqlite3.connect(newer)) as held:
+        assert held.execute("SELECT text FROM dreams").fetchall() == [("of sheep",)]
+
+
+def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path) -> None:
+    keeping.keep(home, NAME)
+    say(home, "since")
+    write(home, "UPDATE sessions SET title = 'Kin' WHERE id = 's1'")
+    weighed = keeping.weigh(home, NAME)
+    assert (weighed.carried, weighed.listed, weighed.kept) == (2, 0, "")
+    assert keeping.weigh(home, NAME) == weighed
+    told = keeping.put_back(home, NAME)
+    assert (told.carried, told.listed) == (2, 0)
+    assert rows(home, "SELECT title FROM sessions") == [("Kin",)]
+    with pytest.raises(NotReadyError):
+        keeping.weigh(home, NAME)
+
+
+def test_a_database_that_the_older_release_never_had_is_out_of_its_way(home: Path) -> None:
+    keeping.keep(home, NAME)
+    shutil.copyfile(home / "state.db", home / "memory_store.db")
+    told = keeping.put_back(home, NAME)
+    assert not (home / "memory_store.db").exists()
+    assert (home / told.kept / "memory_store.db").exists()
+
+
+def test_a_damaged_newer_database_costs_only_what_was_written_since(home: Path) -> None:
+    keeping.keep(home, NAME)
+    (home / "state.db").write_bytes(b"SQLite format 3\0" + bytes(5000))
+    for ending in ("-wal", "-shm"):
+        (home / f"state.db{ending}").unlink(missing_ok=True)
+    told = keeping.put_back(home, NAME)
+    assert (told.carried, told.listed) == (0, 1)
+    assert rows(home, "SELECT content FROM messages") == [("of before",)]
+
+
+def test_killed_anywhere_it_goes_on_and_nothing_is_lost_or_there_twice(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping.keep(home, NAME)
+    migrate(home)
+    say(home, "since")
+    as_begun = home.with_name("begun")
+    shutil.copytree(home, as_begun)
+    rename, dies_at, ends = Path.rename, 0, False
+    while not ends:
+        dies_at, count = dies_at + 1, 0
+        shutil.rmtree(home)
+        shutil.copytree(as_begun, home)
+
+        def dying(self: Path, target: Path) -> Path:
+            nonlocal count
+            count += 1
+            if count == dies_at:  # noqa: B023 - called before the next round
+                raise KeyboardInterrupt
+            return rename(self, target)
+
+        monkeypatch.setattr(Path, "rename", dying)
+        try:
+            keeping.put_back(home, NAME)
+            ends = True
+        except KeyboardInterrupt:
+            monkeypatch.setattr(Path, "rename", rename)
+            keeping.put_back(home, NAME)
+        monkeypatch.setattr(Path, "rename", rename)
+        assert rows(home, "SELECT content FROM messages ORDER BY id") == [("of before",), ("since",)]
+        again = keeping.put_back(home, NAME)
+        assert again.carried == 1
+    assert dies_at > 3
+
+
+def test_what_was_kept_outlives_a_restore_and_ends_after_its_time(home: Path) -> None:
+    keeping.keep(home, NAME)
+    told = keeping.put_back(home, NAME)
+    forget(home)
+    assert (home / told.kept).exists()
+    assert keeping.outdated(home, 3600) == 0
+    os.utime(home / told.kept, (time.time() - 7200,) * 2)
+    assert keeping.outdated(home, 3600) == 1
+    assert not (home / told.kept).exists()
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "../x", "9" * 120])
+def test_a_name_leads_nowhere_else(home: Path, name: str) -> None:
+    with pytest.raises(BadRequestError):
+        keeping.keep(home, name)
+
+
+def test_a_copy_to_try_on_has_databases_and_configuration_and_nothing_that_acts(home: Path) -> None:
+    (home / ".env").write_text("TELEGRAM_BOT_TOKEN=1")
+    rehearsal.make(home)
+    made = rehearsal.folder(home)
+    found = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
+    assert found == {"state.db", "config.yaml", ".no-bundled-skills"}
+    before = rehearsal.schemas(home)
+    write(made, "INSERT INTO messages (session_id, role, content) VALUES ('s1', 'user', 'tried')")
+    assert rehearsal.schemas(home) == before
+    migrate(made)
+    assert rehearsal.schemas(home).keys() == before.keys()
+    assert all(digest != before[name] for name, digest in rehearsal.schemas(home).items())
+    rehearsal.end(home)
+    assert not made.exists()
+    assert rows(home, "SELECT content FROM messages") == [("of before",)]
+
+
+def test_a_copy_that_does_not_fit_is_refused_with_the_figures(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(home)._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(RefusedError, match="64 MiB to spare, 1 MiB free"):
+        rehearsal.make(home)
