@@ -46,7 +46,7 @@ def _notify(sight: Sight) -> Decision | None:
     changed, notified = sight.latest("state"), sight.latest("notify")
     if changed is None or (notified and notified.decision.get("of") == changed.id):
         return None
-    return Decision(Notify(changed), f"somebody may want to know: {sight.rollout.state.replace('_', ' ')}")
+    return Decision(Notify(changed), f"telling those who want to know: {sight.rollout.state.replace('_', ' ')}")
 
 
 def _watchfully(sight: Sight) -> Decision:
