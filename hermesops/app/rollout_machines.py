@@ -182,6 +182,7 @@ def standing_of(seen: "SlotsSeen") -> Standing:
         last=f"{last.at} {last.before} {last.release} {last.outcome}" if last else "",
         last_to=last.release if last else "",
         last_failed=last is not None and last.outcome != "confirmed",
+        lapsed=last is not None and last.outcome == "lapsed",
         why=last.why if last else "",
         busy=seen.busy,
     )

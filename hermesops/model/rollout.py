@@ -142,6 +142,7 @@ class Progress:
         deferred_until: When its turn comes whatever it does; set when it is deferred for the first time.
         unwell_since: When its gateway was first seen not answering since it last did.
         stuck: Why it could not be put back; empty while that was not tried, or went well.
+        lapses: How often it went back because nobody was there to confirm it.
     """
 
     said_before: str = ""
@@ -150,6 +151,7 @@ class Progress:
     deferred_until: datetime | None = None
     unwell_since: datetime | None = None
     stuck: str = ""
+    lapses: int = 0
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,7 @@ class Standing:
         last: Names its last change as a whole, as its node tells it; empty when there was none.
         last_to: What the last change was to.
         last_failed: Whether that ended on the old release.
+        lapsed: Whether only because nobody confirmed it in time, which says nothing of the release.
         why: It did.
         busy: What the agent is in the middle of; empty when nobody would be disturbed.
         absent: Why there is no agent to bring anything to, as ``suspended``; empty when there is one.
@@ -259,6 +262,7 @@ class Standing:
     last: str = ""
     last_to: str = ""
     last_failed: bool = False
+    lapsed: bool = False
     why: str = ""
     busy: str = ""
     absent: str = ""

@@ -41,6 +41,11 @@ class Await:
 
 
 @dataclass(frozen=True)
+class BeginAnew:
+    """Its machine went back because nobody was there to confirm; its turn comes again, once."""
+
+
+@dataclass(frozen=True)
 class Settle:
     """Its errand is over.
 
@@ -53,7 +58,7 @@ class Settle:
     on_release: bool = False
 
 
-Act = Fetch | Activate | Confirm | GoBack | Await | Settle
+Act = Fetch | Activate | Confirm | GoBack | Await | BeginAnew | Settle
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Scene:
         silent_s: For how many seconds it has said nothing.
         tried_s: For how many seconds it has been under way.
         fetched: Whether this runner has brought the release to the machine.
+        unheard: Why this runner could not confirm it, though it tried; empty when it did not.
         ending: Whether nobody new is to be touched, and who is not confirmed shall go back.
     """
 
@@ -73,6 +79,7 @@ class Scene:
     silent_s: float
     tried_s: float
     fetched: bool
+    unheard: str
     ending: bool
     now: datetime
 
@@ -126,12 +133,23 @@ def _touched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -
         return Settle(TargetState.SOAKING, on_release=True)
     told = standing.last != scene.target.progress.said_before
     if told and standing.last_to == release and standing.last_failed:
-        if scene.ending:
-            return Settle(TargetState.ROLLED_BACK, standing.why)
-        return Settle(TargetState.FAILED, standing.why or "its machine went back and did not say why")
+        return _went_back(scene, standing)
     if standing.activation:
         return _patiently(scene, standing, spec)
     return Settle(TargetState.WAITING) if scene.ending else _unless_late(scene, Activate(), spec)
+
+
+def _went_back(scene: Scene, standing: Standing) -> Act:
+    """Its machine is on the old release again. Where nobody was there to confirm, that is not the release's fault."""
+    if scene.ending:
+        return Settle(TargetState.ROLLED_BACK, standing.why)
+    if not standing.lapsed:
+        return Settle(TargetState.FAILED, standing.why or "its machine went back and did not say why")
+    if scene.unheard:
+        return Settle(TargetState.FAILED, scene.unheard)
+    if scene.target.progress.lapses:
+        return Settle(TargetState.TIMED_OUT, "it went back twice before anybody confirmed it")
+    return BeginAnew()
 
 
 def _patiently(scene: Scene, standing: Standing, spec: Spec) -> Act:

@@ -16,6 +16,7 @@ from hermesops.rollout.errand import (
     Act,
     Activate,
     Await,
+    BeginAnew,
     Confirm,
     Fetch,
     GoBack,
@@ -107,7 +108,7 @@ class Errands:
             self._state = await self._rows.state()
 
     async def _errand(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
-        heard, fetched = self._clock.now(), False
+        heard, fetched, unheard = self._clock.now(), False, ""
         began = target.touched_at or heard  # whoever was at it before has had its share of patience
         while True:
             standing = await self._look(target.id)
@@ -119,6 +120,7 @@ class Errands:
                 silent_s=(now - heard).total_seconds(),
                 tried_s=(now - began).total_seconds(),
                 fetched=fetched,
+                unheard=unheard,
                 ending=self._state not in _GOES_ON or (self._state is RolloutState.PAUSED and not target.touched_at),
                 now=now,
             )
@@ -126,6 +128,8 @@ class Errands:
             if isinstance(act, Settle):
                 return await self._settle(rollout, target, act)
             target, problem = await self._do(act, rollout, target, standing)
+            if isinstance(act, Confirm):
+                unheard, problem = problem, ""
             if problem and not await self._runs(rollout, target):
                 return await self._settle(rollout, target, Settle(TargetState.FAILED, problem))
             fetched = fetched or isinstance(act, Fetch)
@@ -147,7 +151,12 @@ class Errands:
                 return target, await self._attempt(self._machines.activate(target.facts, rollout.release, rollout.spec))
             case Confirm():
                 target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
-                await self._attempt(self._machines.confirm(target.facts, rollout.release))
+                return target, await self._confirmed(rollout, target)
+            case BeginAnew():
+                again = replace(target.progress, lapses=target.progress.lapses + 1)
+                words = "again: it went back, as nobody was there to confirm it"
+                anew = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=again)
+                return await self._put(anew), ""
             case GoBack():
                 await self._attempt(self._machines.back(target.facts, rollout.spec, lose=False))
             case Await() | Settle():
@@ -164,6 +173,17 @@ class Errands:
             return error.message
         except (UnavailableError, UnknownOutcomeError):
             await self._clock.pause(POLL_S)
+        return ""
+
+    async def _confirmed(self, rollout: Rollout, target: RolloutTarget) -> str:
+        """Confirm it; why that could not be done, as far as it may be the release's fault."""
+        try:
+            await self._machines.confirm(target.facts, rollout.release)
+        except LeaseLostError:
+            raise
+        except HermesError as error:
+            await self._clock.pause(POLL_S)
+            return error.message
         return ""
 
     async def _touch(self, rollout: Rollout, target: RolloutTarget, standing: Standing | None) -> RolloutTarget:

@@ -10,7 +10,7 @@ from rich.table import Table
 from hermesops.model.rollout_spec import FailureGate, HealthGate, Spec
 from hermesops.rollout.courses import shape
 from hermesops.rollout.odds import odds
-from tests.support.rollout_deaths import SCENES, die_and_go_on, points
+from tests.support.rollout_deaths import SCENES, die_and_come_back_late, die_and_go_on, points
 from tests.support.rollout_statistics import USERS, Share, run_gate, run_health, run_whole
 
 pytestmark = pytest.mark.timeout(7200)
@@ -91,6 +91,7 @@ def test_a_runner_may_die_at_every_write(scene: str, table: Table) -> None:
     count = points(scene)
     for at in range(1, count + 1):
         die_and_go_on(scene, at)
+        die_and_come_back_late(scene, at)
     table.add_row(f"runner killed at every write, {scene}", str(count), "all went on, nobody twice", "")
 
 

@@ -1,5 +1,6 @@
 """Rollouts whose runner dies at one write, and what must be true of them once another has gone on."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 
@@ -43,6 +44,32 @@ def points(scene: str) -> int:
     world.fate = Fate()
     world.run()
     return world.fate.count
+
+
+AWAY_S = 300.0
+"""Long enough for machines to go back by themselves."""
+
+
+def die_and_come_back_late(scene: str, at: int) -> None:
+    """Let a runner die at a write and another come minutes later: who went back alone is brought again, unblamed."""
+    calm, world = SCENES[scene](), SCENES[scene]()
+    calm.run()
+    world.fate = Fate(at)
+    with contextlib.suppress(Died):
+        world.run()
+    assert world.fate.count >= at
+    world.fate = Fate()
+    world.clock.seconds += AWAY_S
+    world.run()
+    where = f"{scene}, died at write {at}, came back late"
+    assert world.rollout.state is calm.rollout.state, f"{where}: {world.rollout.reason}"
+    assert world.rollout.reason == calm.rollout.reason, where
+    assert _states(world) == _states(calm), where
+    again = [one for one in world.placed.values() if one.progress.lapses]
+    assert len(again) <= 2, where
+    for instance_id, machine in world.machines.items():
+        assert machine.begun <= calm.machines[instance_id].begun + world.placed[instance_id].progress.lapses, where
+        assert machine.began_at is None, f"{where}: left under way"
 
 
 def die_and_go_on(scene: str, at: int) -> None:

@@ -67,6 +67,7 @@ class Machine:
         breaks: The new release does not start on it; it goes back by itself, and tells.
         mute: Gives no answer.
         mute_once_touched: Likewise from when it is told to change.
+        unheard: Its gateway does not answer through the proxy on the new release.
         loses: Answers to ``activate`` that get lost.
         begun: How often it began to change.
     """
@@ -86,7 +87,9 @@ class Machine:
     confirm_s: float = 0.0
     history: list[str] = field(default_factory=list)
     last_failed: bool = False
+    lapsed: bool = False
     last_to: str = ""
+    unheard: bool = False
 
     def advance(self, now: datetime) -> None:
         if self.began_at is None:
@@ -104,7 +107,7 @@ class Machine:
     def _end(self, word: str, *, ok: bool) -> None:
         self.current = self.to if ok else OLD
         self.history.append(f"{len(self.history)} {self.to} {word}")
-        self.last_to, self.last_failed = self.to, not ok
+        self.last_to, self.last_failed, self.lapsed = self.to, not ok, word == "not confirmed"
         self.began_at, self.to = None, ""
 
     def confirm(self) -> None:
@@ -196,6 +199,7 @@ class World:
             last=machine.history[-1] if machine.history else "",
             last_to=machine.last_to,
             last_failed=machine.last_failed,
+            lapsed=machine.lapsed,
             why=machine.history[-1].partition(f"{machine.last_to} ")[2] if machine.last_failed else "",
             busy=machine.busy,
             absent=machine.absent,
@@ -227,6 +231,8 @@ class World:
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         machine = self._reach(target.instance_id)
         self.fate.write()
+        if machine.unheard:
+            raise UnavailableError("its gateway gives no answer through the proxy")
         if machine.phase == "unconfirmed":
             machine.confirm()
         elif machine.current != release:

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.model.rollout import Progress, RolloutTarget, Standing, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.errand import Act, Activate, Await, Confirm, Fetch, GoBack, Scene, Settle, next_act
+from hermesops.rollout.errand import Act, Activate, Await, BeginAnew, Confirm, Fetch, GoBack, Scene, Settle, next_act
 from tests.support.rollout_world import NEW, OLD, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -18,12 +18,21 @@ TOLD = replace(
 STILL = Standing(OLD, last="1 other confirmed", last_to="other")
 SWITCHING, READY = replace(STILL, activation=NEW, phase="switching"), Standing(NEW, activation=NEW, phase="unconfirmed")
 FAILED = Standing(OLD, last="2 new failed", last_to=NEW, last_failed=True, why="no turn")
+LAPSED = replace(FAILED, lapsed=True)
+TWICE = Settle(TargetState.TIMED_OUT, "it went back twice before anybody confirmed it")
 THERE = Standing(NEW, last="2 new confirmed", last_to=NEW)
 SPEC = Spec()
 
 
 def scene(target: RolloutTarget, standing: Standing | None, **changes: object) -> Scene:
-    values: dict[str, object] = {"silent_s": 0.0, "tried_s": 0.0, "fetched": False, "ending": False, "now": BEGAN}
+    values: dict[str, object] = {
+        "silent_s": 0.0,
+        "tried_s": 0.0,
+        "fetched": False,
+        "unheard": "",
+        "ending": False,
+        "now": BEGAN,
+    }
     return Scene(target, standing, **(values | changes))  # type: ignore[arg-type]
 
 
@@ -48,6 +57,10 @@ def scene(target: RolloutTarget, standing: Standing | None, **changes: object) -
         (scene(TOLD, READY, ending=True), GoBack()),
         (scene(TOLD, THERE), Settle(TargetState.SOAKING, on_release=True)),
         (scene(TOLD, FAILED), Settle(TargetState.FAILED, "no turn")),
+        (scene(TOLD, LAPSED), BeginAnew()),
+        (scene(replace(TOLD, progress=replace(TOLD.progress, lapses=1)), LAPSED), TWICE),
+        (scene(TOLD, LAPSED, unheard="no proxy"), Settle(TargetState.FAILED, "no proxy")),
+        (scene(TOLD, LAPSED, ending=True), Settle(TargetState.ROLLED_BACK, "no turn")),
         (scene(TOLD, FAILED, ending=True), Settle(TargetState.ROLLED_BACK, "no turn")),
         (scene(TOLD, STILL, ending=True), Settle(TargetState.WAITING)),
         (

@@ -143,3 +143,12 @@ def test_a_way_back_that_was_not_tried_needs_a_person() -> None:
     assert world.begun() == 10
     world.say(controls.promote(world.rollout, tuple(world.placed.values()), said(world)))
     assert world.run().startswith("done")
+
+
+def test_a_gateway_that_is_not_heard_through_the_proxy_is_the_releases_fault() -> None:
+    world = World(fleet(200))
+    for machine in world.machines.values():
+        machine.unheard = True
+    assert world.run().startswith("halted: 3 of 3 failed")
+    assert world.nth(0).detail == "its gateway gives no answer through the proxy"
+    assert world.on(OLD) == 200
