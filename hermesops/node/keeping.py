@@ -67,9 +67,10 @@ def keep(home: Path, name: str) -> dict[str, Any]:
     # The way back must not need room: what it renames into is there before it is needed.
     for folder in {str(Path(each).parent) for each in _NAMES}:
         (_place(home, "newer", name) / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.sync()
+        _on_disk(_place(home, "newer", name) / folder)
+    _on_disk(making)
     making.rename(place)
-    os.sync()
+    _on_disk(place.parent, but_files=True)
     return {}
 
 
@@ -134,7 +135,9 @@ def _exchange(home: Path, place: Path, newer: Path, names: list[str]) -> None:
                     (home / f"{each}{ending}").rename(newer / f"{each}{ending}")
             if each in names:
                 (place / each).rename(home / each)
-    os.sync()
+    for within in {home / Path(each).parent for each in _NAMES}:
+        _on_disk(within, but_files=True)
+    _on_disk(newer)
 
 
 def _carried(home: Path, newer: Path) -> Carried:
@@ -158,6 +161,18 @@ def _carried_of(home: Path, newer: Path, each: str, write: Any) -> Carried:  # n
     except sqlite3.DatabaseError as error:
         write(line(each, "", {"error": str(error)}))
         return Carried(0, 1)
+
+
+def _on_disk(folder: Path, *, but_files: bool = False) -> None:
+    """Have a folder's names, and what they name, be on the disk."""
+    if not folder.is_dir():
+        return
+    for path in (folder, *(() if but_files else folder.rglob("*"))):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _is_file(path: Path) -> bool:

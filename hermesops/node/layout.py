@@ -117,7 +117,7 @@ class Layout:
 
     def way_back(self, name: str) -> Path:
         """A file as it was, or shall be, with the slot that is gone back to; it only has to be renamed."""
-        return self.root / f"etc/hermes-node/back.{name}"
+        return self.managed / f".back.{name}"
 
     @property
     def back(self) -> Path:

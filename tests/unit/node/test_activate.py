@@ -87,7 +87,7 @@ def test_confirmed_it_stays_and_nothing_is_left_over(home: ReleaseHome) -> None:
     home.system.sleep(3600)
     assert going_back.settle(home.node) == {"state": "settled"}
     assert home.seen()["current"] == NEW
-    assert not list(home.layout.activation.parent.glob("back.*"))
+    assert not list(home.layout.managed.glob(".back.*"))
     assert not home.layout.back.is_symlink()
     assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
     assert bring(home.node)[0]["state"] == "active"

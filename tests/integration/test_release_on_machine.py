@@ -1,0 +1,95 @@
+"""A machine with the real agent goes over to a release that migrates its state, and comes back by itself."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.node.activation import History
+from hermesops.node.protocol import PROGRAM
+from tests.support.agents import Agent, living_agent, role_variables
+from tests.support.image_workshop import Made
+from tests.support.machines import base_python
+from tests.support.real_releases import RealReleases
+
+pytestmark = pytest.mark.machines
+
+ROLES = ("hermes_agent", "hermes_gateway", "hermes_node")
+_CHAT = """
+import http.client, json, sys
+connection = http.client.HTTPConnection("127.0.0.1", 8642, timeout=60)
+headers = {"Authorization": "Bearer " + sys.argv[1], "X-Hermes-Session-Id": sys.argv[2]}
+body = json.dumps({"model": "agent", "messages": [{"role": "user", "content": sys.argv[3]}]})
+connection.request("POST", "/v1/chat/completions", body=body, headers=headers)
+print(connection.getresponse().status)
+"""
+_UNIT = "systemctl show hermes-release.service --property=ActiveState --value"
+
+
+@pytest.fixture
+async def agent(made: Made) -> AsyncIterator[Agent]:
+    async with living_agent(made.world, made.image_id) as agent:
+        yield agent
+
+
+async def say(agent: Agent, session: str, text: str) -> None:
+    await agent.channel.put("/run/chat.py", _CHAT.encode())
+    assert await agent.run(f"python3 /run/chat.py {agent.api_server_key} {session} '{text}'", timeout_s=90) == "200"
+
+
+async def node(agent: Agent, words: str, *, code: int = 0) -> dict[str, Any]:
+    done = await agent.channel.run(f"{PROGRAM} {words}", timeout_s=240)
+    assert done.exit_code == code, done.text + done.stderr.decode()
+    told: dict[str, Any] = json.loads(done.text.splitlines()[-1])
+    return told
+
+
+async def messages(agent: Agent) -> dict[str, Any]:
+    told: dict[str, Any] = (await node(agent, "state"))["state"]["messages"]
+    return told
+
+
+async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_said_is_lost(
+    made: Made, agent: Agent, tmp_path: Path
+) -> None:
+    variables = role_variables(made.world)
+    unit = await agent.channel.get("/etc/systemd/system/hermes-gateway.service")
+    releases = RealReleases(Path(str(variables["hermes_agent_bundle"])), base_python(), unit, tmp_path)
+    newer = releases.newer()
+    await say(agent, "before", "hello")
+    before = await messages(agent)
+    first = (await node(agent, "release show"))["current"]
+    await releases.bring(agent.channel, newer)
+
+    answer = await node(agent, f"release activate {newer.id} --confirm-within 30")
+    assert (answer["state"], answer["from"], answer["way_back"]) == ("unconfirmed", first, "copy")
+    assert [(check["name"], check["ok"]) for check in answer["checks"]] == [
+        ("health", True),
+        ("state", True),
+        ("tools", True),
+        ("turn", True),
+    ]
+    assert await messages(agent) == before, "what a machine asks its own agent is no message"
+    assert await agent.run(_UNIT) == "active"
+    await say(agent, "since", "said to the newer one")
+
+    told = await node(agent, "release settle")  # as the unit does: whoever comes second finds nothing left
+    history = History(**(json.loads(await agent.run("cat /etc/hermes-node/releases.json"))))
+    assert history.last is not None
+    assert history.last["outcome"] == "rolled_back", told
+    assert "nobody confirmed" in history.last["why"]
+    assert history.last["rows_carried"] > 0
+    assert history.last["rows_listed"] > 0, "the newer one's own table has no place"
+    assert (await node(agent, "release show"))["current"] == first
+    assert (await messages(agent))["count"] == before["count"] + 2
+    await say(agent, "since", "and now to the older one")
+    assert (await messages(agent))["count"] == before["count"] + 4
+
+    # The same again, to stay: from here on slots and units are hermes-node's alone.
+    await node(agent, f"release activate {newer.id} --no-trial")
+    await node(agent, f"release confirm {newer.id}")
+    done = await made.world.apply(agent.machine_id, ROLES, variables)
+    assert (done.status, done.changed) == ("done", ())
+    assert (await node(agent, "health"))["ok"]

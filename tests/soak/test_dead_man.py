@@ -1,0 +1,72 @@
+"""A hundred times a release that nobody confirms: whatever happens meanwhile, the machine is back by itself."""
+
+import statistics
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from hermesops.node.protocol import PROGRAM
+from tests.support.agents import Agent, agents_world, living_agent, role_variables
+from tests.support.converged_world import ConvergedWorld
+from tests.support.dead_man import BLOWS, Survived, moments, suffer
+from tests.support.image_workshop import Workshop, make
+from tests.support.machines import base_python
+from tests.support.real_releases import RealReleases
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(4 * 3600)]
+
+TIMES = 100
+CYCLES = 20
+SEED = 6
+
+
+@pytest.fixture(scope="module")
+async def world() -> AsyncIterator[ConvergedWorld]:
+    async with agents_world() as world:
+        yield world
+
+
+async def _brought(world: ConvergedWorld, agent: Agent, folder: Path) -> str:
+    """Another release on the machine, in a slot of its own; its id."""
+    variables = role_variables(world)
+    unit = await agent.channel.get("/etc/systemd/system/hermes-gateway.service")
+    releases = RealReleases(Path(str(variables["hermes_agent_bundle"])), base_python(), unit, folder)
+    other = releases.same("other")
+    await releases.bring(agent.channel, other)
+    return other.id
+
+
+async def test_the_machine_comes_back_a_hundred_times_of_a_hundred(world: ConvergedWorld, tmp_path: Path) -> None:
+    made = await make(Workshop(world))
+    async with living_agent(world, made.image_id) as agent:
+        other = await _brought(world, agent, tmp_path)
+        await agent.run(f"{PROGRAM} release activate {other} && {PROGRAM} release rollback", timeout_s=300)
+        survived = [await suffer(agent.channel, other, blow, moment) for blow, moment in moments(TIMES, SEED)]
+        _show(survived)
+        assert [each for each in survived if not each.ok] == []
+
+        gaps = []
+        for _ in range(CYCLES):
+            words = f"release activate {other} --no-trial > /dev/null && {PROGRAM} release confirm {other} > /dev/null"
+            await agent.run(f"{PROGRAM} {words}", timeout_s=120)
+            gaps.append(await agent.run(f"{PROGRAM} release rollback", timeout_s=60))
+        assert all('"healthy": true' in gap for gap in gaps)
+
+
+def _show(survived: Sequence[Survived]) -> None:
+    table = Table("blow", "times", "back", "median s", "worst s", title="Nobody confirms")
+    for blow in BLOWS:
+        held = [each for each in survived if each.blow == blow]
+        if held:
+            seconds = [each.seconds for each in held]
+            figures = (
+                len(held),
+                sum(each.ok for each in held),
+                f"{statistics.median(seconds):.0f}",
+                f"{max(seconds):.0f}",
+            )
+            table.add_row(blow, *map(str, figures))
+    Console(width=120).print(table)
