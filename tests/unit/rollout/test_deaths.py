@@ -1,11 +1,11 @@
-"""A runner that dies at a write, and one that goes on: every 16th of all points, others with each commit."""
+"""A runner that dies at a write, and one that goes on: every 32nd of all points, others with each commit."""
 
 import pytest
 
 from tests.support.rollout_deaths import SCENES, die_and_come_back_late, die_and_go_on, points
 from tests.support.shard import shard
 
-PARTS = 16
+PARTS = 32
 
 
 @pytest.mark.parametrize("scene", SCENES)
