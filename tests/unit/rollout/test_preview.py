@@ -99,7 +99,7 @@ def test_figures_are_judged_anew_too() -> None:
     world.comparisons = tuple(
         Comparison(vital, {one: slower[one] for one in first}, {one: usual[one] for one in rest}) for vital in Vital
     )
-    world.run(for_s=4 * 3600)
+    world.run(for_s=900)
     assert world.rollout.reason.startswith("health is inconclusive: turn_latency 1.4")
     again = replay(world.events, tuple(world.placed.values()), replace(QUICK.gates, health=HealthGate(alpha=0.05)))
     assert again.halted
