@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops import waiting
 from hermesops.app.rollout_rows import records_of
 from hermesops.errors import UnavailableError
-from hermesops.model.rollout import Rollout, RolloutId, rollout_subject
+from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operation.registry_thread import apart
 from hermesops.rollout.controls import Said, Steered
 
@@ -68,12 +68,6 @@ async def watch(app: "App", rollout_id: RolloutId, show: Show) -> Rollout:
         if not seen.rollout.state.has_runner:
             return seen.rollout
         await waiting.pause(_LOOK_S)
-
-
-def is_led(app: "App", rollout: Rollout) -> str:
-    """Who brings a rollout forward right now; empty for nobody."""
-    subject = rollout_subject(rollout.id)
-    return next((lease.holder for lease in app.registry.list_leases() if lease.subject == subject), "")
 
 
 def registry_look(app: "App", rollout_id: RolloutId) -> "Callable[[], Awaitable[Records]]":

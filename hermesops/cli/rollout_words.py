@@ -54,14 +54,13 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
 
 
 def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
-    """Go on with a rollout that is paused, or that nobody brings forward any more."""
-    from hermesops.app.rollout_steering import is_led
+    """Go on with a rollout that is paused, or whose runner died; join whoever brings it forward."""
     from hermesops.model.rollout import RolloutState
     from hermesops.rollout import controls
 
     composed = context.compose()
     row = composed.registry.find_rollout(rollout_id)
-    if row.state is not RolloutState.PAUSED and row.state.has_runner and not is_led(composed, row):
+    if row.state is not RolloutState.PAUSED and row.state.has_runner:
         return _go_on(composed, row.id, wanted="done", detach=detach)
     return _say(
         composed,
@@ -247,7 +246,7 @@ def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) ->
 
 
 def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError | RefusedError:
-    hint = f"hermesops rollout explain {rollout.id}; runbook rollout-halted"
+    hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
     return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

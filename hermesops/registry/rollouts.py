@@ -215,7 +215,7 @@ def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> Non
     some = ", ".join(sorted(row.alias or row.user_id for row in taken)[:3]) + (" …" if len(taken) > 3 else "")  # noqa: PLR2004 - enough to recognise
     raise RefusedError(
         f"rollout {', '.join(ids)} has not ended and has {len(taken)} of these instances: {some}",
-        hint=f"hermesops rollout status {ids[0]}; --queue waits for its end",
+        hint=f"hermesops rollout abort {ids[0]} ends it, --queue waits for its end; hermesops rollout status {ids[0]}",
     )
 
 

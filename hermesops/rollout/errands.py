@@ -129,18 +129,18 @@ class Errands:
                 return await self._settle(rollout, target, act)
             target, problem = await self._do(act, rollout, target, standing)
             if isinstance(act, Confirm):
-                unheard, problem = problem, ""
+                unheard, problem = problem or "", ""
             if problem and not await self._runs(rollout, target):
                 return await self._settle(rollout, target, Settle(TargetState.FAILED, problem))
-            fetched = fetched or isinstance(act, Fetch)
+            fetched = fetched or (isinstance(act, Fetch) and problem is not None)
 
     async def _do(
         self, act: Act, rollout: Rollout, target: RolloutTarget, standing: Standing | None
-    ) -> tuple[RolloutTarget, str]:
+    ) -> tuple[RolloutTarget, str | None]:
         """Do one thing.
 
         Returns:
-            The target as it stands, and why it failed for good; empty when it did not.
+            The target as it stands, and why it failed for good; empty when it did not, ``None`` when nobody knows.
         """
         match act:
             case Fetch():
@@ -163,8 +163,8 @@ class Errands:
                 await self._clock.pause(POLL_S)
         return target, ""
 
-    async def _attempt(self, doing: Awaitable[None]) -> str:
-        """Do it; a lost answer is none, and the machine is looked at again. A refusal is told."""
+    async def _attempt(self, doing: Awaitable[None]) -> str | None:
+        """Do it; a lost answer is none (``None``), and the machine is looked at again. A refusal is told."""
         try:
             await doing
         except LeaseLostError:
@@ -173,6 +173,7 @@ class Errands:
             return error.message
         except (UnavailableError, UnknownOutcomeError):
             await self._clock.pause(POLL_S)
+            return None
         return ""
 
     async def _confirmed(self, rollout: Rollout, target: RolloutTarget) -> str:

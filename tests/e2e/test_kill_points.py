@@ -12,7 +12,11 @@ from tests.support.shard import shard
 
 SHARDS = 40
 ON_CELLS = (kill_acts.STACK_UP, kill_acts.STACK_REPLACE, kill_acts.STACK_REFRESH, kill_acts.STACK_DESTROY)
-OF_LIVES = (kill_acts.GIVE_BACK, kill_acts.RESUME_ANEW)  # others are for the soak: each life takes many commands
+OF_LIVES = (
+    kill_acts.GIVE_BACK,
+    kill_acts.RESUME_ANEW,
+    kill_acts.ROLLOUT,
+)  # others are for the soak: each life takes many commands
 TRIED = (
     kill_acts.PROVISION,
     kill_acts.TERMINATE,

@@ -29,7 +29,7 @@ class Owner:
     def words(self, act: Sequence[str]) -> list[str]:
         """A command about them."""
         names = {"USER": self.user, "CELL": self.cell, "MACHINE": self.machine}
-        return [names.get(word, word) for word in act]
+        return [names.get(word, word.replace("=USER", f"={self.user}")) for word in act]
 
 
 Preparation = Callable[[Command, Owner], Awaitable[None]]
@@ -122,6 +122,20 @@ POOL_FILL = Act(
 )
 
 
+async def _released(world: Command, _owner: Owner) -> None:
+    if not (await world.ok("release", "list", "--json")).json["releases"]:
+        await world.ok("release", "build")
+
+
+_AT_ONCE_DONE = ("--soak", "0s", "--settle", "0s", "--vitals", "none", "--drill", "no")
+ROLLOUT = Act(
+    "rollout",
+    ("rollout", "start", "0.19.0", "--where", "user=USER", *_AT_ONCE_DONE, *_ASKED),
+    before=PROVISIONING,
+    prepared=_released,
+)
+
+
 async def _resized(world: Command, owner: Owner) -> None:
     await resize_behind_its_back(world.home / "local" / "world", owner.machine_id)
 
@@ -165,6 +179,6 @@ STACK_DESTROY = Act(
     at_once=1,  # the next life's user would move into the empty cell
 )
 ACTS = (
-    *(PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, SNAPSHOT, DRILL, POOL_FILL),
+    *(PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, SNAPSHOT, DRILL, POOL_FILL, ROLLOUT),
     *(STACK_UP, STACK_REPLACE, STACK_REFRESH, STACK_DESTROY),
 )
