@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 NAMES = ("health", "state", "tools", "turn")
 _LONGEST = 300
+_RESTARTS = 2
+"""systemd starts a gateway that ends again after 5 s, and forgets how often when somebody starts it."""
 
 
 def ask_all(
@@ -28,7 +30,7 @@ def ask_all(
         health_s: Seconds until it must be well.
         turn_s: Seconds that a turn may take.
     """
-    asked = [_health(system, port, key, unit, health_s)]
+    asked = [await_health(system, port, key, unit=unit, timeout_s=health_s)]
     for ask in (_state, _tools):
         if asked[-1].ok:
             asked.append(ask(system, port, key))
@@ -37,15 +39,17 @@ def ask_all(
     return tuple(asked)
 
 
-def _health(system: "System", port: int, key: str, unit: str, health_s: float) -> Check:
-    started, deadline = system.monotonic(), system.monotonic() + health_s
+def await_health(system: "System", port: int, key: str, *, unit: str, timeout_s: float) -> Check:
+    """Wait until a gateway that was started is well; no longer than it takes to see that it keeps ending."""
+    started, deadline = system.monotonic(), system.monotonic() + timeout_s
     while True:
         answer = gateway.wait_until_healthy(system, port, key, timeout_s=0)
         if gateway.is_ok(answer):
             return Check("health", ok=True, detail=f"after {system.monotonic() - started:.1f} s")
         held = gateway.look(system, unit)
-        if held.state == "failed" or system.monotonic() >= deadline:
-            what = f"unit {held.state}, {held.properties.get('Result', '')}, {held.properties.get('NRestarts', '')}"
+        restarts = int(held.properties.get("NRestarts") or 0)
+        if held.state == "failed" or restarts >= _RESTARTS or system.monotonic() >= deadline:
+            what = f"unit {held.state}, {held.properties.get('Result', '')}, started again {restarts} times"
             return Check("health", ok=False, detail=f"{answer.status}: {answer.body}; {what}"[:_LONGEST])
         system.sleep(0.1)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from hermesops.node import activation as records
-from hermesops.node import fence, gateway, volume
+from hermesops.node import checks, fence, gateway, volume
 from hermesops.node.activation import Activation, History, Phase
 from hermesops.node.agent import Agent, agent_of
 from hermesops.node.drain import MARKER
@@ -19,7 +19,7 @@ from hermesops.node.keeping import PutBack
 from hermesops.node.laying import clear_way_back, occupant, take_way_back
 from hermesops.node.machine import Machine
 
-_HEALTH_S = 90.0
+_HEALTH_S = 60.0
 _LOOK_S = 1.0
 _GRACE_S = 20.0
 """For turns in progress: a release that is left may be one that never ends."""
@@ -128,10 +128,8 @@ def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
         return True
     if not gateway.look(machine.system, agent.base.unit).is_running:
         gateway.start(machine.system, agent.base.unit)
-    answer = gateway.wait_until_healthy(
-        machine.system, agent.base.port, payload.secrets.api_server_key, timeout_s=_HEALTH_S
-    )
-    return gateway.is_ok(answer)
+    key = payload.secrets.api_server_key
+    return checks.await_health(machine.system, agent.base.port, key, unit=agent.base.unit, timeout_s=_HEALTH_S).ok
 
 
 def _remember(machine: Machine, activation: Activation, why: str, put: PutBack) -> None:
