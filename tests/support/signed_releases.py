@@ -8,7 +8,7 @@ from pathlib import Path
 from hermesops.access.signature import Signers
 from hermesops.localcloud.sim.ailments import VARIABLE
 from hermesops.node.release_handout import Handout, Signed
-from hermesops.node.release_lock import NAMESPACE, SIMULATED, Blob, Lock, Managed, Node
+from hermesops.node.release_lock import NAMESPACE, Blob, Lock, Managed, Node
 from hermesops.node.revocations import Revocations
 
 
@@ -39,7 +39,7 @@ class SignedReleases:
         unit = f"[Unit]\nDescription=Hermes Agent {version}\n[Service]\nType=notify\n".encode()
         return Lock(
             agent_version=version,
-            origin=SIMULATED,
+            origin="simulated",
             config_schema=33,
             pythons={},
             uv=self.blob("uv", b"uv"),
