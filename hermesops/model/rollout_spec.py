@@ -23,6 +23,8 @@ class HurtCare(StrEnum):
     """Who is put back by itself when a gate halts a rollout."""
 
     HURT = "hurt"
+    """Those hurt, and those who have not run the release long enough for anybody to know."""
+
     ALL = "all"
     NOBODY = "nobody"
 

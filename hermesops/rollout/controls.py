@@ -63,7 +63,8 @@ def resume(rollout: Rollout, said: Said) -> Steered:
 def promote(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *, full: bool = False) -> Steered:
     """Let the next stage begin without soak and without what needs more data or a person; a failing gate still halts.
 
-    After a halt it forgives what failed until now: somebody has looked, and answers for it.
+    After a halt it forgives what failed until now: somebody has looked, and answers for it. Those who were well and
+    were put back get their turn again.
 
     Args:
         rollout: It.
@@ -77,7 +78,8 @@ def promote(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *,
     wishes = replace(rollout.wishes, promoted=max(rollout.wishes.promoted, promoted))
     if rollout.state is not _S.RUNNING:
         wishes = replace(wishes, forgiven_at=said.now)
-    return _to(replace(rollout, wishes=wishes), _S.RUNNING, said, "promote", {"promoted": wishes.promoted})
+    steered = _to(replace(rollout, wishes=wishes), _S.RUNNING, said, "promote", {"promoted": wishes.promoted})
+    return replace(steered, targets=tuple(_anew(one, said.now) for one in targets if _was_well(one)))
 
 
 def approve(rollout: Rollout, stage: int, said: Said) -> Steered:
@@ -103,7 +105,8 @@ def abort(rollout: Rollout, said: Said) -> Steered:
 def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said) -> Steered:
     """Give those that failed their turn again; they come first, through the same gates."""
     _refuse_unless(rollout, "retried", _S.RUNNING, _S.PAUSED, _S.HALTED)
-    again = tuple(_anew(one, said.now) for one in targets if one.state.has_failed and not one.progress.on_release)
+    failed = [one for one in targets if one.state.has_failed and not one.progress.on_release]
+    again = tuple(_anew(one, said.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
         raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
     return replace(_to(rollout, _S.RUNNING, said, "retry", {"targets": [one.id for one in again]}), targets=again)
@@ -124,6 +127,10 @@ def roll_back(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, 
     kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
     wishes = replace(rollout.wishes, may_lose=lose)
     return replace(_to(replace(rollout, wishes=wishes), _S.ROLLING_BACK, said, "roll_back"), targets=kept)
+
+
+def _was_well(target: RolloutTarget) -> bool:
+    return target.state is TargetState.ROLLED_BACK
 
 
 def _anew(target: RolloutTarget, now: datetime) -> RolloutTarget:

@@ -143,7 +143,11 @@ def _hurt(sight: Sight) -> tuple[RolloutTarget, ...]:
 
 
 def _hurt_after_halt(sight: Sight) -> tuple[RolloutTarget, ...]:
-    return _all_changed(sight) if sight.spec.on_halt is HurtCare.ALL else _hurt(sight)
+    """Nobody looks on after a halt, so whoever still soaks is not left on a release that hurt others."""
+    if sight.spec.on_halt is not HurtCare.HURT:
+        return _all_changed(sight) if sight.spec.on_halt is HurtCare.ALL else ()
+    unproven = {one.id for one in sight.in_state(TargetState.SOAKING)}
+    return tuple(one for one in _all_changed(sight) if one.state.has_failed or one.id in unproven)
 
 
 def _all_changed(sight: Sight) -> tuple[RolloutTarget, ...]:

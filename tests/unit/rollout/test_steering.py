@@ -99,16 +99,28 @@ def test_a_hook_that_fails_halts() -> None:
     assert world.begun() == 2
 
 
-@pytest.mark.parametrize(("care", "back"), [(HurtCare.HURT, 1), (HurtCare.ALL, 3), (HurtCare.NOBODY, 0)])
-def test_whom_a_halt_puts_back_was_chosen_before(care: HurtCare, back: int) -> None:
-    spec = replace(QUICK, on_halt=care, soak_s=600, gates=replace(QUICK.gates, failures=_strict()))
+@pytest.mark.parametrize("care", HurtCare)
+def test_whom_a_halt_puts_back_was_chosen_before(care: HurtCare) -> None:
+    spec = replace(QUICK, on_halt=care, gates=replace(QUICK.gates, failures=_strict()))
     world = World(fleet(200), spec)
-    while world.on(NEW) < 3:
+    while not (world.count(TargetState.HEALTHY) and world.count(TargetState.SOAKING)):
         world.run(for_s=5)
+    healthy, soaking = world.count(TargetState.HEALTHY), world.count(TargetState.SOAKING)
     hurt = next(one.id for one in targets(world) if one.state is TargetState.SOAKING)
     world.pulses[hurt] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
     assert world.run().startswith("halted")
-    assert sum(machine.backs for machine in world.machines.values()) == back
+    left = {HurtCare.HURT: healthy, HurtCare.ALL: 0, HurtCare.NOBODY: healthy + soaking}
+    assert world.on(NEW) == left[care]
+
+
+def test_those_put_back_although_well_are_brought_again_once_somebody_answers_for_it() -> None:
+    world = World(fleet(40), replace(QUICK, soak_s=600))
+    for position in (2, 3):
+        world.machine_of(position).breaks = True
+    assert world.run().startswith("halted")
+    assert world.count(TargetState.ROLLED_BACK) > 0
+    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    assert world.run() == f"done: 38 of 40 run {NEW}, 2 failed"
 
 
 def _strict() -> FailureGate:
