@@ -1,15 +1,17 @@
 """One agent goes back to what its machine says was before, and saying it twice does not send it forth again."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle.going_back import go_back
-from hermesops.lifecycle.slots import Slots
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import SlotsSeen, Switch, Switched, WayBack
+
+if TYPE_CHECKING:
+    from hermesops.lifecycle.slots import Slots
 
 OLD, NEW, OTHER = (ReleaseId(f"0.{number}.0-{number:012}") for number in (18, 19, 20))
 MACHINE = MachineId("m-1")
