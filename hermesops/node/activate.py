@@ -224,6 +224,7 @@ def _switch(change: _Change, held: Activation, tried: Tried, drained_s: float) -
     stopped = machine.system.monotonic()
     try:
         records.save(machine, held)
+        going_back.hold_gateway(machine)
         found = _go_over(change, held)
         answer = {
             "release": held.to,
@@ -258,6 +259,7 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
     if held.kept:
         machine.state.keep(agent.home, held.kept)
     laying.go_over(machine, held.to)
+    going_back.release_gateway(machine)
     with machine.files.opened_folder(agent.home.path) as folder:
         machine.files.remove(folder, drain.MARKER)
     if not held.starts or change.payload is None:

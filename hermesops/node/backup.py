@@ -92,9 +92,17 @@ def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict
 
 def settle(machine: Machine, agent: Agent) -> None:
     """Bring a restore to its end that was cut short while it put a state in place; the caller holds the lock."""
-    if machine.files.read(machine.layout.restoring) is not None:
+    if is_cut_short(machine):
         machine.state.settle(agent.home)
         _restored(machine)
+
+
+def is_cut_short(machine: Machine) -> bool:
+    """Whether a restore is half done; a change of release uses the same file, and is ended by ``going_back``."""
+    return (
+        machine.files.read(machine.layout.restoring) is not None
+        and machine.files.read(machine.layout.activation) is None
+    )
 
 
 def _restored(machine: Machine) -> None:

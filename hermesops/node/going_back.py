@@ -41,11 +41,13 @@ def go_back(machine: Machine, activation: Activation, why: str) -> dict[str, Any
     with suppress(OSError, NodeError):
         records.save(machine, replace(activation, phase=Phase.GOING_BACK, why=activation.why or why))
     if machine.files.link_target(machine.layout.back) is not None:
+        hold_gateway(machine)
         stop(machine, agent)
         put = _put_back(machine, agent, activation)
         take_way_back(machine)
     else:
         put = _put_back(machine, agent, activation)  # what a run that was killed has come to
+    release_gateway(machine)
     machine.gate.open()
     healthy = _bring_up(machine, agent, activation)
     gap = round(machine.system.monotonic() - started, 3)
@@ -99,6 +101,17 @@ def _reason(machine: Machine, held: Activation) -> str:
     if held.phase is Phase.UNCONFIRMED:
         return "nobody confirmed the release in time"
     return f"whoever brought the release died while it was {held.phase}"
+
+
+def hold_gateway(machine: Machine) -> None:
+    """From here on no boot and no hand starts the gateway: neither the slot nor the state is whole."""
+    with suppress(OSError):  # on a disk so full that it has no room for a name
+        machine.files.write_if_changed(machine.layout.restoring, b"", records.PRIVATE)
+
+
+def release_gateway(machine: Machine) -> None:
+    """Slot and state are whole again."""
+    records.remove(machine, machine.layout.restoring)
 
 
 def stop(machine: Machine, agent: Agent) -> None:

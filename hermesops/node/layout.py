@@ -155,7 +155,7 @@ class Layout:
 
     @property
     def restoring(self) -> Path:
-        """Exists while another state is put in place of the agent's; the gateway's unit looks for it."""
+        """Exists while another state, or another slot, is put in place; the gateway's unit looks for it."""
         return self.root / "etc/hermes-node/restoring"
 
     @property

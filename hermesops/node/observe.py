@@ -7,6 +7,7 @@ from typing import Any
 
 from hermesops.node import (
     VERSION,
+    backup,
     certificate,
     drain,
     fence,
@@ -66,7 +67,7 @@ def status(machine: Machine) -> dict[str, Any]:
         },
         "draining": drain.is_draining(machine),
         "fenced": fence.is_fenced(machine),
-        "restoring": machine.files.read(machine.layout.restoring) is not None,
+        "restoring": backup.is_cut_short(machine),
         "warm": warm.is_warm(machine) and identity is None,
         # A handing over of a warm machine that was cut short: its agent may still hold the placeholder.
         "restart_needed": machine.files.read(machine.layout.stale) is not None

@@ -89,7 +89,7 @@ class GatewaySystem(FakeSystem):
             case ("start", *_, name):
                 if name == WATCH:
                     self.watched = True
-                elif not self.running:
+                elif not self.running and not self.layout.restoring.exists():
                     self.running, self.runs = True, self.layout.current.readlink().name
                     self.ran.append(self.runs)
             case ("stop" | "kill", *_):
@@ -294,6 +294,7 @@ class ReleaseHome:
             "runs": self.system.runs if self.system.running else None,
             "closed": self.gate.closed,
             "activation": self.layout.activation.exists(),
+            "held": self.layout.restoring.exists(),
             "drains": (self.home.home / ".drain_request.json").exists(),
             "said": self.state.text.read_text(),
         }
