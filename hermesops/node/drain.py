@@ -54,7 +54,8 @@ def finish_work(machine: Machine, agent: Agent, *, deadline_s: float) -> dict[st
     The caller holds the machine's lock.
     """
     started = machine.system.monotonic()
-    if not is_running(machine, agent):
+    is_nobodys = machine.files.read(machine.layout.identity) is None
+    if is_nobodys or not is_running(machine, agent):
         return {"runs": 0, "connections": 0, "cron_due": 0}
     _await_due(machine, agent, until=started + min(deadline_s / 2, _DUE_S))
     with machine.files.opened_folder(agent.home.path) as folder:

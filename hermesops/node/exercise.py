@@ -20,7 +20,7 @@ _MANAGED = Path("/run/hermes-node/trial")
 _COPY_S = 600.0
 _HEALTH_S = 90.0
 _TURN_S = 60.0
-_LEFT_OUT = ("ConditionPathExists=", "Restart=", "RestartSec=", "ExecStart=", "ExecReload=")
+_LEFT_OUT = ("ConditionPathExists=", "Restart", "ExecStart=", "ExecReload=")
 
 
 def exercise(trial: Trial, /) -> Tried:

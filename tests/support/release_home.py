@@ -74,12 +74,14 @@ class GatewaySystem(FakeSystem):
 
     Attributes:
         sick: Releases whose gateway does not come up.
+        key: Bearer of its API.
         ran: The releases that were started, in order.
         watched: Whether hermes-release.service was started.
     """
 
     layout: Layout = field(default_factory=Layout)
     sick: set[str] = field(default_factory=set)
+    key: str = KEY
     ran: list[str] = field(default_factory=list)
     watched: bool = False
     runs: str = ""
@@ -115,7 +117,7 @@ class GatewaySystem(FakeSystem):
             return Answer(0, "refused")
         if path == "/health":
             return Answer(200, {})
-        assert key == KEY
+        assert key == self.key
         if path == "/v1/runs" and body:
             return Answer(202, {"run_id": "r1"})
         bodies: dict[str, Any] = {

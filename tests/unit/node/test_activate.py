@@ -17,6 +17,7 @@ from hermesops.node.observe import status
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
 from hermesops.node.trial import Tried
+from hermesops.node.warm import placeholder
 from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make
 from tests.support.shard import shard
 
@@ -234,6 +235,26 @@ def test_a_machine_whose_gateway_is_down_gets_the_release_and_stays_down(home: R
     assert (home.seen()["current"], home.seen()["runs"]) == (NEW, None)
     going_back.settle(home.node)
     assert (home.seen()["current"], home.system.ran) == (OLD, ran)
+
+
+def test_a_machine_that_waits_for_its_user_is_tried_without_a_model(tmp_path: Path) -> None:
+    home = make(tmp_path)
+    home.system.key = placeholder(home.node, "http://10.0.0.1/v1").secrets.api_server_key
+    home.system.systemctl("start", UNIT)
+    fetched(home)
+    answer, code = activate.activate(home.node, NEW, Options(), lease=None, tell=lambda _: None)
+    assert (code, [check["name"] for check in answer["checks"]]) == (0, ["health", "state", "tools"])
+    assert not home.slots.trials[0].takes_turns
+    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+
+
+def test_a_machine_that_is_nobodys_and_runs_nothing_gets_the_release(tmp_path: Path) -> None:
+    home = make(tmp_path)
+    fetched(home)
+    answer, code = bring(home.node)
+    assert (code, answer["checks"], home.slots.trials) == (0, [], [])
+    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    assert (home.layout.current.readlink().name, home.system.ran) == (NEW, [])
 
 
 def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:

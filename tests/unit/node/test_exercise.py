@@ -1,0 +1,62 @@
+"""The unit that a release is tried under."""
+
+from pathlib import Path
+
+import pytest
+
+from hermesops.node.errors import NotReadyError
+from hermesops.node.exercise import unit_text
+from hermesops.node.trial import Side
+
+UNIT = """\
+[Unit]
+Description=Hermes Agent gateway
+ConditionPathExists=|/etc/hermes-node/identity.json
+ConditionPathExists=!/etc/hermes-node/fenced
+
+[Service]
+Type=notify
+WatchdogSec=30
+User=hermes
+ExecStart=/opt/hermes/libexec/hermes-gateway
+ExecReload=/bin/kill -USR1 $MAINPID
+Restart=always
+RestartSec=5
+RestartForceExitStatus=75
+ProtectSystem=strict
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def text_of(unit: str) -> str:
+    return unit_text(Side(Path("/opt/hermes/releases/r"), unit, b"", b""), Path("/var/lib/hermes"))
+
+
+def test_it_is_the_releases_own_but_for_what_runs_and_on_which_state() -> None:
+    assert (
+        text_of(UNIT)
+        == """\
+[Unit]
+Description=Hermes Agent gateway
+
+[Service]
+Restart=no
+ExecStart=/opt/hermes/releases/r/venv/bin/python -P -m hermes_cli.main gateway run
+Environment=HERMES_BUNDLED_SKILLS=/opt/hermes/releases/r/skills VIRTUAL_ENV=/opt/hermes/releases/r/venv
+Environment=PATH=/opt/hermes/releases/r/venv/bin:/usr/local/bin:/usr/bin:/bin
+BindPaths=/var/lib/hermes/.hermes-node/trial:/var/lib/hermes
+BindReadOnlyPaths=/run/hermes-node/trial:/etc/hermes
+Type=notify
+WatchdogSec=30
+User=hermes
+ProtectSystem=strict
+
+"""
+    )
+
+
+def test_one_that_is_no_service_is_refused() -> None:
+    with pytest.raises(NotReadyError, match="no \\[Service\\]"):
+        text_of("[Unit]\n")
