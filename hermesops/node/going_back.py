@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from hermesops.node import activation as records
-from hermesops.node import checks, fence, gateway, volume
+from hermesops.node import checks, fence, gateway, turn, volume
 from hermesops.node.activation import Activation, History, Phase
 from hermesops.node.agent import Agent, agent_of
 from hermesops.node.drain import MARKER
@@ -142,7 +142,10 @@ def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
     if not gateway.look(machine.system, agent.base.unit).is_running:
         gateway.start(machine.system, agent.base.unit)
     key = payload.secrets.api_server_key
-    return checks.await_health(machine.system, agent.base.port, key, unit=agent.base.unit, timeout_s=_HEALTH_S).ok
+    found = checks.await_health(machine.system, agent.base.port, key, unit=agent.base.unit, timeout_s=_HEALTH_S)
+    if found.ok:
+        turn.forget_left(machine.system, agent.base.port, key)  # its agent may have been killed in the check's own turn
+    return found.ok
 
 
 def _remember(machine: Machine, activation: Activation, why: str, put: PutBack) -> None:

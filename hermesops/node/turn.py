@@ -61,6 +61,16 @@ def take(system: "System", port: int, key: str, *, timeout_s: float) -> Turn:
     return Turn(ok, seconds, detail[:_LONGEST_DETAIL])
 
 
+def forget_left(system: "System", port: int, key: str) -> int:
+    """Remove sessions of probes whose agent ended before theirs could be removed; how many of the latest there were."""
+    listed = system.ask(port, "/api/sessions?limit=20", key=key)
+    held = listed.body.get("data") if isinstance(listed.body, dict) else None
+    left = [str(each.get("id")) for each in held or () if str(each.get("id", "")).startswith(SESSION)]
+    for session in left:
+        system.ask(port, f"/api/sessions/{session}", key=key, method="DELETE")
+    return len(left)
+
+
 def _asked(system: "System", port: int, key: str, session: str, *, until: float) -> tuple[bool, str]:
     """Whether it answered, and why not."""
     body = {"input": _QUESTION, "instructions": _INSTRUCTIONS, "session_id": session}

@@ -79,3 +79,16 @@ def test_a_gateway_that_begins_none() -> None:
 def test_an_answer_whose_session_stays_is_no_success() -> None:
     with pytest.raises(NotReadyError, match="keeps the session"):
         turn.take(Api({"status": "completed", "output": "pong"}, forgets=500), 1, "k", timeout_s=3)
+
+
+def test_sessions_of_probes_that_were_killed_are_removed_and_no_others() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Sessions:
+        def ask(self, _port: int, path: str, *, key: str, method: str = "") -> Answer:
+            assert key == "k"
+            asked.append((method, path))
+            return Answer(200, {"data": [{"id": "s-one"}, {"id": f"{turn.SESSION}1"}]})
+
+    assert turn.forget_left(Sessions(), 1, "k") == 1  # type: ignore[arg-type]  # as much of a System as is asked
+    assert asked == [("", "/api/sessions?limit=20"), ("DELETE", f"/api/sessions/{turn.SESSION}1")]
