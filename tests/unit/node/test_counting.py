@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import counting, databases
+from hermesops.node import databases
 from hermesops.node.counting import Counting
 from hermesops.node.digest import tables_of
 from hermesops.node.errors import NotReadyError
@@ -39,7 +39,7 @@ def test_a_damaged_one_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_one_that_was_killed_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_count", lambda _copied, _answer: signal.pause())
+    monkeypatch.setattr("hermesops.node.counting._count", lambda _copied, _answer: signal.pause())
     with Counting(tmp_path / "state.db") as counting:
         counting._process.kill()
         with pytest.raises(NotReadyError, match="cut short"):
