@@ -9,7 +9,7 @@ import pytest
 from hermesops.node import activate, going_back, releases
 from hermesops.node.activate import Options
 from hermesops.node.check import Check
-from hermesops.node.errors import OutrankedError, RefusedError
+from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.node.fetch import fetch
 from hermesops.node.installing import UNIT
 from hermesops.node.machine import Machine
@@ -161,6 +161,26 @@ def test_an_agent_that_is_still_at_work_is_left_in_peace(home: ReleaseHome) -> N
     assert code == 7
     assert answer["busy"] == {"runs": 1, "connections": 0, "cron_due": 0}
     assert home.seen() == before
+
+
+def test_a_backup_is_made_once_the_agent_has_finished_and_before_it_stops(home: ReleaseHome) -> None:
+    path = home.home.upload()
+    answer, code = activate.activate(home.node, NEW, Options(backup=path), lease=None, tell=lambda _: None)
+    assert (code, answer["state"]) == (0, "unconfirmed")
+    assert home.state.saved == [{"running": True, "drains": True}]
+    assert not path.exists()
+
+
+def test_a_backup_that_is_not_possible_leaves_everything_as_it_was(home: ReleaseHome) -> None:
+    before, ran = home.seen(), list(home.system.ran)
+
+    def full(*_: object) -> None:
+        raise NotReadyError("no room")
+
+    home.state.save = full  # type: ignore[assignment,method-assign]  # as a full bucket would
+    with pytest.raises(NotReadyError, match="no room"):
+        activate.activate(home.node, NEW, Options(backup=home.home.upload()), lease=None, tell=lambda _: None)
+    assert (home.seen(), home.system.ran) == (before, ran)
 
 
 def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(home: ReleaseHome) -> None:
