@@ -1,4 +1,4 @@
-"""``release activate`` and ``release confirm``: brings a machine to another release so that it comes back by itself.
+"""``release activate``: brings a machine to another release so that it comes back by itself.
 
 Until the way back is laid nothing of the agent's is touched; from then on whatever goes wrong, this process's death
 included, ends on the release that ran before. Never does a gateway run while the slot or its state changes.
@@ -13,10 +13,10 @@ from typing import Any
 
 from hermesops.node import activation as records
 from hermesops.node import backup, checks, drain, fence, fencing, gateway, going_back, laying, overlay, volume
-from hermesops.node.activation import Activation, History, Phase
+from hermesops.node.activation import Activation, Phase
 from hermesops.node.agent import BACKUP_USER, Agent, account, agent_of, is_running
 from hermesops.node.check import Check
-from hermesops.node.errors import NodeError, NotReadyError, RefusedError
+from hermesops.node.errors import NodeError, RefusedError
 from hermesops.node.fetch import fetched_lock, refuse
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken, Payload
@@ -128,38 +128,6 @@ def activate(
             fencing.admit(machine, lease)
             going_back.settle_dead(machine)
             return _change(change, tried, repository)
-
-
-def confirm(machine: Machine, release: str, *, lease: FencingToken | None) -> dict[str, Any]:
-    """Have an unconfirmed release stay.
-
-    Raises:
-        RefusedError: It is not unconfirmed here: it was gone back from, or another one runs.
-        NotReadyError: Its gateway does not answer.
-        OutrankedError: The lease was taken over.
-    """
-    with machine.files.locked(machine.layout.lock):
-        fencing.admit(machine, lease)
-        held = records.load(machine)
-        if held is None and overlay.current(machine) == release:
-            return {"release": release, "state": "active"}
-        if held is None or held.to != release or records.is_due(machine, held):
-            last = records.history(machine).last or {}
-            raise RefusedError(
-                f"release {release} is not unconfirmed here: {overlay.current(machine)} runs. {last.get('why', '')}"
-            )
-        agent = agent_of(machine)
-        if held.starts and machine.system.ask(agent.base.port, "/health").status == 0:
-            raise NotReadyError(f"release {release} is not confirmed: its gateway does not answer")
-        before = records.history(machine)
-        last = {"to": held.to, "from": held.before, "outcome": "confirmed", "why": "", "at": machine.system.now()}
-        order = (held.to, held.before, *(each for each in before.order if each not in {held.to, held.before}))
-        # The record first: killed after it, this is found to be done; killed before it, the machine goes back.
-        after = History(last, held.before, held.kept, order)
-        machine.files.write_if_changed(machine.layout.release_history, after.to_json(), records.PRIVATE)
-        records.forget(machine)
-        laying.clear_way_back(machine)
-    return {"release": release, "from": held.before, "state": "active"}
 
 
 def _is_done(machine: Machine, release: str) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hermesops.node import activate, fetch, going_back, intact, releases
+from hermesops.node.confirm import confirm
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_lock import release_id
@@ -58,7 +59,7 @@ def answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple
                 tell=lambda event: _tell(stdout, event),
             )
         case "confirm":
-            return activate.confirm(machine, release_id(words.release), lease=lease), 0
+            return confirm(machine, release_id(words.release), lease=lease), 0
         case "rollback":
             return releases.rollback(machine, to=words.to, loses=words.lose, drain_s=words.drain, lease=lease)
         case "gc":

@@ -13,6 +13,7 @@ from pathlib import Path
 from hermesops.node import activate, going_back, keeping, releases
 from hermesops.node.activate import Options
 from hermesops.node.check import Check
+from hermesops.node.confirm import confirm
 from hermesops.node.errand import Home
 from hermesops.node.fetch import fetch
 from hermesops.node.keeping import PutBack
@@ -151,7 +152,7 @@ def _go(home: ReleaseHome, number: int) -> None:
     assert code == 0
     assert writer.wrote.wait(30), writer.problems
     if number % 2:
-        activate.confirm(home.node, LOCK.id, lease=None)
+        confirm(home.node, LOCK.id, lease=None)
         writer.wrote.wait(30)
         releases.rollback(home.node, loses=True, lease=None)
     else:

@@ -9,6 +9,7 @@ import pytest
 from hermesops.node import activate, going_back, releases
 from hermesops.node.activate import Options
 from hermesops.node.check import Check
+from hermesops.node.confirm import confirm
 from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.node.fetch import fetch
 from hermesops.node.installing import UNIT
@@ -85,13 +86,13 @@ def test_asked_again_it_says_how_much_time_is_left_and_does_nothing(home: Releas
 
 def test_confirmed_it_stays_and_nothing_is_left_over(home: ReleaseHome) -> None:
     bring(home.node)
-    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    assert confirm(home.node, NEW, lease=None)["state"] == "active"
     home.system.sleep(3600)
     assert going_back.settle(home.node) == {"state": "settled"}
     assert home.seen()["current"] == NEW
     assert not list(home.layout.managed.glob(".back.*"))
     assert not home.layout.back.is_symlink()
-    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    assert confirm(home.node, NEW, lease=None)["state"] == "active"
     assert bring(home.node)[0]["state"] == "active"
 
 
@@ -104,14 +105,14 @@ def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHom
     assert home.seen() == before
     assert home.system.ran[-1] == OLD
     with pytest.raises(RefusedError, match="nobody confirmed"):
-        activate.confirm(home.node, NEW, lease=None)
+        confirm(home.node, NEW, lease=None)
 
 
 def test_too_late_nobody_confirms_it_any_more(home: ReleaseHome) -> None:
     bring(home.node)
     home.system.sleep(61)
     with pytest.raises(RefusedError):
-        activate.confirm(home.node, NEW, lease=None)
+        confirm(home.node, NEW, lease=None)
 
 
 def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
@@ -198,7 +199,7 @@ def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(ho
 def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHome) -> None:
     home.slots.tried = Tried((Check("health", ok=True),), "copy")
     bring(home.node)
-    activate.confirm(home.node, NEW, lease=None)
+    confirm(home.node, NEW, lease=None)
     home.state.text.write_text("old, and strange")
     with pytest.raises(RefusedError, match="leave 1 out"):
         releases.rollback(home.node, lease=None)
@@ -211,7 +212,7 @@ def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHom
 def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: ReleaseHome) -> None:
     before = home.seen()
     bring(home.node)
-    activate.confirm(home.node, NEW, lease=None)
+    confirm(home.node, NEW, lease=None)
     assert releases.rollback(home.node, to=OLD, lease=None)[0]["release"] == OLD
     assert home.seen() == before
     ran = list(home.system.ran)
@@ -229,7 +230,7 @@ def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
     old = FencingToken("instance/i-1", 1, 8, "me")
     for act in (
         lambda: activate.activate(home.node, NEW, Options(), lease=old, tell=lambda _: None),
-        lambda: activate.confirm(home.node, NEW, lease=old),
+        lambda: confirm(home.node, NEW, lease=old),
         lambda: releases.rollback(home.node, to=OLD, lease=old),
         lambda: releases.gc(home.node, keep=2, lease=old),
         lambda: fetch(home.node, home.offer(LOCK), lease=old),
@@ -265,7 +266,7 @@ def test_a_machine_that_waits_for_its_user_is_tried_without_a_model(tmp_path: Pa
     answer, code = activate.activate(home.node, NEW, Options(), lease=None, tell=lambda _: None)
     assert (code, [check["name"] for check in answer["checks"]]) == (0, ["health", "state", "tools"])
     assert not home.slots.trials[0].takes_turns
-    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    assert confirm(home.node, NEW, lease=None)["state"] == "active"
 
 
 def test_a_machine_that_is_nobodys_and_runs_nothing_gets_the_release(tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_a_machine_that_is_nobodys_and_runs_nothing_gets_the_release(tmp_path: P
     fetched(home)
     answer, code = bring(home.node)
     assert (code, answer["checks"], home.slots.trials) == (0, [], [])
-    assert activate.confirm(home.node, NEW, lease=None)["state"] == "active"
+    assert confirm(home.node, NEW, lease=None)["state"] == "active"
     assert (home.layout.current.readlink().name, home.system.ran) == (NEW, [])
 
 
@@ -282,7 +283,7 @@ def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:
     other.mkdir()
     (other / "release.json").write_text("{}")
     bring(home.node)
-    activate.confirm(home.node, NEW, lease=None)
+    confirm(home.node, NEW, lease=None)
     assert releases.gc(home.node, keep=2, lease=None)["removed"] == [other.name]
     assert home.slots.names() == [OLD, NEW]
     assert {path.name for path in home.layout.blobs.glob("*") if path.is_file()} == {
@@ -310,7 +311,7 @@ def _left(_: ReleaseHome, machine: Machine) -> None:
 
 def _stayed(_: ReleaseHome, machine: Machine) -> None:
     bring(machine)
-    activate.confirm(machine, NEW, lease=None)
+    confirm(machine, NEW, lease=None)
 
 
 def _returned(home: ReleaseHome, machine: Machine) -> None:
