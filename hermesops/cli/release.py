@@ -196,6 +196,7 @@ def _managed(source: str) -> "Managed":
     if not source:
         return Managed()
     try:
-        return managed_from(json.loads(given_file.read(source)))
-    except (ValueError, NodeError) as error:
+        given = json.loads(given_file.read(source))
+        return managed_from({"config": {}, "environment": {}, **given})  # either may be left out
+    except (TypeError, ValueError, NodeError) as error:
         raise UsageError(f"{source}: {error}", hint='{"config": {…}, "environment": {…}}') from error

@@ -7,7 +7,7 @@ import typer
 
 from hermesops.cli import context, render_rollout
 from hermesops.cli.console import Why, complain, result, say
-from hermesops.errors import HaltedError, PartlyDoneError, RefusedError
+from hermesops.errors import HaltedError, PartlyDoneError
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from hermesops.app.rollout_wish import Wish
     from hermesops.app.session import Session
     from hermesops.cli.rollout_view import View
+    from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
+    from hermesops.rollout.outlook import Outlook
 
 Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Leave it to the workers; rollout status --watch looks on.")]
@@ -238,14 +240,33 @@ def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) ->
         return 0
     words = rollout.state.value.replace("_", " ")
     result("rollout", shown, [f"rollout {rollout.id} is {words}: {rollout.reason}"])
-    if rollout.state.value == wanted:
+    told = problem_of(rollout, outlook, wanted=wanted)
+    if told is None:
         return 0
-    told = _failure(rollout)
     complain(told)
     return told.exit_code
 
 
-def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError | RefusedError:
+def problem_of(rollout: "Rollout", outlook: "Outlook", *, wanted: str) -> "HermesError | None":
+    """What a rollout came to that is not what was wanted of it; ``None`` when it did.
+
+    Args:
+        rollout: As it stands, with nobody who brings it forward.
+        outlook: How far it came.
+        wanted: The state that was asked for.
+    """
+    if rollout.state.value != wanted:
+        return _failure(rollout)
+    if wanted != "done" or outlook.reached == outlook.targets:
+        return None
+    return PartlyDoneError(
+        f"rollout {rollout.id} is done, and not everybody has the release: {rollout.reason}",
+        hint=f"hermesops rollout status {rollout.id} names them; "
+        f"hermesops rollout start {rollout.release} --where user=… tries one again",
+    )
+
+
+def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
     hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
