@@ -44,6 +44,7 @@ class Activation:
         starts: Whether the gateway is to run.
         deadline: Until when it must be confirmed, on the machine's monotonic clock.
         why: What going back is for.
+        lapsed: Whether that is that nobody was there to confirm it, which says nothing of the release.
         answer: What was said when it became unconfirmed.
     """
 
@@ -54,6 +55,7 @@ class Activation:
     starts: bool = True
     deadline: float = 0.0
     why: str = ""
+    lapsed: bool = False
     answer: Mapping[str, Any] = field(default_factory=dict)
 
     @property

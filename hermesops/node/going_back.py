@@ -25,8 +25,14 @@ _GRACE_S = 20.0
 """For turns in progress: a release that is left may be one that never ends."""
 
 
-def go_back(machine: Machine, activation: Activation, why: str) -> dict[str, Any]:
+def go_back(machine: Machine, activation: Activation, why: str, *, lapsed: bool = False) -> dict[str, Any]:
     """Leave a release; the caller holds the machine's lock. Ends what was begun, wherever it was cut short.
+
+    Args:
+        machine: Which.
+        activation: What is left.
+        why: The reason; one that was written down before counts instead.
+        lapsed: Whether it is that nobody was there to confirm it.
 
     Raises:
         NotReadyError: The data volume is closed, or a program failed: the same again goes on.
@@ -37,9 +43,12 @@ def go_back(machine: Machine, activation: Activation, why: str) -> dict[str, Any
         undo_preparation(machine, agent)
         return {"release": activation.before, "from": activation.to, "why": why, "gap_s": 0.0, "healthy": True}
     volume.refuse_closed(machine)
+    activation = replace(
+        activation, phase=Phase.GOING_BACK, why=activation.why or why, lapsed=activation.lapsed or lapsed
+    )
     # Best effort: on a full disk the record of before does as well.
     with suppress(OSError, NodeError):
-        records.save(machine, replace(activation, phase=Phase.GOING_BACK, why=activation.why or why))
+        records.save(machine, activation)
     if machine.files.link_target(machine.layout.back) is not None:
         hold_gateway(machine)
         stop(machine, agent)
@@ -51,11 +60,11 @@ def go_back(machine: Machine, activation: Activation, why: str) -> dict[str, Any
     machine.gate.open()
     healthy = _bring_up(machine, agent, activation)
     gap = round(machine.system.monotonic() - started, 3)
-    _remember(machine, activation, why, put)
+    _remember(machine, activation, put)
     return {
         "release": activation.before,
         "from": activation.to,
-        "why": why,
+        "why": activation.why,
         "gap_s": gap,
         "healthy": healthy,
         "way_back": activation.way_back,
@@ -73,7 +82,7 @@ def settle(machine: Machine) -> dict[str, Any]:
             with machine.files.locked(machine.layout.lock):
                 held = records.load(machine)
                 if held is not None and records.is_due(machine, held):
-                    return {"state": "went back", **go_back(machine, held, _reason(machine, held))}
+                    return {"state": "went back", **_end(machine, held)}
         machine.system.sleep(_LOOK_S)
 
 
@@ -81,7 +90,11 @@ def settle_dead(machine: Machine) -> None:
     """End what somebody began who is dead by now; the caller holds the machine's lock."""
     held = records.load(machine)
     if held is not None and records.is_due(machine, held):
-        go_back(machine, held, _reason(machine, held))
+        _end(machine, held)
+
+
+def _end(machine: Machine, held: Activation) -> dict[str, Any]:
+    return go_back(machine, held, _reason(machine, held), lapsed=held.phase is not Phase.GOING_BACK)
 
 
 def undo_preparation(machine: Machine, agent: Agent) -> None:
@@ -148,13 +161,13 @@ def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
     return found.ok
 
 
-def _remember(machine: Machine, activation: Activation, why: str, put: PutBack) -> None:
+def _remember(machine: Machine, activation: Activation, put: PutBack) -> None:
     held = records.history(machine)
     last = {
         "to": activation.to,
         "from": activation.before,
-        "outcome": "rolled_back",
-        "why": why,
+        "outcome": "lapsed" if activation.lapsed else "rolled_back",
+        "why": activation.why,
         "at": machine.system.now(),
         **{f"rows_{name}" if name != "kept" else name: value for name, value in asdict(put).items()},
     }

@@ -78,7 +78,7 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     told = await node(agent, "release settle")  # as the unit does: whoever comes second finds nothing left
     history = History(**(json.loads(await agent.run("cat /etc/hermes-node/releases.json"))))
     assert history.last is not None
-    assert history.last["outcome"] == "rolled_back", told
+    assert history.last["outcome"] == "lapsed", told
     assert "nobody confirmed" in history.last["why"]
     assert history.last["rows_carried"] > 0
     assert history.last["rows_listed"] > 0, "the newer one's own table has no place"

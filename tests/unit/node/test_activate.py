@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.node import activate, going_back, releases
+from hermesops.node import activation as records
 from hermesops.node.activate import Options
 from hermesops.node.check import Check
 from hermesops.node.confirm import confirm
@@ -46,6 +47,11 @@ def fetched(home: ReleaseHome) -> None:
     home.upload(LOCK)
     answer, code = fetch(home.node, home.offer(LOCK), lease=None)
     assert (code, answer["missing"]) == (0, [])
+
+
+def outcome(home: ReleaseHome) -> object:
+    """What the machine remembers of the last change."""
+    return (records.history(home.node).last or {}).get("outcome")
 
 
 def bring(machine: Machine, *, confirm_s: float = 60.0) -> tuple[dict[str, object], int]:
@@ -102,6 +108,7 @@ def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHom
     told = going_back.settle(home.node)
     assert (told["state"], told["release"], told["healthy"]) == ("went back", OLD, True)
     assert "nobody confirmed" in told["why"]
+    assert outcome(home) == "lapsed", "that says nothing of the release"
     assert home.seen() == before
     assert home.system.ran[-1] == OLD
     with pytest.raises(RefusedError, match="nobody confirmed"):
@@ -120,6 +127,7 @@ def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
     bring(home.node, confirm_s=1e9)
     home.boot()
     assert "rebooted" in going_back.settle(home.node)["why"]
+    assert outcome(home) == "lapsed"
     assert home.seen() == before
 
 
@@ -129,6 +137,7 @@ def test_one_whose_gateway_does_not_come_up_is_left_and_says_why(home: ReleaseHo
     answer, code = bring(home.node)
     assert code == 8
     assert (answer["stage"], answer["release"]) == ("checks", OLD)
+    assert outcome(home) == "rolled_back"
     assert "health" in str(answer["error"])
     assert home.seen() == before
 
