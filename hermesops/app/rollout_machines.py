@@ -1,6 +1,6 @@
 """The machines of a rollout's targets for its runner: each changed under its instance's own lease, release by slot."""
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,8 @@ class SlotMachines:
         await self._see_gateway(target)
         async with self._alone(target) as (slots, machine_id):
             await slots.confirm(machine_id, release)
+            with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
+                await slots.tidy(machine_id)
 
     async def back(self, target: Target, spec: "Spec", *, lose: bool) -> None:  # noqa: ARG002 - the runner's words
         """Put the machine back on the release that it had.

@@ -23,6 +23,10 @@ _SWITCH_S = 600.0
 """Seconds beside draining that installing, trying, backing up and starting may take."""
 
 _BACK_S = 120.0
+_TIDY_S = 60.0
+_KEPT = 3
+"""Slots that stay on a machine: the one that runs, the one before, and one more to go back to."""
+
 _ROUNDS = 3
 """How often files are brought that a machine says it lacks: what was brought whole is there."""
 
@@ -127,6 +131,16 @@ class Slots:
         """
         done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
         _answer(done, machine_id, "release confirm")
+
+    async def tidy(self, machine_id: MachineId) -> None:
+        """Remove from a machine the slots, files and states that nobody goes back to; safe to call twice.
+
+        Raises:
+            UnavailableError: The machine does not answer.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        done = await self._change(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
+        _answer(done, machine_id, "release gc")
 
     async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None, loses: bool = False) -> WayBack:
         """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
