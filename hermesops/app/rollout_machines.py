@@ -111,7 +111,9 @@ class SlotMachines:
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Go to the release and back on a machine of the pool, with state made by the release before."""
-        return GateResult.NOT_EXERCISED, f"no machine of a pool was free to go from {before} to {release} and back"
+        from hermesops.app.way_back_drill import WayBackDrill
+
+        return await WayBackDrill(self._session, self._purpose).run(release, ReleaseId(before))
 
     @asynccontextmanager
     async def _alone(self, target: Target) -> "AsyncIterator[tuple[Slots, MachineId]]":

@@ -47,6 +47,7 @@ def due_of(
     now: datetime,
     kept: timedelta,
     drilled: frozenset[InstanceId] = frozenset(),
+    rolls_out: bool = False,
 ) -> Due:
     """What has fallen due. Pure.
 
@@ -57,9 +58,15 @@ def due_of(
         now: The time.
         kept: How long a machine that was left is kept.
         drilled: Instances whose backup is being restored for proof; the machine lent to that is left alone.
+        rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
     """
     held = {Purpose.DRILL: drilled}
-    idle = [one for one in spares if one.instance_id and one.instance_id not in held.get(one.purpose, busy)]
+    idle = [
+        one
+        for one in spares
+        if (one.instance_id and one.instance_id not in held.get(one.purpose, busy))
+        or (one.instance_id is None and one.purpose is Purpose.DRILL and not rolls_out)
+    ]
     goes = {Purpose.NEXT, Purpose.DRILL}
     leaves = tuple(one for one in idle if one.purpose in goes or not one.wanted or one.created_at <= now - kept)
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
@@ -112,7 +119,8 @@ class Upkeep:
         lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
         drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
         ends = self._rows.instances_past_grace()
-        return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled)
+        rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
+        return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out)
 
     async def apply(self, due: Due) -> list[Done]:
         """Do it, one after the other; what cannot be done is told and stops nothing else."""

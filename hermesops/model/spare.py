@@ -25,7 +25,7 @@ class Purpose(StrEnum):
     """An instance was on it until it was cut over; its state is still there."""
 
     DRILL = "drill"
-    """Lent to a restore drill of an instance, whose state was put on it; destroyed at its end."""
+    """Lent to a drill: a restore of an instance's state, or a release's way back; destroyed at its end."""
 
 
 class SpareStatus(StrEnum):
@@ -49,7 +49,7 @@ class Spare:
     """A row of ``spare_machines``.
 
     Attributes:
-        instance_id: Whose next or former machine it is; ``None`` in the warm pool.
+        instance_id: Whose next or former machine it is; ``None`` in the warm pool, and in a release's drill.
         image_id: What it boots from; ``None`` is the vendor's own base.
         machine_id: ``None`` until a machine is known.
         wanted: ``False`` when it was given up: the next run of its cell destroys it.

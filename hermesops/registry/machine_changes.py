@@ -65,12 +65,14 @@ class MachineChangeRows(SpareRows):
                 self._note(connection, "spare_claimed", spare_subject(name), after=told, why=why)
             return instance
 
-    def lend_spare(self, name: MachineName, instance_id: InstanceId, *, lease: Lease | None = None, why: str) -> bool:
-        """Lend a machine of the warm pool to a restore drill of an instance; whether it could be.
+    def lend_spare(
+        self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str
+    ) -> bool:
+        """Lend a machine of the warm pool to a drill, after which it is nobody's ever again; whether it could be.
 
         Args:
             name: The machine.
-            instance_id: Whose backup is restored on it.
+            instance_id: Whose backup is restored on it; ``None`` for a drill that is about no instance.
             lease: Of ``spare_subject(name)``; refused when it is lost.
             why: For the audit.
 

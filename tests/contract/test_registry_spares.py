@@ -68,6 +68,17 @@ def test_a_cell_has_its_spare_machines_too(registry: Registry) -> None:
     assert registry.get_cell(CELL).machines == 1
 
 
+def test_a_machine_is_lent_to_a_drill_once_and_is_in_no_pool_afterwards(registry: Registry) -> None:
+    pooled = ready(registry, spare(registry))
+    assert registry.lend_spare(pooled.name, None, why="rollout r1")
+    assert not registry.lend_spare(pooled.name, None, why="rollout r1")
+    [lent] = registry.list_spares(purpose=Purpose.DRILL)
+    assert (lent.name, lent.instance_id, lent.status) == (pooled.name, None, SpareStatus.CLAIMED)
+    assert claim(registry, "ada", pooled) is None
+    assert registry.retire_spare(pooled.name)
+    assert registry.doomed_machines(CELL) == {pooled.name}
+
+
 def test_a_machine_that_is_wanted_is_not_forgotten(registry: Registry) -> None:
     pooled = spare(registry)
     with pytest.raises(RefusedError, match="retire it first"):

@@ -75,6 +75,21 @@ async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_tha
     assert not seen.json["rollback"]["changed"]
 
 
+async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_stage(fleet: Command) -> None:
+    pooled = fleet.with_variables(HERMESOPS_POOL_SIZE="light=1")
+    [cell] = (await fleet.ok("cell", "list", "--json")).json["cells"]
+    await pooled.ok("pool", "refill", cell["cell"])
+    [spare] = (await pooled.ok("pool", "list", "--json")).json["machines"]
+    next_one = await built(fleet, "drilled")
+    await pooled.ok("rollout", "start", next_one, "--all", *QUICK, "--drill", "required")
+    events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
+    [drilled] = [event for event in events if event["kind"] == "drill"]
+    assert drilled["decision"]["result"] == "pass", drilled
+    assert (await status(fleet))["rollout"]["state"] == "done"
+    await fleet.ok("pool", "refill", cell["cell"])
+    assert spare["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
+
+
 async def test_one_agent_goes_back_with_and_without_the_registry(fleet: Command) -> None:
     before = (await fleet.ok("rollback", "user-3", "--json", "--reason", "asked for")).json["rollback"]
     assert before["changed"]

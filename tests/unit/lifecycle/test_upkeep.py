@@ -59,6 +59,12 @@ def test_a_machine_that_was_lent_to_a_drill_goes_once_nobody_drills() -> None:
     assert drilled.leaves == (FORMER,)
 
 
+def test_a_machine_that_a_releases_drill_left_behind_goes_once_nobody_rolls_out() -> None:
+    lent = replace(FORMER, purpose=Purpose.DRILL, instance_id=None)
+    assert leaves(lent, days=0)
+    assert due_of([], [lent], frozenset(), now=AT + 9 * DAY, kept=DAY, rolls_out=True).leaves == ()
+
+
 def test_the_warm_pool_is_nobodys_to_give_back() -> None:
     assert not leaves(replace(FORMER, purpose=Purpose.POOL, instance_id=None), days=9)
 
