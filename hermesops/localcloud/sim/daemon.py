@@ -31,7 +31,7 @@ class Host(Protocol):
     """Who runs the machines."""
 
     def running(self, token: str) -> str | None:
-        """The machine whose daemon takes this bearer, if it runs."""
+        """The machine whose daemon takes this bearer; raises ``HangupError`` while that is off."""
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""

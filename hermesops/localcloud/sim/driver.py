@@ -18,6 +18,7 @@ from hermesops.localcloud.server_process import hold
 from hermesops.localcloud.sim.daemon import LOOPBACK, Daemon
 from hermesops.localcloud.sim.disk import Disk, normal
 from hermesops.localcloud.sim.guest import Guest
+from hermesops.localcloud.sim.peer import HangupError
 from hermesops.localcloud.sim.store import FILE, Entry, Record, Store
 from hermesops.model.ids import ImageId, MachineId
 
@@ -264,9 +265,15 @@ class SimDriver:
     # What the daemon asks
 
     def running(self, token: str) -> str | None:
-        """The machine whose daemon takes this bearer, if it runs."""
+        """The machine whose daemon takes this bearer.
+
+        Raises:
+            HangupError: It went down since somebody asked where it is: nobody answers for it.
+        """
         machine_id = self._world.tokens.get(token)
-        return machine_id if machine_id and self._is_up(self._record(machine_id)) else None
+        if machine_id and not self._is_up(self._record(machine_id)):
+            raise HangupError
+        return machine_id
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""
