@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _ID_BYTES = 3
 """Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
 
+_LEFT_S = 20.0
+"""Seconds in which the lease of a dead one runs out."""
+
 _QUEUE_S = 7 * 86_400.0
 
 
@@ -76,11 +79,20 @@ class Rollouts:
         """
         refuse_wish(wish)
         release = await apart(check_release, self._app, wish.release)
+        await self._end_left()
         if found := unfinished(self._registry, release, wish):
             return found, self._registry.reopen_rollout_operation(found)
         targets = meant(self._registry, wish)
         await look_at_unknown(self._session, targets)
         return await apart(self._write, release, wish)
+
+    async def _end_left(self) -> None:
+        """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
+        rows = await apart(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
+        for row in rows:
+            rollout = await apart(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
+            if not rollout.state.has_runner:
+                await self._session.operations.resume(row, wait_s=_LEFT_S)
 
     async def await_others(self, wish: Wish) -> None:
         """Return once no other rollout that has not ended has any of the instances that are meant.
