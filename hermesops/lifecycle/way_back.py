@@ -64,11 +64,11 @@ async def walk(slots: Slots, states: States, machine_id: MachineId, bundle: Bund
         NoWayBackError: The release does not run there, or what comes back is not what was.
         HermesError: The machine could not be asked, so nothing is known.
     """
-    python = (await _seen(slots, machine_id)).python
-    if (await _seen(slots, machine_id)).current != before.id:
-        await _bring(slots, machine_id, before, python)
+    began = await _seen(slots, machine_id)
+    if began.current != before.id:
+        await _bring(slots, machine_id, before, began.python)
     was = await _state(states, machine_id)
-    done = await _bring(slots, machine_id, bundle, python)
+    done = await _bring(slots, machine_id, bundle, began.python)
     try:
         await slots.roll_back(machine_id, to=before.id)
     except RefusedError as refusal:
