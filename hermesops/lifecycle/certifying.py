@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from hermesops.channel import Channel
 from hermesops.errors import UnavailableError
-from hermesops.lifecycle.node_commands import change, failure_of, hand, words_of
+from hermesops.lifecycle.node_commands import change, hand, well, words_of
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease
@@ -101,13 +101,10 @@ class Certifying:
         done = await change(channel, "certificate request", self._lease, timeout_s=_QUICK_S)
         if done.exit_code == _MISUSED:
             return None
-        if done.exit_code != 0:
-            raise failure_of(done, machine_id, "certificate")
-        request = str(json.loads(done.stdout)["request"])
+        request = str(json.loads(well(done, machine_id, "certificate").stdout)["request"])
         made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)
         done = await hand(channel, "certificate install", made.to_json(), self._lease, timeout_s=_QUICK_S)
-        if done.exit_code != 0:
-            raise failure_of(done, machine_id, "certificate")
+        well(done, machine_id, "certificate")
         return made
 
     async def _ask(self, channel: Channel, option: str) -> str:

@@ -70,10 +70,19 @@ async def hand(
     return await change(channel, f"{verb} {path}{options}", lease, timeout_s=timeout_s)
 
 
-def failure_of(done: Completed, machine_id: MachineId, verb: str) -> RefusedError | UnavailableError:
-    """What an operator is told of a command of hermes-node that failed; its words are repeated."""
+def well(done: Completed, machine_id: MachineId, verb: str) -> Completed:
+    """A command of hermes-node that has ended, when it ended well.
+
+    Raises:
+        RefusedError: hermes-node refused it; its words are repeated.
+        UnavailableError: It did not work; safe to repeat.
+    """
+    if done.exit_code == 0:
+        return done
     said = f"hermes-node on machine {machine_id}, {verb}: {words_of(done.stderr or done.stdout)}"
-    return RefusedError(said) if done.exit_code in _REFUSED else UnavailableError(said, hint="the same command again")
+    if done.exit_code in _REFUSED:
+        raise RefusedError(said)
+    raise UnavailableError(said, hint="the same command again")
 
 
 def words_of(output: bytes) -> str:

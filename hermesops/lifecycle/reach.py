@@ -20,7 +20,7 @@ from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.lifecycle.certifying import Certifying
 from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
-from hermesops.lifecycle.node_commands import hand
+from hermesops.lifecycle.node_commands import hand, words_of
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
@@ -304,10 +304,10 @@ class Reach:
             timeout_s=wait_s + _PERSONALISE_S,
         )
         if done.exit_code in _NOT_WELL:
-            await self._explain(instance, machine_id, _last_line(done.stderr or done.stdout))
+            await self._explain(instance, machine_id, words_of(done.stderr or done.stdout))
         if done.exit_code != 0:
             raise RefusedError(
-                f"hermes-node on {instance.machine_name} refused its payload: {_last_line(done.stderr or done.stdout)}",
+                f"hermes-node on {instance.machine_name} refused its payload: {words_of(done.stderr or done.stdout)}",
                 hint=f"hermesops instance verify {instance.title}",
             )
 
@@ -361,8 +361,3 @@ class Reach:
             return line
 
         return scrub
-
-
-def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else "it said nothing"

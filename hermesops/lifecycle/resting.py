@@ -149,14 +149,8 @@ class RestingReach(Reach):
             LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await node_commands.hand(self.channel(machine_id), verb, payload, self.lease, timeout_s=timeout_s)
-        return dict(json.loads(_well(done, machine_id, verb).stdout))
+        return dict(json.loads(node_commands.well(done, machine_id, verb).stdout))
 
     async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
         done = await node_commands.change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)
-        return _well(done, machine_id, words.split(maxsplit=1)[0])
-
-
-def _well(done: Completed, machine_id: MachineId, verb: str) -> Completed:
-    if done.exit_code != 0:
-        raise node_commands.failure_of(done, machine_id, verb)
-    return done
+        return node_commands.well(done, machine_id, words.split(maxsplit=1)[0])

@@ -164,9 +164,7 @@ class Slots:
 
 
 def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
-    if done.exit_code != 0:
-        raise node_commands.failure_of(done, machine_id, verb)
-    return _told(done, machine_id, verb)
+    return _told(node_commands.well(done, machine_id, verb), machine_id, verb)
 
 
 def _told(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
