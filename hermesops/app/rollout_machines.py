@@ -6,13 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops import waiting
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle.slots import Slots
-from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import LeaseHeldError, LeaseLostError
+from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
 from hermesops.operation.registry_thread import apart
@@ -115,40 +113,33 @@ class SlotMachines:
 
         return await WayBackDrill(self._session, self._purpose).run(release, ReleaseId(before))
 
-    @asynccontextmanager
-    async def _alone(self, target: Target) -> "AsyncIterator[tuple[Slots, MachineId]]":
-        """The machine's releases under the instance's lease, for one command."""
-        instance = await apart(self._registry.get_instance, target.instance_id)
-        try:
-            async with self._session.app.alone(instance_subject(target.instance_id)) as keeper:
-                yield Slots(self._session.reach.channel, keeper.lease), machine_of(instance)
-        except (LeaseHeldError, LeaseLostError) as taken:
-            # Refusals of ours and not of the machine: the same call may be repeated.
-            raise UnavailableError(taken.message, hint=taken.hint) from taken
-
     async def _see_gateway(self, target: Target) -> None:
-        reach = self._session.reach
         instance = await apart(self._registry.get_instance, target.instance_id)
-
-        async def ask() -> bool | waiting.Pending[bool]:
-            machine = await reach.machine(instance)
-            if machine is None:
-                return waiting.Pending("its machine is not listed")
-            health = await reach.health(instance, machine)
-            return True if health is GatewayHealth.OK else waiting.Pending(health.value)
-
         what = f"the gateway of {instance.title} through the proxy"
-        await waiting.until(ask, what=what, timeout_s=_PROXY_S, every_s=0.5)
+        await self._session.reach.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
 
     async def _back_up(self, target: Target) -> None:
         if not self._session.backups.are_kept:
             return
+        async with self._leased(target) as (instance, lease):
+            copies = self._session.copies(self._session.reach.under(lease))
+            await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
+
+    @asynccontextmanager
+    async def _alone(self, target: Target) -> "AsyncIterator[tuple[Slots, MachineId]]":
+        """The machine's releases under the instance's lease, for one command."""
+        async with self._leased(target) as (instance, lease):
+            yield Slots(self._session.reach.channel, lease), machine_of(instance)
+
+    @asynccontextmanager
+    async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
+        """A target's instance, whose lease is held meanwhile."""
         instance = await apart(self._registry.get_instance, target.instance_id)
         try:
             async with self._session.app.alone(instance_subject(instance.id)) as keeper:
-                copies = self._session.copies(self._session.reach.under(keeper.lease))
-                await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
+                yield instance, keeper.lease
         except (LeaseHeldError, LeaseLostError) as taken:
+            # Refusals of ours and not of the machine: the same call may be repeated.
             raise UnavailableError(taken.message, hint=taken.hint) from taken
 
 

@@ -317,6 +317,27 @@ class Reach:
         Raises:
             UnavailableError: Not within its time.
         """
+        try:
+            await self.await_health(
+                instance, what="the gateway", timeout_s=self._gateway_timeout_s, every_s=0.1, tell=self._tell
+            )
+        except waiting.WaitExpiredError as expired:
+            await self._explain(instance, machine_id, expired.seen)
+
+    async def await_health(
+        self,
+        instance: Instance,
+        *,
+        what: str,
+        timeout_s: float,
+        every_s: float,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Return once the gateway is healthy through the proxy; the options are those of ``waiting.until``.
+
+        Raises:
+            WaitExpiredError: Not within that time.
+        """
 
         async def ask() -> bool | waiting.Pending[bool]:
             machine = await self.machine(instance)
@@ -325,16 +346,7 @@ class Reach:
             health = await self.health(instance, machine)
             return True if health is GatewayHealth.OK else waiting.Pending(health.value)
 
-        try:
-            await waiting.until(
-                ask,
-                what="the gateway",
-                timeout_s=self._gateway_timeout_s,
-                every_s=0.1,
-                tell=self._tell,
-            )
-        except waiting.WaitExpiredError as expired:
-            await self._explain(instance, machine_id, expired.seen)
+        await waiting.until(ask, what=what, timeout_s=timeout_s, every_s=every_s, tell=tell)
 
     async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
         mask = self.mask(instance)
