@@ -1,7 +1,7 @@
 """What operators say to a rollout, written as compare-and-swap; and going on with it, or watching who does."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hermesops import waiting
@@ -50,50 +50,31 @@ async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollo
     Raises:
         HermesError: A step failed; the same command goes on.
     """
-    registry = session.app.registry
-    shown = await _look(registry_look(session.app, rollout_id), show)
-    if shown.rollout.state.has_runner:
-        operation = await apart(registry.reopen_rollout_operation, shown.rollout)
-        await _shown_meanwhile(
-            session.operations.resume(operation, wait_s=_FOR_EVER_S), registry_look(session.app, rollout_id), show
-        )
-    return (await _look(registry_look(session.app, rollout_id), show)).rollout
+    app = session.app
+    seen = await _look(app, rollout_id, show)
+    if not seen.rollout.state.has_runner:
+        return seen.rollout
+    operation = await apart(app.registry.reopen_rollout_operation, seen.rollout)
+    watching = asyncio.ensure_future(watch(app, rollout_id, show))
+    try:
+        await session.operations.resume(operation, wait_s=_FOR_EVER_S)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    return (await _look(app, rollout_id, show)).rollout
 
 
 async def watch(app: "App", rollout_id: RolloutId, show: Show) -> Rollout:
     """Look at a rollout until it ends or halts, whoever brings it forward."""
-    look = registry_look(app, rollout_id)
     while True:
-        seen = await _look(look, show)
+        seen = await _look(app, rollout_id, show)
         if not seen.rollout.state.has_runner:
             return seen.rollout
         await waiting.pause(_LOOK_S)
 
 
-def registry_look(app: "App", rollout_id: RolloutId) -> "Callable[[], Awaitable[Records]]":
-    """Reads a rollout whole, in the registry's thread."""
-
-    def look() -> "Awaitable[Records]":
-        return apart(records_of, app.registry, rollout_id)
-
-    return look
-
-
-async def _look(look: "Callable[[], Awaitable[Records]]", show: Show) -> "Records":
-    seen = await look()
+async def _look(app: "App", rollout_id: RolloutId, show: Show) -> "Records":
+    """Read a rollout whole, in the registry's thread, and show it."""
+    seen = await apart(records_of, app.registry, rollout_id)
     show(seen)
     return seen
-
-
-async def _shown_meanwhile(work: Awaitable[object], look: "Callable[[], Awaitable[Records]]", show: Show) -> None:
-    async def looking() -> None:
-        while True:
-            await waiting.pause(_LOOK_S)
-            await _look(look, show)
-
-    watching = asyncio.ensure_future(looking())
-    try:
-        await work
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
