@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, render_rollout, rollout_words
+from hermesops.cli import context, render_rollout, rollout_follow
 from hermesops.cli.console import Why, table
+from hermesops.cli.rollout_options import Detach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def owed(
     bring: Annotated[bool, typer.Option("--bring", help="Roll it out to them now, through the same gates.")] = False,
     reason: Why = "",
-    detach: rollout_words.Detach = False,
+    detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
     from hermesops.app import rollout_owed
@@ -40,6 +41,6 @@ def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: boo
     for release in sorted({one.release for one in found}):
         where = ",".join(f"user={one.user}" for one in found if one.release == release)
         wish = Wish(release, where, everybody=False, spec=Spec(), action=Action.SLOT, reason=reason)
-        codes.append(rollout_words.start(wish, queue=False, detach=detach))
+        codes.append(rollout_follow.start(wish, queue=False, detach=detach))
         composed.tell(f"brought {release} to those that it was owed to")
     return max(codes)

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, render_rollout, rollout_words
+from hermesops.cli import context, render_rollout, rollout_follow, rollout_words
 from hermesops.cli.console import Why, Yes, agree, result
+from hermesops.cli.rollout_options import Detach, spec_of
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def rollback(
     ] = False,
     yes: Yes = False,
     reason: Why = "",
-    detach: rollout_words.Detach = False,
+    detach: Detach = False,
 ) -> int:
     """Put one agent, or all of a rollout, back on the release from before. What was written since is never deleted.
 
@@ -87,7 +88,6 @@ def _rollout(composed: "App", text: str, *, lose: bool, why: str, yes: bool, det
 
 def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:
     from hermesops.app.rollout_wish import Wish, check_release
-    from hermesops.cli.rollout_options import spec_of
     from hermesops.model.rollout_spec import Action
 
     release = check_release(composed, to)
@@ -99,7 +99,7 @@ def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -
     )
     spec = spec_of(stages="100%", soak="0s", settle="0s", vitals="none", drill="no")
     wish = Wish(release, "", everybody=True, spec=spec, action=Action.SLOT, reason=why)
-    return rollout_words.start(wish, queue=False, detach=detach)
+    return rollout_follow.start(wish, queue=False, detach=detach)
 
 
 def _told(user: str, done: "WayBack", *, machine: str = "") -> None:

@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, render_outlook, render_rollout, render_rollout_preview, rollout_words
+from hermesops.cli import (
+    context,
+    render_outlook,
+    render_rollout,
+    render_rollout_preview,
+    rollout_follow,
+    rollout_history,
+    rollout_words,
+)
 from hermesops.cli import rollout_options as options
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.noun import Noun
@@ -22,9 +30,11 @@ app.command()(rollout_words.promote)
 app.command()(rollout_words.approve)
 app.command()(rollout_words.abort)
 app.command()(rollout_words.retry)
+app.command()(rollout_history.history)
+app.command()(rollout_history.explain)
+app.command()(rollout_history.replay)
 
 Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
-Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
 
 
 @app.callback()
@@ -92,7 +102,7 @@ def start(
     action: options.ActionOption = "slot",
     reason: Why = "",
     queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
-    detach: rollout_words.Detach = False,
+    detach: options.Detach = False,
 ) -> int:
     """Bring a release to running instances, 5 %, 25 %, 100 %; the same command goes on with what a killed one began.
 
@@ -126,7 +136,7 @@ def start(
         options.parse_action(action),
         reason,
     )
-    return rollout_words.start(wish, queue=queue, detach=detach)
+    return rollout_follow.start(wish, queue=queue, detach=detach)
 
 
 @app.command("list")
@@ -146,7 +156,7 @@ def list_(
 
 @app.command()
 def status(
-    rollout_id: Id = "",
+    rollout_id: options.Id = "",
     everything: Annotated[bool, typer.Option("--all", help="Every instance, not only those of note.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on looking until it ends or halts.")] = False,
     exit_code: Annotated[
@@ -163,80 +173,12 @@ def status(
     composed = context.compose()
     found = rollout_rows.records(composed, rollout_id)
     if watch:
-        return rollout_words.watched(composed, found.rollout.id)
+        return rollout_follow.watched(composed, found.rollout.id)
     shown, lines = _seen(found, composed.registry.now(), everything=everything)
     result("rollout-status", shown, lines)
     if not exit_code:
         return 0
-    return rollout_words.code_of(found.rollout) if not found.rollout.state.has_runner else CHANGES_REMAIN
-
-
-@app.command()
-def history(rollout_id: Id = "") -> None:
-    """Tell each change of a rollout's state: when, by whom, why."""
-    registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
-    told = [one for one in registry.rollout_events(row.id) if one.kind in render_rollout.HISTORY]
-    rows = [render_rollout.change(one) for one in told]
-    beside = {"rollout": render_rollout.rollout(row)}
-    table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
-
-
-@app.command()
-def explain(
-    rollout_id: Id = "",
-    user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
-) -> None:
-    """Explain a rollout: all that was decided, in order, with the reason and the figures that it followed from."""
-    registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
-    from hermesops.rollout.explain import explain as explained
-
-    titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
-    told = registry.rollout_events(row.id)
-    if user:
-        instance = registry.find_instance(user)
-        told = tuple(one for one in told if instance.id in render_rollout.named_in(one))
-    result(
-        "rollout-explain",
-        {"rollout": render_rollout.rollout(row), "events": [render_rollout.event(one) for one in told]},
-        [line for one in explained(told) for line in render_rollout.explain_lines(one, titles)],
-    )
-
-
-@app.command()
-def replay(
-    rollout_id: Id = "",
-    base_rate: Annotated[float, typer.Option(help="Share that fails whatever the release.")] = -1.0,
-    bad_rate: Annotated[float, typer.Option(help="Share from which on a release is bad.")] = -1.0,
-    alpha: Annotated[float, typer.Option(help="Probability of taking a good release for a bad one.")] = -1.0,
-    beta: Annotated[float, typer.Option(help="Probability of taking a bad release for a good one.")] = -1.0,
-    early_failures: Annotated[int, typer.Option(help="Halt from so many failures on …")] = 0,
-    early_rate: Annotated[float, typer.Option(help="… once more than this share of those touched failed.")] = -1.0,
-    vitals: options.Vitals = "",
-) -> None:
-    """Run other gates over a rollout that was recorded: would they have halted it, and when?"""
-    from hermesops.rollout.replay import replay as over
-
-    registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
-    gates = options.other_gates(
-        row.spec,
-        base_rate=base_rate,
-        bad_rate=bad_rate,
-        alpha=alpha,
-        beta=beta,
-        early_failures=early_failures,
-        early_rate=early_rate,
-        vitals=vitals,
-    )
-    seen = over(registry.rollout_events(row.id), registry.rollout_targets(row.id), gates)
-    shown = render_rollout_preview.replayed(seen)
-    result(
-        "rollout-replay",
-        {"rollout": render_rollout.rollout(row), **shown},
-        [render_rollout_preview.replayed_line(seen)],
-    )
+    return rollout_follow.code_of(found.rollout) if not found.rollout.state.has_runner else CHANGES_REMAIN
 
 
 def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[str, object], list[str]]:

@@ -1,4 +1,4 @@
-"""How an operator says the way in which a rollout shall go; what is not said is as ``Spec`` has it."""
+"""How an operator says which rollout, and in which way it shall go; what is not said is as ``Spec`` has it."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=StrEnum)
 
+Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Leave it to the workers; rollout status --watch looks on.")]
 Where = Annotated[str, typer.Option("--where", help="Only to these: plan=heavy,cell=cell1,region=…,release=…,user=…")]
 Everybody = Annotated[bool, typer.Option("--all", help="To every running instance.")]
 Stages = Annotated[str, typer.Option(help="Shares that shall have it after each stage, as 5%,25%,100%.")]

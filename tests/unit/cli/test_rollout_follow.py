@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hermesops.cli.rollout_words import problem_of
+from hermesops.cli.rollout_follow import problem_of
 from hermesops.errors import HaltedError, HermesError, PartlyDoneError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState

@@ -1,0 +1,74 @@
+"""What became of a rollout, told from all that was decided: its history, the reasons, and how other gates would judge."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context, render_rollout, render_rollout_preview
+from hermesops.cli import rollout_options as options
+from hermesops.cli.console import result, table
+
+
+def history(rollout_id: options.Id = "") -> None:
+    """Tell each change of a rollout's state: when, by whom, why."""
+    registry = context.compose().registry
+    row = registry.find_rollout(rollout_id)
+    told = [one for one in registry.rollout_events(row.id) if one.kind in render_rollout.HISTORY]
+    rows = [render_rollout.change(one) for one in told]
+    beside = {"rollout": render_rollout.rollout(row)}
+    table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
+
+
+def explain(
+    rollout_id: options.Id = "",
+    user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
+) -> None:
+    """Explain a rollout: all that was decided, in order, with the reason and the figures that it followed from."""
+    registry = context.compose().registry
+    row = registry.find_rollout(rollout_id)
+    from hermesops.rollout.explain import explain as explained
+
+    titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
+    told = registry.rollout_events(row.id)
+    if user:
+        instance = registry.find_instance(user)
+        told = tuple(one for one in told if instance.id in render_rollout.named_in(one))
+    result(
+        "rollout-explain",
+        {"rollout": render_rollout.rollout(row), "events": [render_rollout.event(one) for one in told]},
+        [line for one in explained(told) for line in render_rollout.explain_lines(one, titles)],
+    )
+
+
+def replay(
+    rollout_id: options.Id = "",
+    base_rate: Annotated[float, typer.Option(help="Share that fails whatever the release.")] = -1.0,
+    bad_rate: Annotated[float, typer.Option(help="Share from which on a release is bad.")] = -1.0,
+    alpha: Annotated[float, typer.Option(help="Probability of taking a good release for a bad one.")] = -1.0,
+    beta: Annotated[float, typer.Option(help="Probability of taking a bad release for a good one.")] = -1.0,
+    early_failures: Annotated[int, typer.Option(help="Halt from so many failures on …")] = 0,
+    early_rate: Annotated[float, typer.Option(help="… once more than this share of those touched failed.")] = -1.0,
+    vitals: options.Vitals = "",
+) -> None:
+    """Run other gates over a rollout that was recorded: would they have halted it, and when?"""
+    from hermesops.rollout.replay import replay as over
+
+    registry = context.compose().registry
+    row = registry.find_rollout(rollout_id)
+    gates = options.other_gates(
+        row.spec,
+        base_rate=base_rate,
+        bad_rate=bad_rate,
+        alpha=alpha,
+        beta=beta,
+        early_failures=early_failures,
+        early_rate=early_rate,
+        vitals=vitals,
+    )
+    seen = over(registry.rollout_events(row.id), registry.rollout_targets(row.id), gates)
+    shown = render_rollout_preview.replayed(seen)
+    result(
+        "rollout-replay",
+        {"rollout": render_rollout.rollout(row), **shown},
+        [render_rollout_preview.replayed_line(seen)],
+    )
