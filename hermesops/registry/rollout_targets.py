@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutId, RolloutTarget, TargetState
+from hermesops.model.rollout import Progress, RolloutId, RolloutTarget, Target, TargetState
 from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
 from hermesops.registry.rollout_schema import exposures, instance_releases, rollout_targets, rollouts
@@ -146,14 +146,14 @@ def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
         "stage": target.stage,
         "batch": target.batch,
         "position": target.position,
-        "facts": rollout_json.facts_to(target.facts),
+        "facts": rollout_json.to_json(target.facts),
         **_moving_values(target),
     }
 
 
 def _moving_values(target: RolloutTarget) -> dict[str, Any]:
     return {
-        "progress": rollout_json.progress_to(target.progress),
+        "progress": rollout_json.to_json(target.progress),
         "state": target.state.value,
         "detail": target.detail,
         "touched_at": target.touched_at,
@@ -163,7 +163,7 @@ def _moving_values(target: RolloutTarget) -> dict[str, Any]:
 
 def _target(row: sa.Row[Any]) -> RolloutTarget:
     return RolloutTarget(
-        facts=rollout_json.facts_from(row.facts),
+        facts=rollout_json.from_json(Target, row.facts),
         stage=row.stage,
         batch=row.batch,
         position=row.position,
@@ -171,5 +171,5 @@ def _target(row: sa.Row[Any]) -> RolloutTarget:
         detail=row.detail,
         touched_at=row.touched_at,
         updated_at=row.updated_at,
-        progress=rollout_json.progress_from(row.progress),
+        progress=rollout_json.from_json(Progress, row.progress),
     )

@@ -18,9 +18,10 @@ from hermesops.model.rollout import (
     RolloutId,
     RolloutState,
     RolloutTarget,
+    Wishes,
     rollout_subject,
 )
-from hermesops.model.rollout_spec import Action
+from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
 from hermesops.registry.operations import OperationRows
@@ -143,7 +144,7 @@ class RolloutRows(RolloutTargetRows, OperationRows):
                 "state": rollout.state.value,
                 "reason": rollout.reason,
                 "who": rollout.who or self._desk.trail.actor,
-                "wishes": rollout_json.wishes_to(rollout.wishes),
+                "wishes": rollout_json.to_json(rollout.wishes),
                 "updated_at": self._database.now(connection),
             }
             connection.execute(rollouts.update().where(is_it).values(values))
@@ -154,8 +155,8 @@ class RolloutRows(RolloutTargetRows, OperationRows):
                 _refuse_held(connection, targets_of(connection, rollout.id))
                 hold(connection, rollout.id)
             connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
-            before = {"state": was.state.value, **rollout_json.wishes_to(was.wishes)}
-            after = {"state": rollout.state.value, **rollout_json.wishes_to(rollout.wishes)}
+            before = {"state": was.state.value, **rollout_json.to_json(was.wishes)}
+            after = {"state": rollout.state.value, **rollout_json.to_json(rollout.wishes)}
             if before != after:
                 subject = rollout_subject(rollout.id)
                 self._note(connection, "rollout_changed", subject, before=before, after=after, why=rollout.reason)
@@ -224,14 +225,14 @@ def _row_of(rollout: Rollout) -> dict[str, Any]:
         "id": rollout.id,
         "release": rollout.release,
         "action": rollout.action.value,
-        "spec": rollout_json.spec_to(rollout.spec),
+        "spec": rollout_json.to_json(rollout.spec),
         "state": rollout.state.value,
         "reason": rollout.reason,
         "who": rollout.who,
         "created_at": rollout.created_at,
         "updated_at": rollout.updated_at,
         "operation_id": None,
-        "wishes": rollout_json.wishes_to(rollout.wishes),
+        "wishes": rollout_json.to_json(rollout.wishes),
     }
 
 
@@ -240,13 +241,13 @@ def _rollout(row: sa.Row[Any]) -> Rollout:
         id=RolloutId(row.id),
         release=ReleaseId(row.release),
         action=Action(row.action),
-        spec=rollout_json.spec_from(row.spec),
+        spec=rollout_json.from_json(Spec, row.spec),
         state=RolloutState(row.state),
         reason=row.reason,
         who=row.who,
         created_at=row.created_at,
         updated_at=row.updated_at,
-        wishes=rollout_json.wishes_from(row.wishes),
+        wishes=rollout_json.from_json(Wishes, row.wishes),
     )
 
 
