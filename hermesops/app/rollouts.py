@@ -70,7 +70,7 @@ class Rollouts:
 
         return SlotMachines(self._session, f"rollout {rollout_id}")
 
-    async def start(self, wish: Wish) -> tuple[Rollout, Operation]:
+    async def start(self, wish: Wish) -> Rollout:
         """Freeze the targets and write everything down; or find the same that was begun and has not ended.
 
         Raises:
@@ -80,11 +80,16 @@ class Rollouts:
         refuse_wish(wish)
         release = await apart(check_release, self._app, wish.release)
         await self._end_left()
-        if found := unfinished(self._registry, release, wish):
-            return found, self._registry.reopen_rollout_operation(found)
-        targets = meant(self._registry, wish)
+        if found := await apart(unfinished, self._registry, release, wish):
+            return found
+        targets = await apart(meant, self._registry, wish)
         await look_at_unknown(self._session, targets)
         return await apart(self._write, release, wish)
+
+    def leave(self, rollout: Rollout) -> None:
+        """Leave a rollout to the workers; one that has ended or halted is left as it is."""
+        if rollout.state.has_runner:
+            self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
 
     async def _end_left(self) -> None:
         """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
@@ -105,13 +110,13 @@ class Rollouts:
             return
 
         async def look() -> bool | waiting.Pending[bool]:
-            other = await apart(ahead, self._registry, meant(self._registry, wish))
+            other = await apart(ahead, self._registry, await apart(meant, self._registry, wish))
             return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
 
         what = "the end of the rollout ahead"
         await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
 
-    def _write(self, release: ReleaseId, wish: Wish) -> tuple[Rollout, Operation]:
+    def _write(self, release: ReleaseId, wish: Wish) -> Rollout:
         from hermesops.rollout.courses import course
 
         targets, now = meant(self._registry, wish), self._registry.now()
@@ -128,7 +133,8 @@ class Rollouts:
         )
         placed = course(release, targets, wish.spec)
         event = RolloutEvent(now, "start", _told(rollout, wish), _evidence(targets))
-        return rollout, self._registry.add_rollout(rollout, placed, event)
+        self._registry.add_rollout(rollout, placed, event)
+        return rollout
 
 
 class Calendar:

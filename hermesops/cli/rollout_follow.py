@@ -8,6 +8,8 @@ from hermesops.cli.console import complain, result, say
 from hermesops.errors import HaltedError, PartlyDoneError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from hermesops.app.app import App
     from hermesops.app.rollout_wish import Wish
     from hermesops.app.session import Session
@@ -19,22 +21,15 @@ if TYPE_CHECKING:
 
 def start(wish: "Wish", *, queue: bool, detach: bool) -> int:
     """Begin a rollout, or go on with it."""
-    from hermesops.cli.rollout_view import view
-
     composed = context.compose()
     wish = _with_drill(composed, wish)
-    with view(composed.registry.now) as seen:
-        composed.tell = seen.tell
 
-        async def work() -> "Rollout":
-            async with composed.session() as session:
-                if queue:
-                    await session.rollouts.await_others(wish)
-                rollout, _ = await session.rollouts.start(wish)
-                return await _brought(session, rollout, seen, detach=detach)
+    async def begun(session: "Session") -> "Rollout":
+        if queue:
+            await session.rollouts.await_others(wish)
+        return await session.rollouts.start(wish)
 
-        rollout = context.run(work())
-    return _ended(composed, rollout, wanted="done", detach=detach)
+    return _bring(composed, begun, wanted="done", detach=detach)
 
 
 def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
@@ -46,17 +41,11 @@ def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool
         wanted: The state in which it shall end.
         detach: Whether workers do it.
     """
-    from hermesops.cli.rollout_view import view
 
-    with view(composed.registry.now) as seen:
-        composed.tell = seen.tell
+    async def meant(session: "Session") -> "Rollout":
+        return session.app.registry.get_rollout(rollout_id)
 
-        async def work() -> "Rollout":
-            async with composed.session() as session:
-                return await _brought(session, composed.registry.get_rollout(rollout_id), seen, detach=detach)
-
-        rollout = context.run(work())
-    return _ended(composed, rollout, wanted=wanted, detach=detach)
+    return _bring(composed, meant, wanted=wanted, detach=detach)
 
 
 def watched(composed: "App", rollout_id: "RolloutId") -> int:
@@ -104,11 +93,25 @@ def _with_drill(composed: "App", wish: "Wish") -> "Wish":
     return replace(wish, spec=replace(wish.spec, drill=DrillWish.IF_POSSIBLE))
 
 
+def _bring(composed: "App", meant: "Callable[[Session], Awaitable[Rollout]]", *, wanted: str, detach: bool) -> int:
+    from hermesops.cli.rollout_view import view
+
+    with view(composed.registry.now) as seen:
+        composed.tell = seen.tell
+
+        async def work() -> "Rollout":
+            async with composed.session() as session:
+                return await _brought(session, await meant(session), seen, detach=detach)
+
+        rollout = context.run(work())
+    return _ended(composed, rollout, wanted=wanted, detach=detach)
+
+
 async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
     from hermesops.app.rollout_steering import follow
 
     if detach:
-        session.operations.leave(session.app.registry.reopen_rollout_operation(rollout))
+        session.rollouts.leave(rollout)
         return rollout
     try:
         return await follow(session, rollout.id, seen.show)
@@ -127,7 +130,7 @@ def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) ->
 
     outlook = outlook_of(records(composed, rollout.id), composed.registry.now())
     shown = {"rollout": render_rollout.rollout(rollout), "outlook": render_rollout.outlook(outlook)}
-    if detach:
+    if detach and rollout.state.has_runner:
         line = f"left to the workers: hermesops rollout status {rollout.id} --watch looks on"
         result("rollout", shown, [line])
         return 0

@@ -1,4 +1,4 @@
-"""What became of a rollout, told from all that was decided: its history, the reasons, and how other gates would judge."""
+"""What became of a rollout, told from all that was decided: its history, why, and how other gates would judge."""
 
 from typing import Annotated
 

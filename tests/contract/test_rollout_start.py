@@ -1,0 +1,57 @@
+"""What is written when the same rollout is asked for again, in both databases."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from hermesops.app.rollout_wish import Wish
+from hermesops.app.rollouts import Rollouts
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.rollout import Rollout, RolloutState
+from hermesops.model.rollout_spec import Action, Spec
+from hermesops.operation.runner import LEFT, Operations
+from hermesops.registry import Registry
+from tests.support.registries import placed
+from tests.support.rollouts import NEW, ROLLOUT, STARTED, target_of
+
+if TYPE_CHECKING:
+    from hermesops.app.session import Session
+
+WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
+
+
+def rollouts_of(registry: Registry) -> Rollouts:
+    lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
+    releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None)
+    app = SimpleNamespace(registry=registry, releases=releases)
+    operations = Operations(registry, {}, lambda _: None)
+    return Rollouts(cast("Session", SimpleNamespace(app=app, operations=operations)))
+
+
+def begun(registry: Registry, state: RolloutState) -> Rollout:
+    """A rollout to one user that came to that state, and its operation to its end."""
+    event = replace(STARTED, decision={"where": ""})
+    operation = registry.add_rollout(ROLLOUT, [target_of(placed(registry, "ada"))], event)
+    registry.change_rollout(ROLLOUT, replace(ROLLOUT, state=state), event)
+    registry.finish_operation(operation.id, OperationStatus.DONE, state.value)
+    return registry.get_rollout(ROLLOUT.id)
+
+
+async def test_a_rollout_that_is_halted_is_found_and_nothing_is_under_way_for_it(registry: Registry) -> None:
+    halted = begun(registry, RolloutState.HALTED)
+    assert await rollouts_of(registry).start(WISH) == halted
+    assert registry.list_operations(unfinished=True) == ()
+
+
+@pytest.mark.parametrize("state", [RolloutState.HALTED, RolloutState.ABORTED, RolloutState.DONE])
+def test_only_who_has_a_runner_is_left_to_the_workers(registry: Registry, state: RolloutState) -> None:
+    rollouts_of(registry).leave(begun(registry, state))
+    assert registry.list_operations(unfinished=True) == ()
+
+
+def test_a_rollout_that_goes_on_is_left_to_the_workers(registry: Registry) -> None:
+    rollouts_of(registry).leave(begun(registry, RolloutState.RUNNING))
+    [operation] = registry.list_operations(unfinished=True)
+    assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, LEFT)
