@@ -1,9 +1,9 @@
-"""Rows of ``rollouts`` and ``rollout_events``: what is brought to many, where that stands, and why.
+"""Rows of ``rollouts``: what is brought to many, and where that stands.
 
 It must not know how a rollout is decided; that is ``hermesops.rollout``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,7 +25,8 @@ from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
 from hermesops.registry.operations import OperationRows
-from hermesops.registry.rollout_schema import rollout_events, rollout_targets, rollouts
+from hermesops.registry.rollout_events import RolloutEventRows, append_event
+from hermesops.registry.rollout_schema import rollout_targets, rollouts
 from hermesops.registry.rollout_targets import RolloutTargetRows, hold, let_go, targets_of, values_of
 from hermesops.registry.schema import hermes_instances, users
 
@@ -33,7 +34,7 @@ _LIST = "hermesops rollout list"
 _ENDED = [state.value for state in RolloutState if state.has_ended]
 
 
-class RolloutRows(RolloutTargetRows, OperationRows):
+class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
     """Rollouts, unfinished and past."""
 
     def add_rollout(self, rollout: Rollout, targets: Sequence[RolloutTarget], event: RolloutEvent) -> Operation:
@@ -53,7 +54,7 @@ class RolloutRows(RolloutTargetRows, OperationRows):
             connection.execute(rollouts.insert().values(_row_of(rollout)))
             rows = [values_of(rollout.id, target) | {"held": True} for target in targets]
             connection.execute(rollout_targets.insert(), rows)
-            connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
+            append_event(connection, rollout.id, event)
             operation = self._open_in(connection, rollout)
             told = {"release": rollout.release, "targets": len(targets)}
             self._note(connection, "rollout_started", subject, after=told, why=rollout.reason)
@@ -154,41 +155,13 @@ class RolloutRows(RolloutTargetRows, OperationRows):
             elif was.state.has_ended:
                 _refuse_held(connection, targets_of(connection, rollout.id))
                 hold(connection, rollout.id)
-            connection.execute(rollout_events.insert().values(_event_row(rollout.id, event)))
+            append_event(connection, rollout.id, event)
             before = {"state": was.state.value, **rollout_json.to_json(was.wishes)}
             after = {"state": rollout.state.value, **rollout_json.to_json(rollout.wishes)}
             if before != after:
                 subject = rollout_subject(rollout.id)
                 self._note(connection, "rollout_changed", subject, before=before, after=after, why=rollout.reason)
         return True
-
-    def add_rollout_event(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:
-        """Append what was decided.
-
-        Raises:
-            LeaseLostError: The lease is somebody else's by now.
-        """
-        with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
-            connection.execute(rollout_events.insert().values(_event_row(rollout_id, event)))
-
-    def rollout_events(self, rollout_id: RolloutId) -> tuple[RolloutEvent, ...]:
-        """What was decided, the oldest first."""
-        query = sa.select(rollout_events).where(rollout_events.c.rollout_id == rollout_id).order_by(rollout_events.c.id)
-        with self._database.reading() as connection:
-            return tuple(_event(row) for row in connection.execute(query))
-
-    def latest_rollout_events(self, rollout_id: RolloutId) -> Mapping[str, RolloutEvent]:
-        """The newest event of each kind."""
-        newest = (
-            sa.select(sa.func.max(rollout_events.c.id))
-            .where(rollout_events.c.rollout_id == rollout_id)
-            .group_by(rollout_events.c.kind)
-        )
-        with self._database.reading() as connection:
-            found = connection.execute(sa.select(rollout_events).where(rollout_events.c.id.in_(newest)))
-            return {row.kind: _event(row) for row in found}
 
     def _open_in(self, connection: sa.Connection, rollout: Rollout) -> Operation:
         subject, intent = rollout_subject(rollout.id), {"rollout": rollout.id, "release": rollout.release}
@@ -249,17 +222,3 @@ def _rollout(row: sa.Row[Any]) -> Rollout:
         updated_at=row.updated_at,
         wishes=rollout_json.from_json(Wishes, row.wishes),
     )
-
-
-def _event_row(rollout_id: RolloutId, event: RolloutEvent) -> dict[str, Any]:
-    return {
-        "rollout_id": rollout_id,
-        "at": event.at,
-        "kind": event.kind,
-        "decision": rollout_json.plain(event.decision),
-        "evidence": rollout_json.plain(event.evidence),
-    }
-
-
-def _event(row: sa.Row[Any]) -> RolloutEvent:
-    return RolloutEvent(row.at, row.kind, row.decision, row.evidence, row.id)
