@@ -6,6 +6,7 @@ from hermesops.errors import UsageError
 from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Gates, Spec
 from hermesops.model.vitals import Vital
+from hermesops.rollout.steps import hook_kind
 from hermesops.rollout.windows import parse_window
 
 _HINT = "hermesops rollout start --help"
@@ -69,6 +70,6 @@ def _gates(gates: Gates, stages: int) -> Iterator[str]:
     for hook in gates.hooks:
         if bool(hook.command) == bool(hook.url) or not hook.name or hook.timeout_s <= 0:
             yield f"gate {hook.name!r} needs a name, a time limit, and a command or a URL"
-    if len({hook.name for hook in gates.hooks}) != len(gates.hooks):
-        yield "two gates have the same name"
+    if len({hook_kind(hook) for hook in gates.hooks}) != len(gates.hooks):
+        yield "two gates have the same name, as far as an event's kind holds it"
     yield from (f"there is no stage {number}" for number in gates.manual_before if not 1 <= number <= stages)

@@ -84,7 +84,7 @@ class Decision:
 
 
 def hook_kind(hook: HookGate) -> str:
-    """The kind of event that keeps a hook's answer."""
+    """The kind of event that keeps a hook's answer: the gate's name, as far as the registry's column holds it."""
     return f"hook:{hook.name}"[:32]
 
 

@@ -51,6 +51,7 @@ def test_a_preview_of_eight_says_how_little_it_can_see() -> None:
         (Spec(gates=Gates(probe=ProbeGate(share=2))), "shares and error rates"),
         (Spec(gates=Gates(hooks=(HookGate("x"),))), "gate 'x' needs a name"),
         (Spec(gates=Gates(hooks=(HookGate("x", url="u"), HookGate("x", url="u")))), "same name"),
+        (Spec(gates=Gates(hooks=(HookGate("x" * 27 + "1", url="u"), HookGate("x" * 27 + "2", url="u")))), "same name"),
         (Spec(gates=Gates(manual_before=(4,))), "there is no stage 4"),
     ],
 )
