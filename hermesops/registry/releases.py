@@ -9,8 +9,6 @@ from hermesops.model.release import KnownRelease, ReleaseId
 from hermesops.registry.rollout_schema import releases
 from hermesops.registry.rows import Rows, insert_if_absent
 
-_LIST = "hermesops release list"
-
 
 class ReleaseRows(Rows):
     """Releases by their ids."""
@@ -38,25 +36,6 @@ class ReleaseRows(Rows):
             )
         return _release(row)
 
-    def find_release(self, text: str) -> KnownRelease:
-        """A release by its id, or by the beginning of it when only one has that.
-
-        Raises:
-            UsageError: There is none, or more than one.
-        """
-        found = [one for one in self.list_releases() if text and one.id.startswith(text)]
-        exact = [one for one in found if one.id == text]
-        if len(exact or found) != 1:
-            what = "no release is" if not found else f"{len(found)} releases are"
-            raise UsageError(f"{what} called {text!r}", hint=_LIST)
-        return (exact or found)[0]
-
-    def list_releases(self) -> tuple[KnownRelease, ...]:
-        """Every release, the newest first."""
-        query = sa.select(releases).order_by(releases.c.created_at.desc(), releases.c.id)
-        with self._database.reading() as connection:
-            return tuple(_release(row) for row in connection.execute(query))
-
     def revoke_release(self, release_id: ReleaseId, *, why: str) -> KnownRelease:
         """Write down that no machine may run a release from now on; safe to call twice, the first reason stays.
 
@@ -69,7 +48,7 @@ class ReleaseRows(Rows):
         with self._database.writing() as connection:
             row = connection.execute(sa.select(releases).where(is_it).with_for_update()).one_or_none()
             if row is None:
-                raise UsageError(f"no release is called {release_id!r}", hint=_LIST)
+                raise UsageError(f"no release is called {release_id!r}", hint="hermesops release list")
             if row.revoked_at is None:
                 values = {"revoked_at": self._database.now(connection), "why": why}
                 connection.execute(releases.update().where(is_it).values(values))

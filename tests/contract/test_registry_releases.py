@@ -21,17 +21,6 @@ def test_a_release_is_known_once_with_its_lock(registry: Registry) -> None:
     assert [entry.action for entry in registry.list_audit(subject=f"release/{OLD}")] == ["release_known"]
 
 
-def test_a_release_is_found_by_the_beginning_of_its_id(registry: Registry, clock: TurnedClock) -> None:
-    registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
-    clock.turn(1)
-    registry.add_release(NEW, digest="b" * 64, agent_version="0.19.0")
-    assert [one.id for one in registry.list_releases()] == [NEW, OLD]
-    assert registry.find_release("0.19").id == NEW
-    for text, words in (("0.", "2 releases"), ("1", "no release"), ("", "no release")):
-        with pytest.raises(UsageError, match=words):
-            registry.find_release(text)
-
-
 def test_a_revoked_release_says_why_for_good(registry: Registry) -> None:
     registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
     revoked = registry.revoke_release(OLD, why="loses messages")
