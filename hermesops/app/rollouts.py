@@ -1,7 +1,8 @@
 """Composes rollouts: who is brought what from the registry, runners of machines, health, hooks and the clock."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,13 @@ from hermesops.app.rollout_wish import Wish, ahead, check_release, meant, refuse
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
+from hermesops.model.rollout_spec import DrillWish, Spec
 from hermesops.operation.registry_thread import apart
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.model.freeze import Freeze
-    from hermesops.operation.runner import Make
     from hermesops.registry import Registry
-    from hermesops.rollout.ports import Machines
     from hermesops.rollout.runner import Runner
 
 _ID_BYTES = 3
@@ -44,11 +44,9 @@ class Rollouts:
         self._app = session.app
         self._registry = session.app.registry
 
-    def by_kind(self) -> "Mapping[OperationKind, Make]":
-        """What brings a rollout forward."""
-        return {OperationKind.ROLLOUT: self._work}
-
-    def _work(self, operation: Operation, lease: Lease) -> "Runner":
+    def work_of(self, operation: Operation, lease: Lease) -> "Runner":
+        """What brings a rollout forward, from its operation's row."""
+        from hermesops.app.rollout_machines import SlotMachines
         from hermesops.app.watching import Watching
         from hermesops.rollout.runner import Runner
         from hermesops.rollout.web_hooks import Hooks, WebHook
@@ -57,18 +55,13 @@ class Rollouts:
         url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
         return Runner(
             RolloutRows(self._registry, rollout_id, lease),
-            self._machines(rollout_id),
+            SlotMachines(self._session, f"rollout {rollout_id}"),
             watches=Watching(self._session),
             asks=Hooks(environment=env.name, variables=env.inherited),
             notifies=WebHook(url, environment=env.name, warn=warn),
             calendar=Calendar(self._registry),
             clock=RegistryClock(self._registry),
         )
-
-    def _machines(self, rollout_id: RolloutId) -> "Machines":
-        from hermesops.app.rollout_machines import SlotMachines
-
-        return SlotMachines(self._session, f"rollout {rollout_id}")
 
     async def start(self, wish: Wish) -> Rollout:
         """Freeze the targets and write everything down; or find the same that was begun and has not ended.
@@ -124,7 +117,7 @@ class Rollouts:
             id=RolloutId(secrets.token_hex(_ID_BYTES)),
             release=release,
             action=wish.action,
-            spec=wish.spec,
+            spec=self._spec(wish),
             state=RolloutState.PENDING,
             reason=wish.reason or "asked for",
             who=self._registry.actor,
@@ -135,6 +128,12 @@ class Rollouts:
         event = RolloutEvent(now, "start", _told(rollout, wish), _evidence(targets))
         self._registry.add_rollout(rollout, placed, event)
         return rollout
+
+    def _spec(self, wish: Wish) -> Spec:
+        """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be."""
+        if wish.spec.drill is not DrillWish.REQUIRED or any(self._app.env.settings.pool_size.values()):
+            return wish.spec
+        return replace(wish.spec, drill=DrillWish.IF_POSSIBLE)
 
 
 class Calendar:

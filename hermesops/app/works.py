@@ -60,7 +60,7 @@ class Works:
             OperationKind.DRILL: Drills(self._session).work_of,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
             OperationKind.POOL_FILL: self._session.pools.work_of,
-            **self._session.rollouts.by_kind(),
+            OperationKind.ROLLOUT: self._session.rollouts.work_of,
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> "Provision":

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
 def start(wish: "Wish", *, queue: bool, detach: bool) -> int:
     """Begin a rollout, or go on with it."""
-    composed = context.compose()
-    wish = _with_drill(composed, wish)
 
     async def begun(session: "Session") -> "Rollout":
         if queue:
             await session.rollouts.await_others(wish)
         return await session.rollouts.start(wish)
 
-    return _bring(composed, begun, wanted="done", detach=detach)
+    return _bring(context.compose(), begun, wanted="done", detach=detach)
 
 
 def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
@@ -80,17 +78,6 @@ def problem_of(rollout: "Rollout", outlook: "Outlook", *, wanted: str) -> "Herme
         hint=f"hermesops rollout status {rollout.id} names them; "
         f"hermesops rollout start {rollout.release} --where user=… tries one again",
     )
-
-
-def _with_drill(composed: "App", wish: "Wish") -> "Wish":
-    """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be."""
-    from dataclasses import replace
-
-    from hermesops.model.rollout_spec import DrillWish
-
-    if wish.spec.drill is not DrillWish.REQUIRED or any(composed.env.settings.pool_size.values()):
-        return wish
-    return replace(wish, spec=replace(wish.spec, drill=DrillWish.IF_POSSIBLE))
 
 
 def _bring(composed: "App", meant: "Callable[[Session], Awaitable[Rollout]]", *, wanted: str, detach: bool) -> int:
