@@ -1,9 +1,8 @@
 """What can be refused before anything moves: a course that leads nowhere, gates that cannot work. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from hermesops.errors import UsageError
-from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Gates, Spec
 from hermesops.model.vitals import Vital
 from hermesops.rollout.steps import hook_kind
@@ -23,18 +22,6 @@ def refuse_spec(spec: Spec) -> None:
         parse_window(window)
     if wrong:
         raise UsageError("; ".join(wrong), hint=_HINT)
-
-
-def refuse_targets(targets: Sequence[Target]) -> None:
-    """Let only a set through that has somebody in it, and nobody twice.
-
-    Raises:
-        UsageError: It has not.
-    """
-    if not targets:
-        raise UsageError("nobody is meant: there is no running instance that is selected", hint=_HINT)
-    if len({target.instance_id for target in targets}) != len(targets):
-        raise UsageError("an instance is named twice", hint=_HINT)
 
 
 def _stages(spec: Spec) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pytest
 from hermesops.errors import UsageError
 from hermesops.model.rollout_spec import FailureGate, Gates, HealthGate, HookGate, ProbeGate, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.admission import refuse_spec, refuse_targets
+from hermesops.rollout.admission import refuse_spec
 from hermesops.rollout.courses import course
 from hermesops.rollout.ports import Comparison
 from hermesops.rollout.preview import preview
@@ -62,11 +62,6 @@ def test_what_cannot_work_is_refused(spec: Spec, words: str) -> None:
 
 def test_what_can_work_is_not() -> None:
     refuse_spec(Spec())
-    refuse_targets(fleet(1))
-    with pytest.raises(UsageError, match="nobody is meant"):
-        refuse_targets([])
-    with pytest.raises(UsageError, match="named twice"):
-        refuse_targets([*fleet(2), *fleet(1)])
 
 
 def test_a_replay_with_the_same_gates_ends_where_the_rollout_did() -> None:
