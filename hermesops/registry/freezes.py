@@ -1,22 +1,19 @@
-"""Rows of ``freezes`` and ``instance_policies``: what operators and users want to be minded when many are changed."""
+"""Rows of ``freezes``: when operators want nothing to be rolled out."""
 
 import secrets
-from collections.abc import Mapping
-from datetime import datetime, time
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
 from hermesops.model.freeze import Freeze
-from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance_policy import InstancePolicy, QuietHours
-from hermesops.registry.rollout_schema import freezes, instance_policies
-from hermesops.registry.rows import Rows, insert_or_update
+from hermesops.registry.rollout_schema import freezes
+from hermesops.registry.rows import Rows
 
 
 class FreezeRows(Rows):
-    """Freezes, and policies of instances."""
+    """Freezes, past ones too."""
 
     def set_freeze(self, *, begins_at: datetime | None, ends_at: datetime | None, reason: str) -> Freeze:
         """Let nothing be rolled out for a while.
@@ -68,45 +65,6 @@ class FreezeRows(Rows):
             found = [_freeze(row) for row in connection.execute(query)]
         return tuple(one for one in found if past or not one.is_past(now))
 
-    def instance_policy(self, instance_id: InstanceId) -> InstancePolicy:
-        """What is to be minded of an instance."""
-        return self.instance_policies().get(instance_id, InstancePolicy())
-
-    def instance_policies(self) -> Mapping[InstanceId, InstancePolicy]:
-        """What is to be minded of those of whom anything is."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(instance_policies))
-            return {InstanceId(row.instance_id): _policy(row) for row in rows}
-
-    def set_instance_policy(self, instance_id: InstanceId, policy: InstancePolicy, *, why: str = "") -> None:
-        """Write what is to be minded of an instance."""
-        quiet = policy.quiet
-        values = {
-            "opted_in": policy.opted_in,
-            "protected": policy.protected,
-            "quiet_from": f"{quiet.begin:%H:%M}" if quiet else "",
-            "quiet_until": f"{quiet.end:%H:%M}" if quiet else "",
-            "timezone": quiet.timezone if quiet else "",
-        }
-        is_it = instance_policies.c.instance_id == instance_id
-        with self._database.writing() as connection:
-            row = connection.execute(sa.select(instance_policies).where(is_it)).one_or_none()
-            before = {name: getattr(row, name) for name in values} if row else {}
-            if before != values:
-                insert_or_update(connection, instance_policies, {"instance_id": instance_id, **values})
-                subject = instance_subject(instance_id)
-                self._note(connection, "instance_policy_set", subject, before=before, after=values, why=why)
-
 
 def _freeze(row: sa.Row[Any]) -> Freeze:
     return Freeze(row.id, row.begins_at, row.ends_at, row.reason, row.who, row.lifted_at)
-
-
-def _policy(row: sa.Row[Any]) -> InstancePolicy:
-    return InstancePolicy(row.opted_in, row.protected, _hours(row))
-
-
-def _hours(row: sa.Row[Any]) -> QuietHours | None:
-    if not row.quiet_from:
-        return None
-    return QuietHours(time.fromisoformat(row.quiet_from), time.fromisoformat(row.quiet_until), row.timezone)

@@ -23,6 +23,7 @@ from hermesops.registry.fleet import FleetRows
 from hermesops.registry.freezes import FreezeRows
 from hermesops.registry.guard import WriteGuard, refuse_loss
 from hermesops.registry.images import ImageRows
+from hermesops.registry.instance_policies import InstancePolicyRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
@@ -69,6 +70,7 @@ class Registry(
     RolloutRows,
     ReadingRows,
     FreezeRows,
+    InstancePolicyRows,
     EpochRows,
     ResealingRows,
     AuditRows,
