@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hermesops.model.rollout import RolloutTarget, TargetState
-from hermesops.rollout.errand import deferral
+from hermesops.rollout.acts import deferral
 from hermesops.rollout.gates import soaked_at
 from hermesops.rollout.paired import hurt
 from hermesops.rollout.sight import Sight

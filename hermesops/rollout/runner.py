@@ -9,7 +9,7 @@ from hermesops.errors import HermesError, RefusedError
 from hermesops.model.operation import Finished, LeaseLostError
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
-from hermesops.rollout.errands import POLL_S, Errands
+from hermesops.rollout.bringing import POLL_S, Bringing
 from hermesops.rollout.gates import judge
 from hermesops.rollout.ports import (
     Asks,
@@ -79,7 +79,7 @@ class Runner:
         self._notifies = notifies
         self._calendar = calendar
         self._clock = clock
-        self._errands = Errands(rows, machines, clock)
+        self._bringing = Bringing(rows, machines, clock)
 
     async def observe(self) -> Sight:
         """Read what is written, and look at those that were changed."""
@@ -174,7 +174,7 @@ class Runner:
             judgement = judge(seen.rollout, merged, Watched(), at_end=False)
             return judgement.failures.result is GateResult.FAIL
 
-        ended = await self._errands.bring(seen.rollout, targets, is_enough)
+        ended = await self._bringing.bring(seen.rollout, targets, is_enough)
         outcomes = [
             {"instance": one.id, "stage": one.stage, "batch": one.batch, "state": one.state.value, "detail": one.detail}
             for one in sorted(ended, key=lambda each: each.position)

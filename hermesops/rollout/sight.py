@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hermesops.model.freeze import Freeze
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.errand import BUSY_AGAIN_S
+from hermesops.rollout.acts import BUSY_AGAIN_S
 from hermesops.rollout.gates import Judgement
 from hermesops.rollout.ports import Records, Watched
 

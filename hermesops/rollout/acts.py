@@ -47,7 +47,7 @@ class BeginAnew:
 
 @dataclass(frozen=True)
 class Settle:
-    """Its errand is over.
+    """It has come to an end.
 
     Attributes:
         on_release: Whether it runs the new release for good.

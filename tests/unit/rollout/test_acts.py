@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.model.rollout import Progress, RolloutTarget, Standing, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.errand import Act, Activate, Await, BeginAnew, Confirm, Fetch, GoBack, Scene, Settle, next_act
+from hermesops.rollout.acts import Act, Activate, Await, BeginAnew, Confirm, Fetch, GoBack, Scene, Settle, next_act
 from tests.support.rollout_world import NEW, OLD, fleet
 from tests.support.virtual_time import BEGAN
 

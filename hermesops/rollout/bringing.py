@@ -1,4 +1,4 @@
-"""Runs the errands of single targets, several at a time: look, decide, do, write down, look again.
+"""Brings single targets to an end each, several at a time: look, decide, do, write down, look again.
 
 Each may be left at any moment, by a crash too: what its machine says tells the next runner how far it came. Who is told
 to stop touches nobody new from the next second on; a machine that is changing by then goes back rather than on.
@@ -12,7 +12,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, Unknow
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
-from hermesops.rollout.errand import (
+from hermesops.rollout.acts import (
     Act,
     Activate,
     Await,
@@ -34,7 +34,7 @@ _GOES_ON = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
 """States in which whoever is under way is brought to the new release."""
 
 
-class Errands:
+class Bringing:
     """Those under way in this process.
 
     Args:
@@ -85,7 +85,7 @@ class Errands:
 
     def _begin(self, rollout: Rollout, target: RolloutTarget) -> asyncio.Task[RolloutTarget]:
         if target.id not in self._running:
-            self._running[target.id] = asyncio.ensure_future(self._errand(rollout, target))
+            self._running[target.id] = asyncio.ensure_future(self._brought(rollout, target))
         return self._running[target.id]
 
     async def _gather(
@@ -107,7 +107,7 @@ class Errands:
             await self._clock.pause(POLL_S)
             self._state = await self._rows.state()
 
-    async def _errand(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
+    async def _brought(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
         heard, fetched, unheard = self._clock.now(), False, ""
         began = target.touched_at or heard  # whoever was at it before has had its share of patience
         while True:
