@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node.errors import NotReadyError
-from hermesops.node.machine import Files
+from hermesops.node.ways import Files
 
 
 @dataclass(frozen=True)

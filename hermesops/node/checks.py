@@ -1,14 +1,11 @@
 """What a gateway must answer before anybody else may reach it."""
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from hermesops.node import gateway, turn
 from hermesops.node.check import Check
 from hermesops.node.errors import NodeError
-
-if TYPE_CHECKING:
-    from hermesops.node.machine import System
+from hermesops.node.ways import System
 
 NAMES = ("health", "state", "tools", "turn")
 _LONGEST = 300
@@ -17,7 +14,7 @@ _RESTARTS = 2
 
 
 def ask_all(
-    system: "System", port: int, key: str, *, unit: str, takes_turns: bool, health_s: float, turn_s: float
+    system: System, port: int, key: str, *, unit: str, takes_turns: bool, health_s: float, turn_s: float
 ) -> tuple[Check, ...]:
     """Ask a gateway that is starting; the first check that fails is the last one.
 
@@ -39,7 +36,7 @@ def ask_all(
     return tuple(asked)
 
 
-def await_health(system: "System", port: int, key: str, *, unit: str, timeout_s: float) -> Check:
+def await_health(system: System, port: int, key: str, *, unit: str, timeout_s: float) -> Check:
     """Wait until a gateway that was started is well; no longer than it takes to see that it keeps ending."""
     started, deadline = system.monotonic(), system.monotonic() + timeout_s
     while True:
@@ -54,7 +51,7 @@ def await_health(system: "System", port: int, key: str, *, unit: str, timeout_s:
         system.sleep(0.1)
 
 
-def _state(system: "System", port: int, key: str) -> Check:
+def _state(system: System, port: int, key: str) -> Check:
     """It reads the sessions that there are, and what was said in one."""
     listed = system.ask(port, "/api/sessions?limit=1", key=key)
     if listed.status != HTTPStatus.OK or not isinstance(listed.body, dict):
@@ -67,7 +64,7 @@ def _state(system: "System", port: int, key: str) -> Check:
     return Check("state", ok=True, detail=f"{len(held)} session read")
 
 
-def _tools(system: "System", port: int, key: str) -> Check:
+def _tools(system: System, port: int, key: str) -> Check:
     told = system.ask(port, "/v1/toolsets", key=key, timeout_s=20)
     sets = told.body.get("data") if isinstance(told.body, dict) else None
     if told.status != HTTPStatus.OK or not isinstance(sets, list):
@@ -76,7 +73,7 @@ def _tools(system: "System", port: int, key: str) -> Check:
     return Check("tools", ok=count > 0, detail=f"{count} tools")
 
 
-def _turn(system: "System", port: int, key: str, turn_s: float) -> Check:
+def _turn(system: System, port: int, key: str, turn_s: float) -> Check:
     try:
         taken = turn.take(system, port, key, timeout_s=turn_s)
     except NodeError as error:

@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from hermesops.node.system import Answer
-
-if TYPE_CHECKING:
-    from hermesops.node.machine import System  # which itself asks gateways, to try releases
+from hermesops.node.ways import System
 
 _PROPERTIES = (
     "ActiveState",
@@ -52,26 +49,26 @@ class Unit:
         return round(now - entered / 1e6, 1)
 
 
-def look(system: "System", unit: str) -> Unit:
+def look(system: System, unit: str) -> Unit:
     """Ask systemd about a unit."""
     output = system.systemctl("show", unit, f"--property={','.join(_PROPERTIES)}")
     pairs = (line.partition("=") for line in output.splitlines())
     return Unit({name: value for name, _, value in pairs})
 
 
-def start(system: "System", unit: str) -> None:
+def start(system: System, unit: str) -> None:
     """Start a unit that is not running; returns at once, readiness is for the caller to see."""
     system.systemctl("reset-failed", unit, check=False)
     system.systemctl("start", "--no-block", unit)
 
 
-def restart(system: "System", unit: str) -> None:
+def restart(system: System, unit: str) -> None:
     """Stop a unit, letting it finish what it is doing, and start it again; returns when it has stopped."""
     system.systemctl("stop", unit)
     start(system, unit)
 
 
-def wait_until_healthy(system: "System", port: int, key: str, *, timeout_s: float) -> Answer:
+def wait_until_healthy(system: System, port: int, key: str, *, timeout_s: float) -> Answer:
     """Wait until the gateway says that all is well; the last answer, whatever it was, when time is up."""
     deadline = system.monotonic() + timeout_s
     while True:

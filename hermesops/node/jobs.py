@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from hermesops.node.machine import System
+from hermesops.node.ways import System
 
 
 def overdue(system: System, port: int, key: str) -> list[float] | None:

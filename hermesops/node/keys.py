@@ -1,6 +1,6 @@
 """The machine's own key: made here by openssl, and never anywhere else.
 
-This module is the ``Keys`` of ``node.machine`` on a real machine; it must not decide anything. Keys go to openssl by
+This module is the ``Keys`` of ``node.ways`` on a real machine; it must not decide anything. Keys go to openssl by
 its input, never by arguments.
 """
 

@@ -1,6 +1,6 @@
 """Releases on a real machine's disk: their files, the slots made of them, and the links that say which one runs.
 
-This module is the ``Slots`` of ``node.machine``; it must not decide whether something may be done. Everything here is
+This module is the ``Slots`` of ``node.ways``; it must not decide whether something may be done. Everything here is
 root's own, and what a link is replaced by survives a crash: the new name is on the disk before the call returns.
 """
 

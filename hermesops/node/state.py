@@ -1,6 +1,6 @@
 """The ways to an agent's state on a real machine: errands as the agent's user, and restic as its own.
 
-This module is the ``State`` of ``node.machine``; it must not decide whether something may be done.
+This module is the ``State`` of ``node.ways``; it must not decide whether something may be done.
 """
 
 import subprocess

@@ -1,6 +1,6 @@
 """The operating system around hermes-node: accounts, systemd, the agent's HTTP API on loopback, time.
 
-This module is the ``System`` of ``node.machine`` on a real machine; it must not decide anything.
+This module is the ``System`` of ``node.ways`` on a real machine; it must not decide anything.
 """
 
 import http.client

@@ -11,12 +11,9 @@ memory is given none.
 import secrets
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from hermesops.node.errors import NotReadyError
-
-if TYPE_CHECKING:
-    from hermesops.node.machine import System  # which itself is made of what may take turns
+from hermesops.node.ways import System
 
 SESSION = "hermes-node-probe-"
 """Every session of a probe begins so: one that a killed probe left behind can be told from a user's."""
@@ -43,7 +40,7 @@ class Turn:
     detail: str = ""
 
 
-def take(system: "System", port: int, key: str, *, timeout_s: float) -> Turn:
+def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
     """Have the agent take a turn.
 
     Raises:
@@ -61,7 +58,7 @@ def take(system: "System", port: int, key: str, *, timeout_s: float) -> Turn:
     return Turn(ok, seconds, detail[:_LONGEST_DETAIL])
 
 
-def forget_left(system: "System", port: int, key: str) -> int:
+def forget_left(system: System, port: int, key: str) -> int:
     """Remove sessions of probes whose agent ended before theirs could be removed; how many of the latest there were."""
     listed = system.ask(port, "/api/sessions?limit=20", key=key)
     held = listed.body.get("data") if isinstance(listed.body, dict) else None
@@ -71,7 +68,7 @@ def forget_left(system: "System", port: int, key: str) -> int:
     return len(left)
 
 
-def _asked(system: "System", port: int, key: str, session: str, *, until: float) -> tuple[bool, str]:
+def _asked(system: System, port: int, key: str, session: str, *, until: float) -> tuple[bool, str]:
     """Whether it answered, and why not."""
     body = {"input": _QUESTION, "instructions": _INSTRUCTIONS, "session_id": session}
     begun = system.ask(port, "/v1/runs", key=key, body=body)

@@ -15,6 +15,7 @@ from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets
+from hermesops.node.slots import DiskSlots
 from hermesops.node.system import Answer
 
 PASSWORD = secrets.token_hex(16)
@@ -105,7 +106,7 @@ class NodeHome:
 
     @property
     def node(self) -> Machine:
-        return Machine(self.layout, system=self.system)
+        return Machine(self.layout, system=self.system, slots=DiskSlots(self.layout))
 
     @property
     def home(self) -> Path:

@@ -114,8 +114,8 @@ class Guest:
             SimKeys(),
             no_platform,
             volumes,
-            slots,
             SimGate(self.disk),
+            slots=slots,
         )
 
     # hermes-node's System

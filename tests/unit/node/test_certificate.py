@@ -16,8 +16,10 @@ from hermesops.node import keys as openssl
 from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError
 from hermesops.node.layout import Layout
-from hermesops.node.machine import Keys, Machine
+from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
+from hermesops.node.slots import DiskSlots
+from hermesops.node.ways import Keys
 from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
 from tests.support.node_home import FakeSystem
 
@@ -61,7 +63,8 @@ def authority(tmp_path: Path) -> Authority:
 def machine(tmp_path: Path, keys: Keys, authority: Authority) -> Machine:
     for folder in ("etc/hermes-node", "run/hermes-node"):
         (tmp_path / folder).mkdir(parents=True)
-    return Machine(Layout(tmp_path), system=FakeSystem(), keys=keys, ask_platform=FakePlatform(authority))
+    layout, platform = Layout(tmp_path), FakePlatform(authority)
+    return Machine(layout, system=FakeSystem(), keys=keys, ask_platform=platform, slots=DiskSlots(layout))
 
 
 def upload(machine: Machine, credential: Credential) -> Path:

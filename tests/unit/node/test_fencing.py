@@ -10,6 +10,7 @@ from hermesops.node.errors import BadRequestError, OutrankedError, RefusedError
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
+from hermesops.node.slots import DiskSlots
 
 OURS = "instance/i-1"
 
@@ -21,7 +22,8 @@ def token(epoch: int, counter: int, *, subject: str = OURS, holder: str = "host:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     (tmp_path / "etc/hermes-node").mkdir(parents=True)
-    return Machine(Layout(tmp_path))
+    layout = Layout(tmp_path)
+    return Machine(layout, slots=DiskSlots(layout))
 
 
 def personalised(machine: Machine, instance: str) -> None:

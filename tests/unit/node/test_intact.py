@@ -13,6 +13,7 @@ from hermesops.node import __main__ as node
 from hermesops.node import build, files, intact
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
+from hermesops.node.slots import DiskSlots
 from tests.support.node_home import FakeSystem
 
 RELEASE = "9.1.0-0123456789ab"
@@ -89,7 +90,9 @@ def test_a_slot_of_a_role_has_no_unit_of_its_own(layout: Layout) -> None:
 
 def test_the_long_way_says_the_same(layout: Layout) -> None:
     out = io.StringIO()
-    code = node.run(intact.WORDS, lambda _: Machine(layout, system=FakeSystem()), out, io.StringIO())
+    code = node.run(
+        intact.WORDS, lambda _: Machine(layout, system=FakeSystem(), slots=DiskSlots(layout)), out, io.StringIO()
+    )
     answer = json.loads(out.getvalue())
     assert (code, answer["release"]) == (intact.FAILED, RELEASE)
     assert [check["name"] for check in answer["checks"] if not check["ok"]] == ["listening"]

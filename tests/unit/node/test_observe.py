@@ -10,6 +10,7 @@ from hermesops.node import observe, system
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.slots import DiskSlots
 from hermesops.node.system import Answer
 
 _PAYLOAD = Payload(
@@ -36,7 +37,7 @@ def machine(tmp_path: Path) -> Machine:
     layout.payload.write_bytes(_PAYLOAD.to_json())
     layout.identity.write_text("{}")
     layout.current.symlink_to("releases/r1")
-    return Machine(layout)
+    return Machine(layout, slots=DiskSlots(layout))
 
 
 def judged(

@@ -11,6 +11,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of
 from hermesops.node.release_lock import Managed
 from hermesops.node.release_record import record_of_lock
+from hermesops.node.slots import DiskSlots
 from tests.support.node_home import FakeSystem
 from tests.unit.node.test_release_lock import LOCK
 
@@ -44,7 +45,7 @@ def machine(tmp_path: Path) -> Machine:
         slot.mkdir(parents=True)
         (slot / "release.json").write_bytes(record)
     layout.current.symlink_to("releases/first")
-    return Machine(layout, system=FakeSystem())
+    return Machine(layout, system=FakeSystem(), slots=DiskSlots(layout))
 
 
 def test_a_slot_of_the_role_lays_nothing_over(machine: Machine) -> None:

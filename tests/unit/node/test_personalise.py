@@ -17,6 +17,7 @@ from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine as NodeMachine
 from hermesops.node.observe import jobs_missing
 from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
+from hermesops.node.slots import DiskSlots
 from hermesops.node.system import Answer
 from tests.support.credentials import authority_in, credential_of
 
@@ -91,7 +92,7 @@ class Machine:
 
     @property
     def node(self) -> NodeMachine:
-        return NodeMachine(self.layout, system=self.gateway)
+        return NodeMachine(self.layout, system=self.gateway, slots=DiskSlots(self.layout))
 
     def upload(self, payload: Payload | bytes) -> Path:
         path = self.layout.root / "run/payload.json"

@@ -14,6 +14,7 @@ from hermesops.node.luks import Room
 from hermesops.node.machine import Machine
 from hermesops.node.observe import health, status
 from hermesops.node.protocol import GB, FencingToken
+from hermesops.node.slots import DiskSlots
 from tests.support.node_home import FakeSystem, NodeHome, make
 
 VOLUME = "5c0e0000-0000-4000-8000-000000000001"
@@ -109,7 +110,14 @@ class Computer:
 
     @property
     def node(self) -> Machine:
-        return Machine(self.place.layout, system=self.system, ask_platform=self.platform, volumes=self.volumes)
+        layout = self.place.layout
+        return Machine(
+            layout,
+            system=self.system,
+            ask_platform=self.platform,
+            volumes=self.volumes,
+            slots=DiskSlots(layout),
+        )
 
     def certify(self) -> None:
         layout = self.place.layout

@@ -19,6 +19,7 @@ from hermesops.node.observe import status
 from hermesops.node.personalise import Outcome, personalise
 from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
 from hermesops.node.render import TOKEN_VARIABLE
+from hermesops.node.slots import DiskSlots
 from hermesops.node.system import Answer
 from hermesops.node.warm_up import warm_up
 
@@ -129,7 +130,7 @@ def machine(tmp_path: Path, agent: Agent) -> Machine:
     }
     layout = Layout(tmp_path)
     layout.base.write_text(json.dumps(base))
-    return Machine(layout, system=agent)
+    return Machine(layout, system=agent, slots=DiskSlots(layout))
 
 
 def payload(machine: Machine, settings: Settings | None = None) -> Payload:
