@@ -68,28 +68,24 @@ class Slots:
         told = json.loads(done.stdout).get("releases") if done.exit_code == 0 else None
         return SlotsSeen.from_told(told) if told else None
 
-    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> int:
+    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         """Bring a machine the files of a release that it lacks; safe to call twice.
-
-        Returns:
-            Bytes that were brought.
 
         Raises:
             RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
             UnavailableError: It does not answer, or does not take what is brought.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        channel, brought = self._channel_to(machine_id), 0
+        channel = self._channel_to(machine_id)
         for _ in range(_ROUNDS):
             done = await node_commands.hand(
                 channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
             )
             if done.exit_code != _MISSING:
                 _answer(done, machine_id, "release fetch")
-                return brought
+                return
             for blob in _told(done, machine_id, "release fetch").get("missing") or ():
                 await channel.put(f"{BLOBS}/{blob['sha256']}", bundle.blob(blob["sha256"]), mode=0o600)
-                brought += int(blob["size"])
         raise UnavailableError(
             f"machine {machine_id} lacks files of release {bundle.id} that were brought to it {_ROUNDS} times",
             hint=f"hermesops release verify {bundle.id}",

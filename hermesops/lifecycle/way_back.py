@@ -22,7 +22,7 @@ class Slots(Protocol):
     async def look(self, machine_id: MachineId) -> SlotsSeen | None:
         """What is on it."""
 
-    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> int:
+    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         """Bring it the files of a release."""
 
     async def activate(

@@ -21,13 +21,11 @@ class Switch:
         release: The one that is switched to.
         before: The one that is gone back to unless the other is confirmed.
         phase: Where it stands, as hermes-node calls it.
-        confirm_by_s: Seconds that are left to confirm it; 0 before that can be done.
     """
 
     release: ReleaseId
     before: ReleaseId
     phase: str
-    confirm_by_s: float
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Switched:
     """How the last switch ended.
 
     Attributes:
-        outcome: ``confirmed``, ``rolled_back`` or ``failed``.
+        outcome: ``confirmed``, ``rolled_back``, ``failed``, or ``lapsed`` where nobody confirmed it in time.
         at: When, as the machine's clock had it.
     """
 
@@ -87,7 +85,6 @@ class SlotsSeen:
                 _release(switch.get("to")),
                 _release(switch.get("from")),
                 str(switch.get("phase") or ""),
-                float(switch.get("confirm_by_s") or 0),
             )
             if switch
             else None,
@@ -126,8 +123,6 @@ class Activation:
     Attributes:
         problem: Why the machine is on its old release; empty when it is on the new one.
         stage: In which part of the work that showed.
-        confirm_by_s: Seconds until it goes back by itself; 0 where nothing is left to confirm.
-        gap_s: Seconds for which the gateway did not answer.
         way_back: ``in_place`` where the old release can run on the state of the new one, else ``copy``.
     """
 
@@ -135,15 +130,7 @@ class Activation:
     problem: str = ""
     stage: str = ""
     checks: tuple[Check, ...] = ()
-    confirm_by_s: float = 0.0
-    gap_s: float = 0.0
     way_back: str = ""
-    seconds: float = 0.0
-
-    @property
-    def is_unconfirmed(self) -> bool:
-        """Whether the machine waits for a word, and goes back without it."""
-        return not self.problem and self.confirm_by_s > 0
 
     @classmethod
     def from_told(cls, release: ReleaseId, told: Mapping[str, Any]) -> Self:
@@ -153,10 +140,7 @@ class Activation:
             str(told.get("error") or ""),
             str(told.get("stage") or ""),
             Check.all_from(told.get("checks") or ()),
-            float(told.get("confirm_by_s") or 0),
-            float(told.get("gap_s") or 0),
             str(told.get("way_back") or ""),
-            float(told.get("seconds") or 0),
         )
 
 

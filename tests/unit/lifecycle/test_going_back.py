@@ -49,8 +49,8 @@ async def back(seen: SlotsSeen | None, to: str = "", *, loses: bool = False) -> 
         (SlotsSeen(NEW, (OLD, NEW), last=CONFIRMED), OLD),
         (SlotsSeen(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
         (SlotsSeen(NEW, (OLD, NEW)), OLD),
-        (SlotsSeen(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed", 30)), OLD),
-        (SlotsSeen(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial", 0)), OLD),
+        (SlotsSeen(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed")), OLD),
+        (SlotsSeen(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
     ],
 )
 async def test_it_goes_to_the_release_before(seen: SlotsSeen, before: ReleaseId) -> None:

@@ -53,10 +53,9 @@ class World:
         assert machine_id == MACHINE
         return None if self.is_silent else SlotsSeen(self.current)
 
-    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> int:
+    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         del machine_id, python
         self.done.append(f"fetch {bundle.id}")
-        return 0
 
     async def activate(
         self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
@@ -65,7 +64,7 @@ class World:
         if self.problem:
             return Activation(release, problem=self.problem, stage="trial")
         self.current = release
-        return Activation(release, confirm_by_s=60, way_back="in_place")
+        return Activation(release, way_back="in_place")
 
     async def confirm(self, machine_id: MachineId, release: ReleaseId) -> None:
         del machine_id
