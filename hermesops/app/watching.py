@@ -12,7 +12,7 @@ from hermesops.health.watcher import Watcher
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 from hermesops.operation.registry_thread import apart
-from hermesops.rollout.ports import Comparison, Pulse, Watched
+from hermesops.rollout.ports import Comparison, Watched
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
@@ -36,11 +36,11 @@ class Watching:
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> Watched:
-        """Look at those changed since a moment each, and at some not changed; who gives no answer is absent."""
+        """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
         seen = await self._watcher.watch(changed, untouched)
         comparisons = (Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls)) for each in Vital)
         return Watched(
-            pulses={whose: Pulse(beat.answers, beat.exercised, beat.failed) for whose, beat in seen.beats.items()},
+            pulses=seen.pulses,
             comparisons=tuple(each for each in comparisons if each.vital.value in vitals),
         )
 

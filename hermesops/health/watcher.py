@@ -15,7 +15,7 @@ from hermesops.health.comparison import Seen
 from hermesops.health.observer import Question
 from hermesops.health.reading import Reading, vitals_of
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, TurnOutcome, Vitals
+from hermesops.model.vitals import Pulse, Source, TurnOutcome, Vitals
 
 CONTROLS = 64
 """How many untouched instances are looked at."""
@@ -63,25 +63,14 @@ class TakesFigures(Protocol):
 
 
 @dataclass(frozen=True)
-class Beat:
-    """Whether one changed instance lives.
+class Watch:
+    """What was seen.
 
     Attributes:
-        answers: Whether its gateway does; ``None`` when nobody could tell.
-        exercised: Whether a turn since the change shows anything.
-        failed: Why it counts as hurt: two turns in a row that came to nothing, while others' do not.
+        pulses: Of those changed that somebody looked at.
     """
 
-    answers: bool | None
-    exercised: bool
-    failed: str = ""
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What was seen."""
-
-    beats: Mapping[InstanceId, Beat] = field(default_factory=dict)
+    pulses: Mapping[InstanceId, Pulse] = field(default_factory=dict)
     changed: Mapping[InstanceId, Seen] = field(default_factory=dict)
     controls: Mapping[InstanceId, Seen] = field(default_factory=dict)
 
@@ -144,8 +133,8 @@ class Watcher:
             seen = await self._enriched(self._prometheus, seen, at, now)
         has_router = _has_router([readings[each] for each in controls])
         return Watch(
-            beats={
-                each: _beat(readings[each], changed[each], latest[each], has_router)
+            pulses={
+                each: _pulse(readings[each], changed[each], latest[each], has_router)
                 for each in changed
                 if each in latest
             },
@@ -179,13 +168,14 @@ def _seen(whose: InstanceId, readings: Sequence[Reading], at: datetime, *, answe
     return Seen(vitals_of(whose, before) if before else None, vitals_of(whose, after) if after else None)
 
 
-def _beat(readings: Sequence[Reading], changed_at: datetime, latest: Reading | None, has_router: bool) -> Beat:  # noqa: FBT001 - one of a few facts
+def _pulse(readings: Sequence[Reading], changed_at: datetime, latest: Reading | None, has_router: bool) -> Pulse:  # noqa: FBT001 - one of a few facts
     turns = [each.outcome for each in readings if each.at > changed_at and each.outcome is not TurnOutcome.NOT_TAKEN]
     exercised = TurnOutcome.ANSWERED in turns or (has_router and bool(turns))
+    # One turn may come to nothing by itself: two in a row do not, while others' turns are answered.
     failed = "the agent takes no turn" if has_router and turns[-2:] == [TurnOutcome.FAILED] * 2 else ""
     if latest is None:
-        return Beat(None, exercised, failed)
-    return Beat(latest.is_answering, exercised, failed)
+        return Pulse(None, exercised, failed)
+    return Pulse(latest.is_answering, exercised, failed)
 
 
 def _has_router(controls: Sequence[Sequence[Reading]]) -> bool:

@@ -64,3 +64,19 @@ class Vitals:
     figures: Mapping[Vital, float] = field(default_factory=dict)
     turn: TurnOutcome = TurnOutcome.NOT_TAKEN
     missing: Mapping[Vital, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """Whether one instance that was changed lives.
+
+    Attributes:
+        answers: Whether its gateway does; ``None`` when the machine itself gives no answer.
+        exercised: Whether a turn was taken since the change, by its user or by a probe.
+        failed: Why it counts as hurt whatever the figures say, as a probe's turns that came to nothing; empty
+            otherwise.
+    """
+
+    answers: bool | None
+    exercised: bool
+    failed: str = ""

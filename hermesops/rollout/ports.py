@@ -18,7 +18,7 @@ from hermesops.model.rollout import (
     Target,
 )
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.model.vitals import Vital
+from hermesops.model.vitals import Pulse, Vital
 
 
 @dataclass(frozen=True)
@@ -131,21 +131,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Pulse:
-    """One instance that runs the new release.
-
-    Attributes:
-        answers: Whether its gateway does; ``None`` when the machine itself gives no answer.
-        exercised: Whether a turn was taken since the change, by its user or by a probe.
-        failed: Why it counts as hurt whatever the figures say, as a probe's turn that failed; empty otherwise.
-    """
-
-    answers: bool | None
-    exercised: bool
-    failed: str = ""
-
-
-@dataclass(frozen=True)
 class Watched:
     """What was seen of health at one moment."""
 
@@ -159,7 +144,7 @@ class Watches(Protocol):
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> Watched:
-        """Look at those changed since a moment each, and at some not changed; who gives no answer is absent."""
+        """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
 
 
 class Asks(Protocol):

@@ -9,10 +9,10 @@ from hermesops.model.freeze import Freeze
 from hermesops.model.instance_policy import QuietHours
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import HookGate
+from hermesops.model.vitals import Pulse
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
 from hermesops.rollout.explain import explain
-from hermesops.rollout.ports import Pulse
 from tests.support.rollout_world import QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 

@@ -27,10 +27,10 @@ from hermesops.model.rollout import (
     TargetState,
 )
 from hermesops.model.rollout_spec import Action, HookGate, Spec
-from hermesops.model.vitals import Vital
+from hermesops.model.vitals import Pulse, Vital
 from hermesops.rollout.controls import Steered
 from hermesops.rollout.courses import course
-from hermesops.rollout.ports import Comparison, Pulse, Records, Watched
+from hermesops.rollout.ports import Comparison, Records, Watched
 from hermesops.rollout.runner import Runner
 from hermesops.rollout.steps import Decision
 from tests.support.virtual_time import BEGAN, VirtualClock

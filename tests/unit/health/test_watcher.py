@@ -67,7 +67,7 @@ async def test_each_is_compared_with_itself_before_and_others_at_the_same_times(
     watch = await fleet.watch(changed, [BOB])
     assert pairs(Vital.MEMORY, watch.changed) == {ADA: (100.0, 300.0)}
     assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 110.0)}
-    assert (watch.beats[ADA].answers, watch.beats[ADA].exercised, watch.beats[ADA].failed) == (True, True, "")
+    assert (watch.pulses[ADA].answers, watch.pulses[ADA].exercised, watch.pulses[ADA].failed) == (True, True, "")
 
 
 async def test_a_runner_that_was_resumed_still_knows_the_time_before() -> None:
@@ -91,7 +91,7 @@ async def test_who_gives_no_answer_has_no_after_however_good_it_was() -> None:
     await fleet.watch(changed, [])
     fleet.silent = {ADA}
     watch = await fleet.watch(changed, [])
-    assert (watch.beats[ADA].answers, watch.changed[ADA].after) == (None, None)
+    assert (watch.pulses[ADA].answers, watch.changed[ADA].after) == (None, None)
 
 
 async def test_errors_are_counted_once() -> None:
@@ -130,7 +130,7 @@ async def test_who_was_just_looked_at_is_left_alone() -> None:
     await fleet.watch({ADA: BEGIN}, [BOB])
     watch = await fleet.watch({ADA: BEGIN}, [BOB], after_s=4)
     assert fleet.asked == {}
-    assert (watch.beats[ADA].answers, watch.beats[ADA].exercised) == (True, True)
+    assert (watch.pulses[ADA].answers, watch.pulses[ADA].exercised) == (True, True)
     await fleet.watch({ADA: BEGIN}, [BOB], after_s=8)
     assert set(fleet.asked) == {ADA}
 
@@ -138,18 +138,18 @@ async def test_who_was_just_looked_at_is_left_alone() -> None:
 async def test_one_turn_that_fails_is_tried_again_before_it_counts() -> None:
     fleet = Fleet(turnless={ADA})
     first = await fleet.watch({ADA: BEGIN}, [BOB, CLEO])
-    assert first.beats[ADA].failed == ""
+    assert first.pulses[ADA].failed == ""
     second = await fleet.watch({ADA: BEGIN}, [BOB, CLEO])
-    assert "no turn" in second.beats[ADA].failed
+    assert "no turn" in second.pulses[ADA].failed
     fleet.turnless.clear()
-    assert (await fleet.watch({ADA: BEGIN}, [BOB, CLEO])).beats[ADA].failed == ""
+    assert (await fleet.watch({ADA: BEGIN}, [BOB, CLEO])).pulses[ADA].failed == ""
 
 
 async def test_a_router_that_is_down_blames_no_release_and_proves_nothing() -> None:
     fleet = Fleet(turnless={ADA, BOB, CLEO})
     for _ in range(2):
         watch = await fleet.watch({ADA: BEGIN}, [BOB, CLEO, DAN])
-    assert (watch.beats[ADA].failed, watch.beats[ADA].exercised) == ("", False)
+    assert (watch.pulses[ADA].failed, watch.pulses[ADA].exercised) == ("", False)
 
 
 async def test_only_so_many_untouched_ones_are_asked_and_the_next_come_first() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import Spec
+from hermesops.model.vitals import Pulse
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
-from hermesops.rollout.ports import Pulse
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 
 

@@ -11,9 +11,9 @@ from hermesops.model.freeze import Freeze
 from hermesops.model.instance_policy import QuietHours
 from hermesops.model.rollout import GateResult, Rollout, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtCare, Spec
+from hermesops.model.vitals import Pulse
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
-from hermesops.rollout.ports import Pulse
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
