@@ -4,7 +4,6 @@ Until the way back is laid nothing of the agent's is touched; from then on whate
 included, ends on the release that ran before. Never does a gateway run while the slot or its state changes.
 """
 
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -22,14 +21,14 @@ from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken, Payload
 from hermesops.node.release_record import record_of_lock
 from hermesops.node.repository import MAX_BYTES, Repository
-from hermesops.node.trial import Trial, Tried
+from hermesops.node.trial import Tried
+from hermesops.node.trying import try_out
 
 WATCH = "hermes-release.service"
 """Calls ``release settle`` while a change of release is not over; role ``hermes_node`` brings it."""
 
 BUSY = 7
 FAILED = 8
-_TRIAL_PORT = 8643
 _HEALTH_S = 90.0
 _TURN_S = 60.0
 
@@ -121,7 +120,11 @@ def activate(
         laying.adopt(machine)
         agent, payload = agent_of(machine), laying.occupant(machine)
         change = _Change(machine, agent, payload, release, options, tell, started)
-        tried = _try(change) if options.tries and payload is not None else Tried(())
+        tried = Tried(())
+        if options.tries and payload is not None:
+            tell("trying")
+            before = overlay.current(machine)
+            tried = try_out(machine, agent, payload, release, before=before, takes_turns=change.takes_turns)
         if not tried.ok:
             return _refusal(change, _FailedError("trial", "the trial failed", tried.checks)), FAILED
         with machine.files.locked(machine.layout.lock):
@@ -140,21 +143,6 @@ def _is_done(machine: Machine, release: str) -> dict[str, Any] | None:
         raise RefusedError(f"release {held.to} is unconfirmed here: hermes-node release confirm or rollback")
     left = max(0.0, held.deadline - machine.system.monotonic())
     return {**held.answer, "confirm_by_s": round(left, 1)}
-
-
-def _try(change: _Change) -> Tried:
-    change.tell("trying")
-    machine, payload = change.machine, change.payload
-    if payload is None:
-        return Tried(())
-    key, before = secrets.token_hex(32), overlay.current(machine)
-    new, old = (
-        laying.side_of(machine, each, payload, port=_TRIAL_PORT, key=key) if each else None
-        for each in (change.release, before)
-    )
-    if new is None:
-        return Tried(())
-    return machine.slots.exercise(Trial(change.agent.home, _TRIAL_PORT, key, change.takes_turns, new, old))
 
 
 def _change(change: _Change, tried: Tried, repository: Repository | None) -> tuple[dict[str, Any], int]:

@@ -4,7 +4,6 @@ Going back only renames what is laid here, so it works on a full disk.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from hermesops.node import render, warm
@@ -14,11 +13,9 @@ from hermesops.node.files import Access
 from hermesops.node.installing import UNIT
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of, current
-from hermesops.node.protocol import Payload, Settings
-from hermesops.node.trial import Side
+from hermesops.node.protocol import Payload
 
 _WORLD = Access(0o644)
-_UNIT_BYTES = 1024 * 1024
 
 
 def occupant(machine: Machine) -> Payload | None:
@@ -42,17 +39,23 @@ def adopt(machine: Machine) -> None:
         machine.files.write_if_changed(machine.layout.releases / running / UNIT, installed, _WORLD)
 
 
+def _places(machine: Machine) -> tuple[Path, Path, Path]:
+    """Where the files are that differ: managed configuration, managed environment, unit."""
+    return machine.layout.managed / "config.yaml", machine.layout.managed / ".env", machine.layout.unit(UNIT)
+
+
 def _files(machine: Machine, release: str) -> Mapping[Path, tuple[bytes, Access]]:
-    """What the files of a machine are with one slot, by where they are."""
+    """What those files are with one slot."""
     files: dict[Path, tuple[bytes, Access]] = {}
+    config, environment, service = _places(machine)
     base, payload = base_of(machine, release), occupant(machine)
     if payload is not None:
         shared = Access(0o640, 0, account(machine, base.user).gid)
-        files[machine.layout.managed / "config.yaml"] = (render.managed_config(base, payload), shared)
-        files[machine.layout.managed / ".env"] = (render.managed_environment(base, payload), shared)
+        files[config] = (render.managed_config(base, payload), shared)
+        files[environment] = (render.managed_environment(base, payload), shared)
     unit = unit_of(machine, release)
     if unit is not None:
-        files[machine.layout.unit(UNIT)] = (unit, _WORLD)
+        files[service] = (unit, _WORLD)
     return files
 
 
@@ -66,7 +69,7 @@ def lay_way_back(machine: Machine, release: str) -> None:
 
 def take_way_back(machine: Machine) -> None:
     """Put in place what was laid; does nothing twice."""
-    for path in (machine.layout.managed / "config.yaml", machine.layout.managed / ".env", machine.layout.unit(UNIT)):
+    for path in _places(machine):
         machine.slots.rename(machine.layout.way_back(path.name), path)
     machine.system.systemctl("daemon-reload")
     machine.slots.rename(machine.layout.back, machine.layout.current)
@@ -74,8 +77,8 @@ def take_way_back(machine: Machine) -> None:
 
 def clear_way_back(machine: Machine) -> None:
     """Nothing is gone back to any more."""
-    for name in ("config.yaml", ".env", UNIT):
-        remove(machine, machine.layout.way_back(name))
+    for path in _places(machine):
+        remove(machine, machine.layout.way_back(path.name))
     remove(machine, machine.layout.back)
 
 
@@ -85,14 +88,3 @@ def go_over(machine: Machine, release: str) -> None:
         machine.files.write_if_changed(path, data, access)
     machine.system.systemctl("daemon-reload")
     machine.slots.point(machine.layout.current.name, release)
-
-
-def side_of(machine: Machine, release: str, payload: Payload, *, port: int, key: str) -> Side:
-    """How a slot would run in a trial: with the instance's model, and nothing else of its settings."""
-    settings = Settings(model=payload.settings.model, disabled_tools=payload.settings.disabled_tools)
-    quiet = replace(payload, settings=settings, secrets=replace(payload.secrets, api_server_key=key))
-    slot = machine.layout.releases / release
-    base = base_of(machine, release)
-    base = replace(base, port=port, environment={**base.environment, "VIRTUAL_ENV": str(slot / "venv")})
-    unit = unit_of(machine, release) or machine.files.read(machine.layout.unit(UNIT)) or b""
-    return Side(slot, unit.decode(), render.managed_config(base, quiet), render.managed_environment(base, quiet))

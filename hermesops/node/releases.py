@@ -1,6 +1,6 @@
-"""``release rollback``, ``show``, ``gc`` and ``settle``, and what ``status`` says of releases."""
+"""``release rollback``, ``show`` and ``gc``, and what ``status`` says of releases."""
 
-import secrets
+from dataclasses import replace
 from typing import Any
 
 from hermesops.node import activation as records
@@ -11,10 +11,10 @@ from hermesops.node.errors import RefusedError
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_lock import Lock
-from hermesops.node.trial import Trial
+from hermesops.node.trying import try_out
 
-_TRIAL_PORT = 8643
 FAILED = 8
+_ASKED = "somebody asked for it"
 
 
 def rollback(
@@ -32,7 +32,7 @@ def rollback(
         fencing.admit(machine, lease)
         held = records.load(machine)
         if held is not None and to in {"", held.before}:
-            told = going_back.go_back(machine, held, held.why or "somebody asked for it")
+            told = going_back.go_back(machine, held, _ASKED)
         elif held is not None:
             raise RefusedError(f"release {held.to} is unconfirmed here: first back to {held.before}, then on to {to}")
         elif to and to == overlay.current(machine):
@@ -62,11 +62,7 @@ def _leave(machine: Machine, to: str, *, loses: bool, drain_s: float) -> dict[st
     records.save(machine, held)
     laying.lay_way_back(machine, target)
     drain.finish_work(machine, agent, deadline_s=drain_s)
-    return going_back.go_back(
-        machine,
-        Activation(held.to, target, Phase.GOING_BACK, kept, starts, why="somebody asked for it"),
-        "somebody asked for it",
-    )
+    return going_back.go_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
 
 
 def _refuse_loss(machine: Machine, agent: Agent, kept: str, *, loses: bool) -> None:
@@ -83,9 +79,7 @@ def _refuse_unreadable(machine: Machine, agent: Agent, target: str) -> None:
     payload = laying.occupant(machine)
     if payload is None:
         return
-    key = secrets.token_hex(32)
-    side = laying.side_of(machine, target, payload, port=_TRIAL_PORT, key=key)
-    tried = machine.slots.exercise(Trial(agent.home, _TRIAL_PORT, key, takes_turns=False, new=side, old=None))
+    tried = try_out(machine, agent, payload, target)
     if not tried.ok:
         failing = next(check for check in tried.checks if not check.ok)
         raise RefusedError(f"release {target} does not run on today's state ({failing.name}: {failing.detail}): --lose")
