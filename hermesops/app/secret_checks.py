@@ -123,7 +123,7 @@ def _authority(app: "App") -> str:
 
 
 def _release_key(app: "App") -> str:
-    from hermesops.app.releases import can_sign, signer_of
+    from hermesops.app.release_signing import can_sign, signer_of
 
     if not can_sign(app):
         return "nobody signs releases here; they can be brought all the same"

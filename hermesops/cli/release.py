@@ -59,7 +59,8 @@ def build(
     composed = context.compose()
 
     async def work() -> "Built":
-        from hermesops.app.releases import Releasing, usual_order
+        from hermesops.app.release_builds import usual_order
+        from hermesops.app.releases import Releasing
 
         releasing, usual = Releasing(composed), usual_order(composed)
         if lock is not None:

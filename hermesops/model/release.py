@@ -8,6 +8,11 @@ ReleaseId = NewType("ReleaseId", str)
 """``<agent version>-<first 12 hex digits of the lock's SHA-256>``."""
 
 
+def release_subject(release_id: ReleaseId) -> str:
+    """What the audit calls a release."""
+    return f"release/{release_id}"
+
+
 @dataclass(frozen=True)
 class KnownRelease:
     """A row of ``releases``.

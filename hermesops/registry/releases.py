@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.release import KnownRelease, ReleaseId
+from hermesops.model.release import KnownRelease, ReleaseId, release_subject
 from hermesops.registry.rollout_schema import releases
 from hermesops.registry.rows import Rows, insert_if_absent
 
@@ -54,11 +54,6 @@ class ReleaseRows(Rows):
                 connection.execute(releases.update().where(is_it).values(values))
                 self._note(connection, "release_revoked", release_subject(release_id), why=why)
             return _release(connection.execute(sa.select(releases).where(is_it)).one())
-
-
-def release_subject(release_id: ReleaseId) -> str:
-    """What the audit calls a release."""
-    return f"release/{release_id}"
 
 
 def _release(row: sa.Row[Any]) -> KnownRelease:
