@@ -7,12 +7,16 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import NoReturn
 
 from tests.support.command import Command, Ran
+
+COMMAND = "hermesops.cli.main"
+"""The module whose ``main`` is the command."""
 
 _PLUGIN = "pulumi-resource-justavps"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +37,41 @@ def load() -> None:
     import hermesops.stacks.fleet  # noqa: F401, PLC0415 - as above
 
 
+def be(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], out: Path, err: Path, *, executable: str = ""
+) -> NoReturn:
+    """Be the ``main`` of a module in a fork that was just made, in a session of its own.
+
+    Args:
+        module: Its name.
+        arguments: Of its command line.
+        environ: All of its environment.
+        out: Where its stdout goes.
+        err: Where its stderr goes.
+        executable: What it takes for its Python.
+    """
+    code = 1
+    try:
+        os.setsid()
+        for descriptor, name, flags in (
+            (0, os.devnull, os.O_RDONLY),
+            (1, out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+            (2, err, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        ):
+            os.dup2(os.open(name, flags, 0o600), descriptor)
+        os.environ.clear()  # noqa: TID251 - as an exec does
+        os.environ.update(environ, PYTHONPATH=str(_ROOT))  # noqa: TID251 - as above
+        sys.argv = ["hermesops" if module == COMMAND else module, *arguments]
+        sys.executable = executable or sys.executable
+        code = import_module(module).main()
+    except BaseException:  # noqa: BLE001 - nothing of a child may come back into who forked it
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 @dataclass(frozen=True)
 class Forked:
     """Runs commands with one home.
@@ -50,12 +89,14 @@ class Forked:
     def run(self, *words: str, timeout_s: float = 300) -> Ran:
         """Run a command to its end."""
         began = time.monotonic()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        python = str(self._plugin_folder() / "python")  # the engine looks for plugins beside it
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder, "out"), Path(folder, "err")
             child = os.fork()
             if child == 0:
-                self._be(words, out.fileno(), err.fileno())
+                be(COMMAND, words, self.command.environ, out, err, executable=python)
             code = _end_of(child, timeout_s)
-            said = [_text(file) for file in (out, err)]
+            said = [file.read_text(encoding="utf-8") for file in (out, err)]
         ran = Ran(words, code, said[0], said[1], time.monotonic() - began)
         self.said.append(ran)
         return ran
@@ -65,29 +106,6 @@ class Forked:
         ran = self.run(*words)
         assert ran.exit_code == 0, str(ran)
         return ran
-
-    def _be(self, words: Sequence[str], out: int, err: int) -> None:
-        """Be the command; does not return."""
-        code = 1
-        try:
-            os.setsid()
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(out, 1)
-            os.dup2(err, 2)
-            for name in [name for name in os.environ if name.startswith("HERMESOPS_")]:  # noqa: TID251 - as a shell does
-                del os.environ[name]  # noqa: TID251 - as above
-            os.environ.update(self.command.environ, PYTHONPATH=str(_ROOT))  # noqa: TID251 - as above
-            sys.argv = ["hermesops", *words]
-            sys.executable = str(self._plugin_folder() / "python")  # the engine looks for plugins beside it
-            from hermesops.cli.main import main  # noqa: PLC0415 - in the child, which ends here
-
-            code = main()
-        except BaseException:  # noqa: BLE001 - nothing of a child may come back into the test
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
 
     def _plugin_folder(self) -> Path:
         folder = self.command.home / "plugin"
@@ -107,8 +125,3 @@ def _end_of(child: int, timeout_s: float) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
         os.close(watched)
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode()

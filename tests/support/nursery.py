@@ -11,19 +11,16 @@ import selectors
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import Any
 
+from tests.support import forked
 from tests.support.command import Command, Ran
 
 _ROOT = Path(__file__).resolve().parents[2]
-_COMMAND = "hermesops.cli.main"
 
 
 class Nursery:
@@ -111,27 +108,22 @@ class Nursed(Command):
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
             async with asyncio.timeout(timeout_s):
-                code = await self.be(_COMMAND, arguments, out, err)
-            ran = Ran(arguments, code, _text(out), _text(err), time.monotonic() - started)
+                code = await self.be(forked.COMMAND, arguments, out, err)
+            said = [file.read_text(encoding="utf-8") for file in (out, err)]
+        ran = Ran(arguments, code, said[0], said[1], time.monotonic() - started)
         self.said.append(ran)
         return ran
 
     async def be(self, module: str, arguments: Sequence[str], out: Path, err: Path) -> int:
         """Run a module's ``main`` with this home; what it ended with."""
         assert self.nursery is not None
-        return await self.nursery.run(module, arguments, {**self.environ, "PYTHONPATH": str(_ROOT)}, out, err)
-
-
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
+        return await self.nursery.run(module, arguments, self.environ, out, err)
 
 
 # What follows is the nursery itself.
 
 
 def _serve() -> None:
-    from tests.support import forked  # noqa: PLC0415 - only who forks loads all this
-
     forked.load()
     children: dict[int, tuple[int, int]] = {}
     with selectors.DefaultSelector() as selector:
@@ -152,7 +144,8 @@ def _serve() -> None:
                     asked = json.loads(line)
                     child = os.fork()
                     if child == 0:
-                        _be(asked)
+                        out, err = Path(asked["out"]), Path(asked["err"])
+                        forked.be(asked["module"], asked["arguments"], asked["environ"], out, err)
                     watched = os.pidfd_open(child)
                     children[watched] = child, asked["number"]
                     selector.register(watched, selectors.EVENT_READ)
@@ -163,30 +156,6 @@ def _tell_end(watched: int, child: int, number: int) -> None:
     os.close(watched)
     sys.stdout.write(json.dumps({"number": number, "code": code}) + "\n")
     sys.stdout.flush()
-
-
-def _be(asked: dict[str, Any]) -> None:
-    """Be what was asked for; does not return."""
-    code = 1
-    try:
-        os.setsid()
-        for descriptor, name, flags in (
-            (0, os.devnull, os.O_RDONLY),
-            (1, asked["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-            (2, asked["err"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-        ):
-            os.dup2(os.open(name, flags, 0o600), descriptor)
-        os.environ.clear()  # noqa: TID251 - as an exec does
-        os.environ.update(asked["environ"])  # noqa: TID251 - as above
-        module = asked["module"]
-        sys.argv = ["hermesops" if module == _COMMAND else module, *asked["arguments"]]
-        code = import_module(module).main()
-    except BaseException:  # noqa: BLE001 - nothing of a child may come back into the nursery
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 if __name__ == "__main__":
