@@ -53,14 +53,15 @@ class Rollouts:
 
         env, rollout_id = self._app.env, RolloutId(str(operation.intent["rollout"]))
         url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
+        clock = RegistryClock(self._registry)
         return Runner(
             RolloutRows(self._registry, rollout_id, lease),
             SlotMachines(self._session, f"rollout {rollout_id}"),
-            watches=Watching(self._session),
+            watches=Watching(self._session, clock.now),
             asks=Hooks(environment=env.name, variables=env.inherited),
             notifies=WebHook(url, environment=env.name, warn=warn),
             calendar=Calendar(self._registry),
-            clock=RegistryClock(self._registry),
+            clock=clock,
         )
 
     async def start(self, wish: Wish) -> Rollout:

@@ -1,10 +1,10 @@
 """Health of instances for a rollout's runner: nodes and Prometheus are asked, readings are kept in the registry."""
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.errors import UnavailableError
+from hermesops.app.rollout_machines import machine_of
 from hermesops.health.comparison import pairs
 from hermesops.health.observer import Observer
 from hermesops.health.reading import Reading
@@ -26,29 +26,31 @@ class Watching:
 
     Args:
         session: What machines are reached with.
+        now: The present moment by the clock that also says when each instance was changed.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", now: Callable[[], datetime]) -> None:
         self._session = session
-        observer = Observer(self._channel_to, _now)
-        self._watcher = Watcher(observer, KeptReadings(session.app.registry), _now, self._prometheus())
+        observer = Observer(self._channel_to, now)
+        self._watcher = Watcher(observer, KeptReadings(session.app.registry), now, self._prometheus())
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> Watched:
         """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
         seen = await self._watcher.watch(changed, untouched)
-        comparisons = (Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls)) for each in Vital)
         return Watched(
             pulses=seen.pulses,
-            comparisons=tuple(each for each in comparisons if each.vital.value in vitals),
+            comparisons=tuple(
+                Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls))
+                for each in Vital
+                if each.value in vitals
+            ),
         )
 
     async def _channel_to(self, instance_id: InstanceId) -> "Channel":
         instance = await apart(self._session.app.registry.get_instance, instance_id)
-        if instance.machine_id is None:
-            raise UnavailableError(f"{instance.title} has no machine")
-        return self._session.reach.channel(instance.machine_id)
+        return self._session.reach.channel(machine_of(instance))
 
     def _prometheus(self) -> "TakesFigures | None":
         from hermesops.health.prometheus import Prometheus
@@ -77,7 +79,3 @@ class KeptReadings:
         """What is remembered of each since then, oldest first."""
         rows = await apart(self._registry.list_readings, instances, since=moment)
         return {whose: [Reading.from_json(text) for text in texts] for whose, texts in rows.items()}
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

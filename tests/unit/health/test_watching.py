@@ -1,0 +1,65 @@
+"""Health as a rollout's runner gets it: by whose clock, and which figures."""
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+from hermesops.app.watching import Watching
+from hermesops.channel import Completed
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.vitals import Vital
+from tests.support.instances import ADA
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+TOLD = {
+    "at": 0,
+    "since": None,
+    "release": "r1",
+    "gateway": "ok",
+    "restarts": 0,
+    "errors": None,
+    "memory_bytes": 1,
+    "queue_age_s": 0,
+    "turn": None,
+}
+
+
+class Rows:
+    """The registry, as far as health needs it."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[datetime, str]] = []
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        assert instance_id == ADA.id
+        return ADA
+
+    def add_readings(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+        self.kept += read.values()
+
+    def list_readings(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
+        return {each: tuple(text for at, text in self.kept if at >= since) for each in instances}
+
+
+class Node:
+    """A machine whose agent is well, whatever its own clock says."""
+
+    async def run(self, command: str, *, timeout_s: float) -> Completed:
+        assert " probe" in command
+        assert timeout_s > 0
+        return Completed(0, json.dumps(TOLD).encode(), b"")
+
+
+async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
+    rows, moments = Rows(), [NOW]
+    app = SimpleNamespace(registry=rows, env=SimpleNamespace(settings=SimpleNamespace(prometheus_url="")))
+    session = SimpleNamespace(app=app, reach=SimpleNamespace(channel=lambda _machine_id: Node()))
+    watching = Watching(session, lambda: moments[-1])  # type: ignore[arg-type]
+    await watching.watch({}, [ADA.id], [Vital.MEMORY])
+    moments.append(NOW + timedelta(minutes=2))
+    watched = await watching.watch({ADA.id: NOW + timedelta(minutes=1)}, [], [Vital.MEMORY])
+    assert [at for at, _ in rows.kept] == moments
+    assert [(one.vital, one.canaries) for one in watched.comparisons] == [(Vital.MEMORY, {ADA.id: (1.0, 1.0)})]
+    assert watched.pulses[ADA.id].answers
