@@ -1,8 +1,11 @@
 """Composes releases: where they are kept, and how which there are is changed."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
+
+from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,10 +62,11 @@ class Releasing:
         registry, named = self._app.registry, ReleaseId(release)
         async with self._app.alone(_SUBJECT):
             revocations = self._releases.revoke(release, reason)
-        if self._releases.is_there(release):
+        with suppress(RefusedError):  # it is taken back by its name alone, be it here and whole or not
             self._know(self._releases.read(release))
+        try:
             registry.revoke_release(named, why=reason)
-        else:
+        except UsageError:  # nobody made it known
             registry.append_audit("release_revoked", release_subject(named), why=reason)
         return revocations
 

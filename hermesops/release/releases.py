@@ -212,10 +212,6 @@ class Releases:
         self.trust.replace(signed)
         return () if sign_again else tuple(lock.id for lock in left)
 
-    def is_there(self, release: str) -> bool:
-        """Whether there is a release of that id, whether it holds or not."""
-        return release in self._documents.ids()
-
     def holds(self, lock: Lock) -> bool:
         """Whether a release is there, signed by somebody whose signature counts."""
         try:

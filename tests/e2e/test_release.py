@@ -84,6 +84,9 @@ async def test_what_cannot_be_is_refused_with_the_next_command(command: Command,
     lock.write_bytes(lock.read_bytes().replace(b'"config_schema":33', b'"config_schema":34'))
     edited = await command.run("release", "verify", release)
     assert (edited.exit_code, "it was changed" in edited.stderr) == (3, True)
+    await command.ok("release", "revoke", release, "--reason", "edited", "--yes")
+    audit = (await command.ok("audit", "log", "--json")).json["entries"]
+    assert [entry["why"] for entry in audit if entry["action"] == "release_revoked"] == ["edited"]
 
 
 async def test_the_key_is_rotated_as_its_steps_say(command: Command, tmp_path: Path) -> None:
