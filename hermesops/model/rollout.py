@@ -199,6 +199,11 @@ class Wishes:
     forgiven_at: datetime | None = None
     may_lose: bool = False
 
+    def forgive(self, target: RolloutTarget) -> bool:
+        """Whether what became of a target is forgiven: it was so already when somebody looked."""
+        at = target.updated_at
+        return self.forgiven_at is not None and at is not None and at <= self.forgiven_at
+
 
 @dataclass(frozen=True)
 class Rollout:

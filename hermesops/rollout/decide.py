@@ -160,12 +160,8 @@ def _can_go_back(target: RolloutTarget) -> bool:
 
 def _down(sight: Sight) -> tuple[RolloutTarget, ...]:
     """Those that we changed and of which nobody knows whether they serve their users."""
-    forgiven_at = sight.rollout.wishes.forgiven_at
-    return tuple(
-        one
-        for one in sight.in_state(TargetState.SILENT, TargetState.TIMED_OUT)
-        if one.touched_at and not (forgiven_at and one.updated_at and one.updated_at <= forgiven_at)
-    )
+    unknown = sight.in_state(TargetState.SILENT, TargetState.TIMED_OUT)
+    return tuple(one for one in unknown if one.touched_at and not sight.rollout.wishes.forgive(one))
 
 
 def _is_at_end(sight: Sight) -> bool:

@@ -74,8 +74,7 @@ def counts(target: RolloutTarget, rollout: Rollout) -> bool:
     """Whether a target says anything of the release: it was changed, or could not be; and nobody has forgiven it."""
     if not target.state.has_failed:
         return target.touched_at is not None and (target.state.is_well or target.state is TargetState.KEPT)
-    forgiven_at = rollout.wishes.forgiven_at
-    return forgiven_at is None or target.updated_at is None or target.updated_at > forgiven_at
+    return not rollout.wishes.forgive(target)
 
 
 def tally(targets: Sequence[RolloutTarget]) -> Tally:
