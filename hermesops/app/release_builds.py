@@ -17,7 +17,7 @@ _ROLE = "hermes_gateway"
 
 def builder_of(app: "App") -> "Builder":
     """What builds the releases of an environment."""
-    from hermesops.image.download import Pip
+    from hermesops.image.download import NEWEST_GLIBC, Pip
     from hermesops.localcloud.kind import is_simulated
     from hermesops.release.build import Builder
     from hermesops.release.resolver import Resolver
@@ -29,7 +29,7 @@ def builder_of(app: "App") -> "Builder":
     downloads = Pip(env.inherited)
     return builder(
         app.releases,
-        Resolver(env.inherited),
+        Resolver(env.inherited, glibc=NEWEST_GLIBC),
         downloads,
         parts_of(_image_of(app), downloads),
         env.cache / "releases",

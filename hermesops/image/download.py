@@ -12,8 +12,8 @@ from hermesops.errors import RefusedError, UnavailableError
 
 _DOWNLOAD_S = 900.0
 _OLDEST_GLIBC = 5
-_NEWEST_GLIBC = 36
-"""Debian 12 has glibc 2.36 and is the oldest base our machines have."""
+NEWEST_GLIBC = 36
+"""Of 2.x, that a wheel may ask for: Debian 12 has it and is the oldest base our machines have."""
 
 
 class Pip:
@@ -35,7 +35,7 @@ class Pip:
         """
         digits = python.replace(".", "")
         names = ["manylinux1", "manylinux2010", "manylinux2014"]
-        names += [f"manylinux_2_{minor}" for minor in range(_OLDEST_GLIBC, _NEWEST_GLIBC + 1)]
+        names += [f"manylinux_2_{minor}" for minor in range(_OLDEST_GLIBC, NEWEST_GLIBC + 1)]
         tags = [f"--platform={name}_x86_64" for name in names]
         tags += [f"--abi={abi}" for abi in (f"cp{digits}", "abi3", "none")]
         self._download(

@@ -12,9 +12,6 @@ from uv import find_uv_bin
 from hermesops.errors import RefusedError, UnavailableError
 
 _RESOLVE_S = 300.0
-_PLATFORM = "x86_64-manylinux_2_36"
-"""Debian 12 has glibc 2.36 and is the oldest base our machines have."""
-
 _NO_ANSWER = ("error sending request", "connection", "timed out", "dns error", "failed to fetch")
 
 
@@ -23,10 +20,12 @@ class Resolver:
 
     Args:
         environ: The process's variables: HOME, PATH, and what sets up proxies, indexes and authorities.
+        glibc: The newest 2.x that a wheel may ask for.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], *, glibc: int) -> None:
         self._environ = dict(environ)
+        self._platform = f"x86_64-manylinux_2_{glibc}"
 
     def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
         """The set as ``uv pip compile --generate-hashes`` prints it: wheels only, so no machine needs a compiler.
@@ -41,7 +40,7 @@ class Resolver:
             UnavailableError: The index does not answer.
         """
         command = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes"]
-        command += ["--only-binary=:all:", f"--python-version={python}", f"--python-platform={_PLATFORM}"]
+        command += ["--only-binary=:all:", f"--python-version={python}", f"--python-platform={self._platform}"]
         command += [f"--find-links={wheels}"] if wheels else []
         try:
             done = subprocess.run(

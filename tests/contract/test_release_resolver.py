@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.image.download import NEWEST_GLIBC
 from hermesops.release.requirements import parse
 from hermesops.release.resolver import Resolver
 
@@ -34,7 +35,7 @@ def resolver(index: Path, tmp_path: Path) -> Resolver:
     settings = tmp_path / "uv.toml"
     settings.write_text(f'[pip]\nno-index = true\nfind-links = ["{index}"]\n')
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "UV_CONFIG_FILE": str(settings)}
-    return Resolver({**environ, "UV_CACHE_DIR": str(tmp_path / "cache")})
+    return Resolver({**environ, "UV_CACHE_DIR": str(tmp_path / "cache")}, glibc=NEWEST_GLIBC)
 
 
 def test_the_whole_set_is_found_for_a_python_that_is_not_ours(resolver: Resolver) -> None:
@@ -63,4 +64,4 @@ def test_an_index_that_does_not_answer_is_said_to_be(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "UV_HTTP_TIMEOUT": "1", "UV_HTTP_RETRIES": "0"}
     nobody = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_CACHE_DIR": str(tmp_path / "cache")}
     with pytest.raises(UnavailableError, match="could not ask the package index"):
-        Resolver({**environ, **nobody}).resolve("agent==1.0", "3.12")
+        Resolver({**environ, **nobody}, glibc=NEWEST_GLIBC).resolve("agent==1.0", "3.12")
