@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, release_commands, vitals, volume
 from hermesops.node.agent import agent_of
-from hermesops.node.errors import NodeError, NotReadyError
+from hermesops.node.errors import UNFINISHED, NodeError, NotReadyError
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.personalise import configure, personalise
@@ -53,10 +53,6 @@ def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], 
     return code
 
 
-_STILL_BUSY = 7
-"""Exit code of ``drain`` when its time is up."""
-
-
 def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple[dict[str, Any], int]:
     if words.command == "release":
         return release_commands.answer(words, machine, stdout)
@@ -65,7 +61,7 @@ def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tupl
         return health.to_json(), health.exit_code
     if words.command == "drain":
         answer, drained = drain.drain(machine, deadline_s=words.deadline, lease=_lease(words))
-        return answer, 0 if drained else _STILL_BUSY
+        return answer, 0 if drained else UNFINISHED
     return _COMMANDS[words.command](words, machine), 0
 
 

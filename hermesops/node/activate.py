@@ -15,8 +15,9 @@ from hermesops.node import backup, checks, drain, fence, fencing, gateway, going
 from hermesops.node.activation import Activation, Phase
 from hermesops.node.agent import BACKUP_USER, Agent, account, agent_of, is_running
 from hermesops.node.check import Check
-from hermesops.node.errors import NodeError, RefusedError
+from hermesops.node.errors import FAILED, UNFINISHED, NodeError, RefusedError
 from hermesops.node.fetch import fetched_lock, refuse
+from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken, Payload
 from hermesops.node.release_record import record_of_lock
@@ -27,8 +28,6 @@ from hermesops.node.trying import try_out
 WATCH = "hermes-release.service"
 """Calls ``release settle`` while a change of release is not over; role ``hermes_node`` brings it."""
 
-BUSY = 7
-FAILED = 8
 _HEALTH_S = 90.0
 _TURN_S = 60.0
 
@@ -162,7 +161,7 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
         busy = drain.finish_work(machine, agent, deadline_s=change.options.drain_s)
         if not drain.is_idle(busy) and not change.options.interrupts:
             going_back.undo_preparation(machine, agent)
-            return {"error": "the agent is still at work", "busy": busy, "release": before}, BUSY
+            return {"error": "the agent is still at work", "busy": busy, "release": before}, UNFINISHED
         drained = machine.system.monotonic() - drained_from
         if repository is not None:
             change.tell("backing up")
@@ -217,7 +216,7 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
     laying.go_over(machine, held.to)
     going_back.release_gateway(machine)
     with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.remove(folder, drain.MARKER)
+        machine.files.remove(folder, DRAIN_MARKER)
     if not held.starts or change.payload is None:
         return ()
     change.tell("starting")

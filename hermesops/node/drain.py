@@ -11,12 +11,10 @@ from typing import Any
 from hermesops.node import fencing, gateway, jobs
 from hermesops.node.agent import Agent, agent_of, is_running
 from hermesops.node.errors import NodeError, NotReadyError
+from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 from hermesops.node.personalise import stored_payload
 from hermesops.node.protocol import FencingToken
-
-MARKER = ".drain_request.json"
-"""In the agent's home; it would outlive a reboot, so whoever starts a gateway removes it."""
 
 _EVERY_S = 0.25
 _DUE_S = 75.0
@@ -59,7 +57,7 @@ def finish_work(machine: Machine, agent: Agent, *, deadline_s: float) -> dict[st
         return {"runs": 0, "connections": 0, "cron_due": 0}
     _await_due(machine, agent, until=started + min(deadline_s / 2, _DUE_S))
     with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.write(folder, MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
+        machine.files.write(folder, DRAIN_MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
     machine.system.sleep(_SETTLED_S)
     return _finish(machine, agent, until=started + deadline_s)
 
@@ -74,7 +72,7 @@ def undrain(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
         with machine.files.opened_folder(agent_of(machine).home.path) as folder:
-            machine.files.remove(folder, MARKER)
+            machine.files.remove(folder, DRAIN_MARKER)
     return {"drained": False}
 
 
@@ -82,7 +80,7 @@ def is_draining(machine: Machine) -> bool:
     """Whether the marker is there."""
     try:
         with machine.files.opened_folder(agent_of(machine).home.path) as folder:
-            return machine.files.exists(folder, MARKER)
+            return machine.files.exists(folder, DRAIN_MARKER)
     except NodeError:
         return False
 

@@ -2,6 +2,12 @@
 
 from typing import ClassVar
 
+UNFINISHED = 7
+"""Exit code of what is not done yet: the agent is still at work, or files are missing. The same again goes on."""
+
+FAILED = 8
+"""Exit code of what was tried and did not do."""
+
 
 class NodeError(Exception):
     """Something the caller can act on; the message holds no secret."""
@@ -30,7 +36,7 @@ class NotReadyError(NodeError):
 class UnhealthyError(NodeError):
     """The gateway answers and says that something is wrong."""
 
-    exit_code = 8
+    exit_code = FAILED
 
 
 class OutrankedError(NodeError):

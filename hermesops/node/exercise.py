@@ -11,7 +11,7 @@ from pathlib import Path
 from hermesops.node import checks, errand, rehearsal, system
 from hermesops.node.check import Check
 from hermesops.node.errors import NotReadyError
-from hermesops.node.installing import UNIT
+from hermesops.node.layout import UNIT
 from hermesops.node.trial import Side, Trial, Tried
 
 TRIAL = "hermes-trial.service"

@@ -9,15 +9,12 @@ from typing import Any
 
 from hermesops.node import fencing, protocol
 from hermesops.node.activation import PRIVATE
-from hermesops.node.errors import RefusedError
+from hermesops.node.errors import UNFINISHED, RefusedError
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_handout import MAX_HANDOUT_BYTES, Handout, Signed
 from hermesops.node.release_lock import Lock
 from hermesops.node.revocations import Revocations
-
-INCOMPLETE = 7
-"""Exit code while files are missing."""
 
 
 def fetch(machine: Machine, path: Path, *, lease: FencingToken | None) -> tuple[dict[str, Any], int]:
@@ -86,7 +83,7 @@ def _gather(machine: Machine, handout: Handout, lock: Lock) -> tuple[dict[str, A
         "bytes": sum(each.size for each in lacking),
     }
     if lacking:
-        return answer, INCOMPLETE
+        return answer, UNFINISHED
     machine.files.write_if_changed(machine.layout.fetched(lock.id), lock.to_json(), PRIVATE)
     if not whole:
         answer["node"] = machine.slots.update_node(lock.node.program)

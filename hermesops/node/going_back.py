@@ -13,10 +13,10 @@ from hermesops.node import activation as records
 from hermesops.node import checks, fence, gateway, turn, volume
 from hermesops.node.activation import Activation, History, Phase
 from hermesops.node.agent import Agent, agent_of
-from hermesops.node.drain import MARKER
 from hermesops.node.errors import NodeError
 from hermesops.node.keeping import PutBack
 from hermesops.node.laying import clear_way_back, occupant, take_way_back
+from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 
 _HEALTH_S = 60.0
@@ -101,7 +101,7 @@ def undo_preparation(machine: Machine, agent: Agent) -> None:
     """Nothing was changed yet: let the agent go on as if nothing had been meant."""
     clear_way_back(machine)
     with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.remove(folder, MARKER)
+        machine.files.remove(folder, DRAIN_MARKER)
     machine.gate.open()
     records.forget(machine)
 
@@ -148,7 +148,7 @@ def _put_back(machine: Machine, agent: Agent, activation: Activation) -> PutBack
 def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
     """Start the gateway of the slot that is current, unless it is not to run; whether it is well."""
     with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.remove(folder, MARKER)
+        machine.files.remove(folder, DRAIN_MARKER)
     payload = occupant(machine)
     if not activation.starts or payload is None or fence.is_fenced(machine):
         return True

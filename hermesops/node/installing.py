@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.layout import UNIT
 from hermesops.node.release_lock import Blob, Lock, Wheels
 
-UNIT = "hermes-gateway.service"
 PYTHON = "/usr/bin/python3"
 
 _MIB = 1 << 20

@@ -11,14 +11,10 @@ from typing import Any
 
 from hermesops.node import files
 from hermesops.node.check import Check
-from hermesops.node.errors import NodeError
-from hermesops.node.layout import Layout
+from hermesops.node.errors import FAILED, NodeError
+from hermesops.node.layout import DRAIN_MARKER, UNIT, Layout
 
 WORDS = ["release", "check"]
-FAILED = 8
-
-_UNIT = "hermes-gateway.service"
-_DRAIN = ".drain_request.json"
 _LISTENS = "0A"
 
 Read = Callable[[Path], bytes | None]
@@ -47,18 +43,18 @@ def check(
     release = link.name if link else ""
     record, base = _object(read, layout.releases / release / "release.json"), _object(read, layout.base)
     managed = record.get("managed") or {}
-    unit = read(layout.releases / release / _UNIT) if record else None
+    unit = read(layout.releases / release / UNIT) if record else None
     home = layout.home(str(base.get("home", "")))
     checks = (
         Check("slot", bool(record), "" if record else f"{layout.current} points at no release that is whole"),
         Check("record", record.get("id") == release, str(record.get("id"))),
         # A slot of a role's has no unit of its own: the role looks after it.
-        Check("unit", unit is None or read(layout.unit(_UNIT)) == unit, "" if unit else "the role's"),
+        Check("unit", unit is None or read(layout.unit(UNIT)) == unit, "" if unit else "the role's"),
         Check("config", _covers(_object(read, layout.managed / "config.yaml"), managed.get("config") or {})),
         Check("environment", _holds(read(layout.managed / ".env"), managed.get("environment") or {})),
         Check("settled", read(layout.activation) is None),
         Check("unfenced", read(layout.fence) is None and read(layout.restoring) is None),
-        Check("accepting", read(home / _DRAIN) is None),
+        Check("accepting", read(home / DRAIN_MARKER) is None),
         Check("owned", read(layout.identity) is not None),
         Check("listening", listens(int(base.get("port") or 0))),
     )

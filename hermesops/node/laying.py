@@ -10,7 +10,7 @@ from hermesops.node import render, warm
 from hermesops.node.activation import remove
 from hermesops.node.agent import account
 from hermesops.node.files import Access
-from hermesops.node.installing import UNIT
+from hermesops.node.layout import UNIT
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of, current
 from hermesops.node.protocol import Payload

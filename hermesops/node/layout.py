@@ -5,6 +5,12 @@ from pathlib import Path
 
 from hermesops.node.protocol import PROGRAM, VARIABLES
 
+UNIT = "hermes-gateway.service"
+"""The gateway's unit, as releases bring it."""
+
+DRAIN_MARKER = ".drain_request.json"
+"""In the agent's home; it would outlive a reboot, so whoever starts a gateway removes it."""
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -19,13 +19,13 @@ from hermesops.node.contents import OURS
 from hermesops.node.errand import Home
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
+from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of
 from hermesops.node.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, identity_from_json
 from hermesops.node.system import Answer
 
 _PRIVATE = Access(0o600)
-_DRAIN_MARKER = ".drain_request.json"
 
 
 @dataclass
@@ -197,7 +197,7 @@ def bring_up(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *
     if not unit.is_running or machine.files.read(machine.layout.stale) is not None:
         # A marker that outlived its gateway would make the next one refuse every turn after a moment.
         with machine.files.opened_folder(machine.layout.home(base.home)) as folder:
-            machine.files.remove(folder, _DRAIN_MARKER)
+            machine.files.remove(folder, DRAIN_MARKER)
         outcome.gateway = "restarted" if unit.is_running else "started"
         outcome.changed.append("gateway")
         (gateway.restart if unit.is_running else gateway.start)(machine.system, base.unit)

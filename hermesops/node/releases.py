@@ -7,13 +7,12 @@ from hermesops.node import activation as records
 from hermesops.node import drain, fencing, going_back, laying, overlay
 from hermesops.node.activation import Activation, Phase
 from hermesops.node.agent import Agent, agent_of, is_running
-from hermesops.node.errors import RefusedError
+from hermesops.node.errors import FAILED, RefusedError
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_lock import Lock
 from hermesops.node.trying import try_out
 
-FAILED = 8
 _ASKED = "somebody asked for it"
 
 

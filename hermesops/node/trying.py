@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from hermesops.node import render
 from hermesops.node.agent import Agent
-from hermesops.node.installing import UNIT
 from hermesops.node.laying import unit_of
+from hermesops.node.layout import UNIT
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of
 from hermesops.node.protocol import Payload, Settings

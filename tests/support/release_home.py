@@ -13,9 +13,8 @@ from hermesops.node.check import Check
 from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
 from hermesops.node.files import Access
-from hermesops.node.installing import UNIT
 from hermesops.node.keeping import PutBack
-from hermesops.node.layout import Layout
+from hermesops.node.layout import UNIT, Layout
 from hermesops.node.machine import Machine
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels

@@ -17,6 +17,7 @@ from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.slots import SimGate
 from hermesops.localcloud.sim.software import AGENT_VERSION, HOME, PORT, UNIT
 from hermesops.localcloud.sim.store import Record, Store
+from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.render import PROVIDER, TOKEN_VARIABLE
 
 _OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
@@ -203,7 +204,7 @@ class Gateway:
     @property
     def is_draining(self) -> bool:
         """Whether it takes no more turns."""
-        return self._disk.look(f"{HOME}/.drain_request.json") is not None
+        return self._disk.look(f"{HOME}/{DRAIN_MARKER}") is not None
 
     @property
     def model(self) -> ModelAccess:

@@ -16,8 +16,7 @@ from hermesops.localcloud.sim.store import Entry, Store
 from hermesops.node import slots as real
 from hermesops.node.check import Check
 from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.installing import UNIT
-from hermesops.node.layout import Layout
+from hermesops.node.layout import UNIT, Layout
 from hermesops.node.release_lock import SIMULATED, Blob, Lock
 from hermesops.node.trial import Trial, Tried
 

@@ -21,11 +21,11 @@ from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
 from hermesops.node.files import Access
 from hermesops.node.keeping import PutBack
+from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.repository import Repository
 from hermesops.node.state import Copied
 
 _JOBS = "cron/jobs.json"
-_DRAIN = ".drain_request.json"
 
 
 class SimState:
@@ -136,7 +136,7 @@ class SimState:
         ours = OURS.decode()
         for path, entry in self._disk.below(str(home.path)).items():
             name = path.removeprefix(begin)
-            if name.partition("/")[0] not in {ours, _DRAIN} and stat.S_ISREG(entry.mode) and name != _JOBS:
+            if name.partition("/")[0] not in {ours, DRAIN_MARKER} and stat.S_ISREG(entry.mode) and name != _JOBS:
                 yield name, entry
         data = json.dumps({"jobs": self._gateway.jobs}, sort_keys=True).encode()
         yield _JOBS, Entry(stat.S_IFREG | 0o600, home.access.uid, home.access.gid, data)

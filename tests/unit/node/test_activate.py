@@ -13,7 +13,7 @@ from hermesops.node.check import Check
 from hermesops.node.confirm import confirm
 from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.node.fetch import fetch
-from hermesops.node.installing import UNIT
+from hermesops.node.layout import UNIT
 from hermesops.node.machine import Machine
 from hermesops.node.observe import status
 from hermesops.node.personalise import configure, personalise
