@@ -7,7 +7,7 @@ from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.operation import Finished, LeaseLostError
-from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
 from hermesops.rollout.bringing import POLL_S, Bringing
 from hermesops.rollout.gates import judge
@@ -204,16 +204,20 @@ class Runner:
         except LeaseLostError:
             raise
         except RefusedError as error:
-            state = TargetState.KEPT if well else target.state
             progress = replace(target.progress, stuck=error.message)
-            return replace(target, state=state, detail=error.message, progress=progress, updated_at=self._clock.now())
+            return self._stands(target, TargetState.KEPT if well else target.state, error.message, progress)
         except HermesError as error:
             progress = replace(target.progress, stuck=error.message)
-            return replace(target, detail=f"not put back: {error.message}", progress=progress)
+            return self._stands(target, target.state, f"not put back: {error.message}", progress)
         state = TargetState.ROLLED_BACK if well else target.state
         detail = target.detail if well or not target.detail else f"{target.detail}; put back"
         progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
-        return replace(target, state=state, detail=detail, progress=progress)
+        return self._stands(target, state, detail, progress)
+
+    def _stands(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
+        """A target as it stands now; a state that it had already keeps its time."""
+        at = target.updated_at if state is target.state else self._clock.now()
+        return replace(target, state=state, detail=detail, progress=progress, updated_at=at)
 
     async def _drill(self, seen: Sight, before: str) -> tuple[GateResult, str]:
         try:

@@ -14,7 +14,7 @@ from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtC
 from hermesops.model.vitals import Pulse
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
-from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
+from tests.support.rollout_world import NEW, OLD, QUICK, Died, World, fleet
 from tests.support.virtual_time import BEGAN
 
 
@@ -54,6 +54,28 @@ def test_a_promoted_halt_forgives_what_failed_but_not_what_fails_next() -> None:
     world.say(controls.promote(world.rollout, targets(world), said(world)))
     assert world.run().startswith("halted: 2 of")
     assert world.count(TargetState.FAILED) == 4
+
+
+def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None:
+    world = World(fleet(40), replace(QUICK, gates=replace(QUICK.gates, failures=_strict())))
+    while not world.nth(0).progress.on_release:
+        world.run(for_s=5)
+    world.machine_of(0).keeps = True
+    world.pulses[world.nth(0).id] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
+    told = world.notify
+
+    async def killed(rollout: Rollout, event: RolloutEvent) -> None:
+        raise Died(rollout.id, event.id)
+
+    world.notify = killed  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        world.run()
+    assert world.rollout.state is RolloutState.HALTED
+    world.notify = told  # type: ignore[method-assign]
+    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    world.clock.seconds += 60
+    assert world.run() == f"done: 39 of 40 run {NEW}, 1 failed"
+    assert "3 rows" in world.nth(0).detail
 
 
 def test_promote_full_skips_every_soak() -> None:
