@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.ids import InstanceId
-from hermesops.model.operation import LeaseLostError
 from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
 from hermesops.rollout.acts import (
     Act,
@@ -167,8 +166,6 @@ class Bringing:
         """Do it; a lost answer is none (``None``), and the machine is looked at again. A refusal is told."""
         try:
             await doing
-        except LeaseLostError:
-            raise
         except RefusedError as error:
             return error.message
         except (UnavailableError, UnknownOutcomeError):
@@ -180,8 +177,6 @@ class Bringing:
         """Confirm it; why that could not be done, as far as it may be the release's fault."""
         try:
             await self._machines.confirm(target.facts, rollout.release)
-        except LeaseLostError:
-            raise
         except HermesError as error:
             await self._clock.pause(POLL_S)
             return error.message
@@ -217,7 +212,5 @@ class Bringing:
     async def _look(self, instance_id: InstanceId) -> Standing | None:
         try:
             return await self._machines.look(instance_id)
-        except LeaseLostError:
-            raise
         except HermesError:
             return None

@@ -62,7 +62,10 @@ class Rows(Protocol):
 
 
 class Machines(Protocol):
-    """The machines of the targets; for action ``machine`` another implementation does the same with whole machines."""
+    """The machines of the targets; for action ``machine`` another implementation does the same with whole machines.
+
+    Where somebody else works on one, that is an ``UnavailableError``: only the rows tell of the rollout's lease.
+    """
 
     async def look(self, instance_id: InstanceId) -> Standing:
         """Ask the machine.

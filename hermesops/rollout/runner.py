@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError
-from hermesops.model.operation import Finished, LeaseLostError
+from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
 from hermesops.rollout.bringing import POLL_S, Bringing
@@ -135,8 +135,6 @@ class Runner:
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         try:
             return await self._watches.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
-        except LeaseLostError:
-            raise
         except HermesError:  # no data is never a pass, and no reason to leave a rollout alone
             return Watched()
 
@@ -159,8 +157,6 @@ class Runner:
         try:
             await self._notifies.notify(seen.rollout, event)
             problem = ""
-        except LeaseLostError:
-            raise
         except HermesError as error:  # whoever wants to know must not keep a rollout from halting
             problem = error.message
         await self._rows.add_event(self._event("notify", {"of": event.id, "problem": problem}, {}))
@@ -201,8 +197,6 @@ class Runner:
         well = target.state.is_well
         try:
             await self._machines.back(target.facts, seen.spec, lose=seen.rollout.wishes.may_lose)
-        except LeaseLostError:
-            raise
         except RefusedError as error:
             progress = replace(target.progress, stuck=error.message)
             return self._stands(target, TargetState.KEPT if well else target.state, error.message, progress)
@@ -222,8 +216,6 @@ class Runner:
     async def _drill(self, seen: Sight, before: str) -> tuple[GateResult, str]:
         try:
             return await self._machines.drill(seen.rollout.release, before)
-        except LeaseLostError:
-            raise
         except HermesError as error:
             return GateResult.INCONCLUSIVE, error.message
 

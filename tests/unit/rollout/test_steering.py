@@ -9,6 +9,8 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.freeze import Freeze
 from hermesops.model.instance_policy import QuietHours
+from hermesops.model.operation import LeaseLostError
+from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Rollout, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtCare, Spec
 from hermesops.model.vitals import Pulse
@@ -221,6 +223,17 @@ def test_a_drill_can_be_left_out_only_by_choice() -> None:
         world.run(for_s=7200)
         assert (world.rollout.state is RolloutState.PAUSED) == paused
         assert (world.on(OLD) == 9) == paused
+
+
+def test_a_drill_whose_machine_is_taken_away_says_nothing_of_the_rollouts_own_lease() -> None:
+    world = World(fleet(10))
+
+    async def taken(release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        raise LeaseLostError(f"the machine that went from {before} to {release} is somebody else's")
+
+    world.drill = taken  # type: ignore[method-assign]
+    until(world, RolloutState.PAUSED)
+    assert world.rollout.reason.startswith("the way back was not tried (inconclusive): the machine that went from")
 
 
 def test_a_rollback_may_be_told_to_lose() -> None:
