@@ -2,6 +2,7 @@
 
 from hermesops.channel.detached import Pace
 from hermesops.channel.errors import (
+    SILENT,
     AnswerLostError,
     CommandExpiredError,
     MachineGoneError,
@@ -12,6 +13,7 @@ from hermesops.channel.interface import Channel, Completed, Exit, Output
 from hermesops.channel.toolbox import ToolboxChannel
 
 __all__ = [
+    "SILENT",
     "AnswerLostError",
     "Channel",
     "CommandExpiredError",

@@ -76,3 +76,7 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
         raise MachineUnreachableError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
     except vendor.JustAvpsError as cause:
         raise RefusedError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
+
+
+SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
+"""What a machine raises that does not answer a question; a question changes nothing, so a lost answer is silence."""

@@ -6,19 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from hermesops.channel import (
-    AnswerLostError,
-    Channel,
-    CommandExpiredError,
-    MachineGoneError,
-    MachineUnreachableError,
-)
+from hermesops.channel import SILENT, Channel
 from hermesops.errors import UnavailableError
 from hermesops.health.reading import Reading
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 
-_SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
 _LOOK_S = 20.0
 _AT_ONCE = 32
 
@@ -72,7 +65,7 @@ class Observer:
                 channel = await self._channel_to(instance_id)
                 done = await channel.run(_command(question), timeout_s=_LOOK_S + question.turn_s)
                 reading = Reading.from_json(done.stdout) if done.exit_code == 0 else None
-            except (*_SILENT, UnavailableError):
+            except (*SILENT, UnavailableError):
                 return None
         return replace(reading, at=at) if reading else None
 

@@ -2,14 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from hermesops.channel import (
-    AnswerLostError,
-    Channel,
-    CommandExpiredError,
-    MachineGoneError,
-    MachineUnreachableError,
-    Output,
-)
+from hermesops.channel import SILENT, Channel, Output
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.node_commands import admit
@@ -25,9 +18,6 @@ _CHANGE_S = 150.0
 
 _FOLLOW_S = 3600.0
 """Seconds a log is followed; then the command ends by itself."""
-
-SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
-"""What a machine raises that does not answer a question; a question changes nothing, so a lost answer is silence."""
 
 
 class GatewayUnits:

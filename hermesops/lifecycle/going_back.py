@@ -1,19 +1,17 @@
 """One agent put back on the release that it ran before: by its own node, through whatever leads to its machine."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hermesops.channel import Channel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine, MachineStatus
-from hermesops.lifecycle.gateway_units import SILENT
+from hermesops.lifecycle import node_commands
 from hermesops.lifecycle.slots import Slots
 from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import SlotsSeen, WayBack
-from hermesops.node.protocol import PROGRAM
 
 _AT_ONCE = 32
 _LOOK_S = 10.0
@@ -105,11 +103,8 @@ async def _those_of(
 
     async def is_meant(machine: Machine) -> bool:
         async with turns:
-            try:
-                done = await channel_to(MachineId(machine.id)).run(f"{PROGRAM} status", timeout_s=_LOOK_S)
-            except SILENT:
-                return False
-        identity = (json.loads(done.stdout).get("identity") or {}) if done.exit_code == 0 else {}
+            status = await node_commands.status(channel_to(MachineId(machine.id)), timeout_s=_LOOK_S)
+        identity = (status.get("identity") or {}) if status else {}
         return bool(wanted & {identity.get("instance"), identity.get("user")})
 
     return [one for one, meant in zip(machines, await asyncio.gather(*map(is_meant, machines)), strict=True) if meant]

@@ -1,9 +1,14 @@
-"""Commands of hermes-node that change a machine, run under a lease: a machine that knows of a later one refuses."""
+"""Commands of hermes-node: what it tells of its machine, and changes of it, run under a lease.
 
-from typing import Protocol
+A machine that knows of a later lease refuses.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
 from uuid import uuid4
 
-from hermesops.channel import Channel, Completed
+from hermesops.channel import SILENT, Channel, Completed
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease, LeaseLostError
@@ -24,6 +29,15 @@ class Runs(Protocol):
 
     async def run(self, command: str, *, timeout_s: float) -> Completed:
         """Run a command on a machine."""
+
+
+async def status(channel: Runs, *, timeout_s: float) -> Mapping[str, Any] | None:
+    """What hermes-node tells of its machine; ``None`` while it does not answer."""
+    try:
+        done = await channel.run(f"{PROGRAM} status", timeout_s=timeout_s)
+    except SILENT:
+        return None
+    return dict(json.loads(done.stdout)) if done.exit_code == 0 else None
 
 
 async def change(channel: Runs, words: str, lease: Lease | None, *, timeout_s: float) -> Completed:

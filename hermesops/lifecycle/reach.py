@@ -4,7 +4,6 @@ Looking never changes anything, and what does not answer is seen as silent, not 
 """
 
 import copy
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,17 +16,17 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.lifecycle import node_commands
 from hermesops.lifecycle.certifying import Certifying
-from hermesops.lifecycle.gateway_units import SILENT, GatewayUnits
+from hermesops.lifecycle.gateway_units import GatewayUnits
 from hermesops.lifecycle.handover import digest_of, payload_of
-from hermesops.lifecycle.node_commands import hand, words_of
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
-from hermesops.node.protocol import PROGRAM, Payload
+from hermesops.node.protocol import Payload
 
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
@@ -205,13 +204,9 @@ class Reach:
 
     async def node(self, machine_id: MachineId) -> NodeSeen | None:
         """What hermes-node says; ``None`` while it does not answer."""
-        try:
-            done = await self.channel(machine_id).run(f"{PROGRAM} status", timeout_s=_NODE_S)
-        except SILENT:
+        status = await node_commands.status(self.channel(machine_id), timeout_s=_NODE_S)
+        if status is None:
             return None
-        if done.exit_code != 0:
-            return None
-        status = json.loads(done.stdout)
         identity = status.get("identity") or {}
         # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
         told = status.get("certificate") if self.certifying else None
@@ -295,7 +290,7 @@ class Reach:
                 channel, machine_id, request, cell=instance.cell, instance_id=instance.id
             )
             payload = replace(payload, credential=given)
-        done = await hand(
+        done = await node_commands.hand(
             channel,
             "personalise",
             payload.to_json(),
@@ -304,10 +299,11 @@ class Reach:
             timeout_s=wait_s + _PERSONALISE_S,
         )
         if done.exit_code in _NOT_WELL:
-            await self._explain(instance, machine_id, words_of(done.stderr or done.stdout))
+            await self._explain(instance, machine_id, node_commands.words_of(done.stderr or done.stdout))
         if done.exit_code != 0:
+            said = node_commands.words_of(done.stderr or done.stdout)
             raise RefusedError(
-                f"hermes-node on {instance.machine_name} refused its payload: {words_of(done.stderr or done.stdout)}",
+                f"hermes-node on {instance.machine_name} refused its payload: {said}",
                 hint=f"hermesops instance verify {instance.title}",
             )
 

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hermesops import waiting
-from hermesops.channel import Completed
+from hermesops.channel import SILENT, Completed
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import data_room, node_commands
 from hermesops.lifecycle.data_room import DataRoom
-from hermesops.lifecycle.gateway_units import SILENT
 from hermesops.lifecycle.reach import Reach
 from hermesops.lifecycle.sight import MachineSeen
 from hermesops.model.ids import MachineId, MachineName

@@ -8,12 +8,10 @@ from typing import Any, Protocol
 from hermesops.channel import Channel, Completed
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle import node_commands
-from hermesops.lifecycle.gateway_units import SILENT
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import BLOBS, Activation, SlotsSeen, WayBack
-from hermesops.node.protocol import PROGRAM
 
 _LOOK_S = 20.0
 _FETCH_S = 900.0
@@ -61,11 +59,8 @@ class Slots:
 
     async def look(self, machine_id: MachineId) -> SlotsSeen | None:
         """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
-        try:
-            done = await self._channel_to(machine_id).run(f"{PROGRAM} status", timeout_s=_LOOK_S)
-        except SILENT:
-            return None
-        told = json.loads(done.stdout).get("releases") if done.exit_code == 0 else None
+        status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
+        told = status.get("releases") if status else None
         return SlotsSeen.from_told(told) if told else None
 
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
