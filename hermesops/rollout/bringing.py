@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
 from hermesops.rollout.acts import (
@@ -175,12 +175,10 @@ class Bringing:
 
     async def _confirmed(self, rollout: Rollout, target: RolloutTarget) -> str:
         """Confirm it; why that could not be done, as far as it may be the release's fault."""
-        try:
-            await self._machines.confirm(target.facts, rollout.release)
-        except HermesError as error:
+        problem = await problem_of(self._machines.confirm(target.facts, rollout.release))
+        if problem:
             await self._clock.pause(POLL_S)
-            return error.message
-        return ""
+        return problem
 
     async def _touch(self, rollout: Rollout, target: RolloutTarget, standing: Standing | None) -> RolloutTarget:
         if target.touched_at is None:

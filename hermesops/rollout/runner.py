@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError, RefusedError, problem_of
 from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
@@ -154,11 +154,8 @@ class Runner:
             await self._clock.pause(min(POLL_S, max(0.0, ends - self._clock.now().timestamp())))
 
     async def _notify(self, seen: Sight, event: RolloutEvent) -> None:
-        try:
-            await self._notifies.notify(seen.rollout, event)
-            problem = ""
-        except HermesError as error:  # whoever wants to know must not keep a rollout from halting
-            problem = error.message
+        # Whoever wants to know must not keep a rollout from halting.
+        problem = await problem_of(self._notifies.notify(seen.rollout, event))
         await self._rows.add_event(self._event("notify", {"of": event.id, "problem": problem}, {}))
 
     async def _bring(self, step: Decision, seen: Sight, targets: tuple[RolloutTarget, ...]) -> None:
