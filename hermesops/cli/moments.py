@@ -40,17 +40,21 @@ def seconds(text: str, option: str) -> float:
     span = _AGE.fullmatch(text if not text.isdigit() else f"{text}s")
     if span is None:
         raise UsageError(f"{option} {text!r} is no span of time, as 90s, 10m, 24h")
-    return timedelta(**{_UNITS[span[2]]: int(span[1])}).total_seconds()
+    return _length(span).total_seconds()
 
 
 def _moment(text: str, now: datetime, direction: int) -> datetime:
     age = _AGE.fullmatch(text)
     try:
         if age:
-            return now + direction * timedelta(**{_UNITS[age[2]]: int(age[1])})
+            return now + direction * _length(age)
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise UsageError(
             f"{text!r} is no moment", hint="a span (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _length(span: re.Match[str]) -> timedelta:
+    return timedelta(**{_UNITS[span[2]]: int(span[1])})

@@ -16,14 +16,14 @@ _NAMED = 12
 def picture(records: "Records", outlook: "Outlook") -> list[str]:
     """The whole of it."""
     return [
-        *head(records, outlook),
+        *_head(records, outlook),
         *(_stage_line(stage) for stage in outlook.stages),
-        *gate_lines(outlook.gates),
+        *_gate_lines(outlook.gates),
         *_notable(records),
     ]
 
 
-def head(records: "Records", outlook: "Outlook") -> list[str]:
+def _head(records: "Records", outlook: "Outlook") -> list[str]:
     """What it is, where it stands and why."""
     row = records.rollout
     pace = f", {outlook.per_minute:g} a minute" if outlook.per_minute else ""
@@ -34,7 +34,7 @@ def head(records: "Records", outlook: "Outlook") -> list[str]:
     ]
 
 
-def gate_lines(gates: Mapping[str, Any]) -> list[str]:
+def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
     """What the gates said last."""
     lines = []
     for name in ("failures", "health", "probe"):

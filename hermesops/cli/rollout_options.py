@@ -91,7 +91,7 @@ def spec_of(
     usual = Spec()
     for window in windows or ():
         parse_window(window)
-    shares = parse_stages(stages) if stages else usual.stages
+    shares = _stages(stages) if stages else usual.stages
     return Spec(
         stages=shares,
         max_unavailable=_share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
@@ -143,12 +143,8 @@ def parse_action(text: str) -> "Action":
     return _one_of(Action, text, "--action")
 
 
-def parse_stages(text: str) -> tuple[float, ...]:
-    """Rising shares, the last of them all.
-
-    Raises:
-        UsageError: They are not.
-    """
+def _stages(text: str) -> tuple[float, ...]:
+    """Rising shares, the last of them all."""
     shares = tuple(_share(part, "--stages") for part in text.split(","))
     if list(shares) != sorted(set(shares)) or shares[-1] != 1.0:
         raise UsageError(f"--stages {text!r} do not rise to 100%", hint="--stages 5%,25%,100%")
