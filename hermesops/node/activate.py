@@ -215,14 +215,13 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
         machine.state.keep(agent.home, held.kept)
     laying.go_over(machine, held.to)
     going_back.release_gateway(machine)
-    with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.remove(folder, DRAIN_MARKER)
+    machine.remove(agent.home.path / DRAIN_MARKER)
     if not held.starts or change.payload is None:
         return ()
     change.tell("starting")
     gateway.start(machine.system, agent.base.unit)
     with suppress(OSError):
-        records.remove(machine, machine.layout.stale)  # it starts with what is written now
+        machine.remove(machine.layout.stale)  # it starts with what is written now
     found = checks.ask_all(
         machine.system,
         agent.base.port,

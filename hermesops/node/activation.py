@@ -87,13 +87,7 @@ def save(machine: Machine, activation: Activation) -> None:
 def forget(machine: Machine) -> None:
     """It is over."""
     for path in (machine.layout.activation, machine.layout.activation_boot):
-        remove(machine, path)
-
-
-def remove(machine: Machine, path: Any) -> None:  # noqa: ANN401
-    """Remove a file whose folder there is."""
-    with machine.files.opened_folder(path.parent) as folder:
-        machine.files.remove(folder, path.name)
+        machine.remove(path)
 
 
 def is_of_this_boot(machine: Machine) -> bool:

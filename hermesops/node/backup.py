@@ -81,7 +81,7 @@ def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict
         machine.files.write_if_changed(machine.layout.restoring, b"", _PRIVATE)
         _refuse_started_meanwhile(machine, agent)
         machine.state.switch(agent.home)
-        _restored(machine)
+        machine.remove(machine.layout.restoring)
     return {
         "snapshot": copied.snapshot,
         "bytes": copied.bytes,
@@ -94,7 +94,7 @@ def settle(machine: Machine, agent: Agent) -> None:
     """Bring a restore to its end that was cut short while it put a state in place; the caller holds the lock."""
     if is_cut_short(machine):
         machine.state.settle(agent.home)
-        _restored(machine)
+        machine.remove(machine.layout.restoring)
 
 
 def is_cut_short(machine: Machine) -> bool:
@@ -103,11 +103,6 @@ def is_cut_short(machine: Machine) -> bool:
         machine.files.read(machine.layout.restoring) is not None
         and machine.files.read(machine.layout.activation) is None
     )
-
-
-def _restored(machine: Machine) -> None:
-    with machine.files.opened_folder(machine.layout.restoring.parent) as folder:
-        machine.files.remove(folder, machine.layout.restoring.name)
 
 
 def _refuse_running(machine: Machine, agent: Agent) -> None:
@@ -119,5 +114,5 @@ def _refuse_started_meanwhile(machine: Machine, agent: Agent) -> None:
     try:
         _refuse_running(machine, agent)
     except RefusedError:
-        _restored(machine)
+        machine.remove(machine.layout.restoring)
         raise

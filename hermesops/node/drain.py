@@ -71,8 +71,7 @@ def undrain(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
     """Have the agent take turns again."""
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
-        with machine.files.opened_folder(agent_of(machine).home.path) as folder:
-            machine.files.remove(folder, DRAIN_MARKER)
+        machine.remove(agent_of(machine).home.path / DRAIN_MARKER)
     return {"drained": False}
 
 

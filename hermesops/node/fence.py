@@ -33,7 +33,7 @@ def unfence(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
     """Let the gateway be started again; does not start it."""
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
-        _lift(machine)
+        machine.remove(machine.layout.fence)
     return {"fenced": False}
 
 
@@ -57,7 +57,7 @@ def refuse(machine: Machine, wanted: Identity) -> None:
 def lift(machine: Machine, wanted: Identity) -> None:
     """Take the fence away for an instance that comes back; the caller has refused everybody else."""
     if _comes_back(machine, wanted):
-        _lift(machine)
+        machine.remove(machine.layout.fence)
 
 
 def _comes_back(machine: Machine, wanted: Identity) -> bool:
@@ -75,8 +75,3 @@ def _epoch(machine: Machine) -> int:
             pass  # an old or broken file fences all the same
     held = machine.files.read(machine.layout.identity)
     return identity_from_json(held).epoch if held else 0
-
-
-def _lift(machine: Machine) -> None:
-    with machine.files.opened_folder(machine.layout.fence.parent) as folder:
-        machine.files.remove(folder, machine.layout.fence.name)

@@ -100,8 +100,7 @@ def _end(machine: Machine, held: Activation) -> dict[str, Any]:
 def undo_preparation(machine: Machine, agent: Agent) -> None:
     """Nothing was changed yet: let the agent go on as if nothing had been meant."""
     clear_way_back(machine)
-    with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.remove(folder, DRAIN_MARKER)
+    machine.remove(agent.home.path / DRAIN_MARKER)
     machine.gate.open()
     records.forget(machine)
 
@@ -124,7 +123,7 @@ def hold_gateway(machine: Machine) -> None:
 
 def release_gateway(machine: Machine) -> None:
     """Slot and state are whole again."""
-    records.remove(machine, machine.layout.restoring)
+    machine.remove(machine.layout.restoring)
 
 
 def stop(machine: Machine, agent: Agent) -> None:
@@ -147,8 +146,7 @@ def _put_back(machine: Machine, agent: Agent, activation: Activation) -> PutBack
 
 def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
     """Start the gateway of the slot that is current, unless it is not to run; whether it is well."""
-    with machine.files.opened_folder(agent.home.path) as folder:
-        machine.files.remove(folder, DRAIN_MARKER)
+    machine.remove(agent.home.path / DRAIN_MARKER)
     payload = occupant(machine)
     if not activation.starts or payload is None or fence.is_fenced(machine):
         return True

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermesops.node import render, warm
-from hermesops.node.activation import remove
 from hermesops.node.agent import account
 from hermesops.node.files import Access
 from hermesops.node.layout import UNIT
@@ -78,8 +77,8 @@ def take_way_back(machine: Machine) -> None:
 def clear_way_back(machine: Machine) -> None:
     """Nothing is gone back to any more."""
     for path in _places(machine):
-        remove(machine, machine.layout.way_back(path.name))
-    remove(machine, machine.layout.back)
+        machine.remove(machine.layout.way_back(path.name))
+    machine.remove(machine.layout.back)
 
 
 def go_over(machine: Machine, release: str) -> None:

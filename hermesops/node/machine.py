@@ -6,6 +6,7 @@ and ``system``.
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hermesops.node import files as real_files
 from hermesops.node import gate as real_gate
@@ -43,3 +44,12 @@ class Machine:
     volumes: Volumes = real_volumes
     slots: Slots = field(kw_only=True)
     gate: Gate = real_gate
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if there is one.
+
+        Raises:
+            NotReadyError: Its folder does not exist, or is something else.
+        """
+        with self.files.opened_folder(path.parent) as folder:
+            self.files.remove(folder, path.name)

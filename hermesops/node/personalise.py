@@ -196,13 +196,11 @@ def bring_up(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *
     unit = gateway.look(machine.system, base.unit)
     if not unit.is_running or machine.files.read(machine.layout.stale) is not None:
         # A marker that outlived its gateway would make the next one refuse every turn after a moment.
-        with machine.files.opened_folder(machine.layout.home(base.home)) as folder:
-            machine.files.remove(folder, DRAIN_MARKER)
+        machine.remove(machine.layout.home(base.home) / DRAIN_MARKER)
         outcome.gateway = "restarted" if unit.is_running else "started"
         outcome.changed.append("gateway")
         (gateway.restart if unit.is_running else gateway.start)(machine.system, base.unit)
-        with machine.files.opened_folder(machine.layout.stale.parent) as folder:
-            machine.files.remove(folder, machine.layout.stale.name)
+        machine.remove(machine.layout.stale)
     answer = gateway.wait_until_healthy(machine.system, base.port, payload.secrets.api_server_key, timeout_s=wait_s)
     outcome.healthy = gateway.is_ok(answer)
     if not outcome.healthy:

@@ -121,7 +121,7 @@ def gc(machine: Machine, *, keep: int, lease: FencingToken | None) -> dict[str, 
         removed = [each for each in machine.slots.names() if each not in needed]
         for each in removed:
             machine.slots.remove(each)
-            records.remove(machine, machine.layout.fetched(each))
+            machine.remove(machine.layout.fetched(each))
         machine.slots.forget_blobs(blob for each in machine.slots.names() for blob in _blobs(machine, each))
         states = machine.state.outdated(agent_of(machine).home, older_than_s=records.MONTH_S)
     return {"removed": removed, "states": states, "slots": machine.slots.names()}

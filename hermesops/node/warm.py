@@ -91,8 +91,7 @@ def hand_over(machine: Machine, base: Base, key: str, *, was_restarted: bool) ->
     """
     if not was_restarted:
         take_turn(machine, base, key)
-    with machine.files.opened_folder(machine.layout.warm.parent) as folder:
-        machine.files.remove(folder, machine.layout.warm.name)
+    machine.remove(machine.layout.warm)
 
 
 def is_hot(before: bytes | None, after: bytes) -> bool:
