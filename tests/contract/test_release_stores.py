@@ -9,14 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hermesops.access.release_key import fresh_key
-from hermesops.access.signature import Signers, check
-from hermesops.engine.embedded.place import open_place
 from hermesops.errors import RefusedError
 from hermesops.node.release_lock import NAMESPACE, Lock
-from hermesops.release import Releases
-from hermesops.release.trust import Trust
 from tests.support.bucket import new_bucket, s3_server, use_credentials
+from tests.support.release_operator import Operator
 from tests.support.release_world import AT, Index, builder_of, order
 
 
@@ -30,21 +26,6 @@ def endpoint() -> Iterator[str]:
 def where(request: pytest.FixtureRequest, tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     use_credentials(monkeypatch)
     return str(tmp_path / "releases") if request.param == "folder" else new_bucket(endpoint, "some/releases")
-
-
-class Operator:
-    """Somebody with a key of their own."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        key = folder / f"{name}.key"
-        key.write_text(fresh_key())
-        key.chmod(0o600)
-        self.signers = Signers(key)
-        self.line = f'{name}@example.net namespaces="{NAMESPACE}" {self.signers.public()}\n'
-
-    def releases(self, where: str) -> Releases:
-        store = open_place(where, setting="releases")
-        return Releases(store, Trust(store, check, lambda: "", lambda _: None), self.signers)
 
 
 @pytest.fixture

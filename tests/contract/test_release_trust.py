@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.node import errors as node
-from hermesops.node.fetch import INCOMPLETE, fetch
+from hermesops.node.fetch import fetch
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import VERSION
@@ -16,8 +16,8 @@ from hermesops.node.release_handout import Handout
 from hermesops.node.release_lock import Lock
 from hermesops.node.slots import DiskSlots
 from hermesops.release.documents import Documents
-from tests.contract.test_release_stores import Operator
 from tests.support.node_home import FakeSystem
+from tests.support.release_operator import Operator
 from tests.support.release_world import AT, Index, builder_of, order
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -68,7 +68,7 @@ def world(tmp_path: Path) -> World:
 def test_a_machine_takes_in_what_it_was_handed(world: World) -> None:
     answer, code = world.fetch(world.handout())
     assert (code, {one["sha256"] for one in answer["missing"]}) == (
-        INCOMPLETE,
+        node.UNFINISHED,
         {blob.sha256 for blob in world.lock.blobs(PYTHON)},
     )
     world.upload(world.lock)
@@ -80,7 +80,7 @@ def test_a_damaged_file_is_asked_for_again(world: World) -> None:
     world.fetch(world.handout())
     world.upload(world.lock, damaged="uv")
     answer, code = world.fetch(world.handout())
-    assert (code, [one["name"] for one in answer["missing"]]) == (INCOMPLETE, ["uv"])
+    assert (code, [one["name"] for one in answer["missing"]]) == (node.UNFINISHED, ["uv"])
 
 
 def test_only_what_it_lacks_is_asked_for(world: World) -> None:

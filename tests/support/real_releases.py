@@ -1,17 +1,17 @@
 """Releases of real agents, made of the packages that images are made of, so that no index is asked for them."""
 
 import hashlib
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.access.signature import Signers
 from hermesops.channel import Channel
 from hermesops.node import build as node
 from hermesops.node.protocol import PROGRAM
-from hermesops.node.release_handout import Handout, Signed
-from hermesops.node.release_lock import NAMESPACE, Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release_handout import Handout
+from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.release.requirements import render
 from tests.support.newer_agent import OLD, newer_agent
+from tests.support.release_operator import Operator
 
 _PATH = "/run/hermes-node/handout.json"
 _BLOBS = "/opt/hermes/blobs/incoming"
@@ -36,8 +36,7 @@ class RealReleases:
     files: dict[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "release")]
-        subprocess.run(words, check=True, timeout=30)
+        self.operator = Operator(self.folder, "release")
         node.write(self.folder / "hermes-node")
         (self.folder / "unit").write_bytes(self.unit)
         (self.folder / "sandbox").write_bytes(b"")
@@ -67,17 +66,14 @@ class RealReleases:
 
     def _lock(self, version: str, wheel: Path | None, managed: Managed) -> Lock:
         wheels = [wheel or path if path.name.startswith("hermes_agent-") else path for path in self._wheels()]
+        blobs = tuple(sorted((self._blob(path) for path in wheels), key=lambda blob: blob.name))
         requirements = self.folder / f"requirements-{version}.txt"
-        requirements.write_text("".join(f"{_name(path)} --hash=sha256:{_sha256(path)}\n" for path in wheels))
+        requirements.write_bytes(render(self.python, blobs))
         return Lock(
             agent_version=version,
             origin="wheel" if wheel else "index",
             config_schema=33,
-            pythons={
-                self.python: Wheels(
-                    self._blob(requirements), tuple(sorted((self._blob(path) for path in wheels), key=lambda b: b.name))
-                )
-            },
+            pythons={self.python: Wheels(self._blob(requirements), blobs)},
             uv=self._blob(self.bundle / "uv"),
             skills=self._blob(self.bundle / "skills.tar.gz"),
             site=(),
@@ -90,14 +86,7 @@ class RealReleases:
         return sorted((self.bundle / "wheels").glob("*.whl"))
 
     def _handout(self, lock: Lock) -> Handout:
-        signers = Signers(self.folder / "release")
-        public = (self.folder / "release.pub").read_text().split()
-        allowed = f'test namespaces="{NAMESPACE}" {public[0]} {public[1]}\n'
-
-        def signed(text: str) -> Signed:
-            return Signed(text, signers.sign(text.encode(), namespace=NAMESPACE))
-
-        return Handout(signed(lock.to_json().decode()), (signed(allowed),))
+        return Handout(self.operator.signed(lock.to_json().decode()), (self.operator.signed(self.operator.line),))
 
     def _blob(self, path: Path, name: str = "") -> Blob:
         digest = _sha256(path)
@@ -108,8 +97,3 @@ class RealReleases:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _name(wheel: Path) -> str:
-    name, version, *_ = wheel.name.split("-")
-    return f"{name}=={version}"
