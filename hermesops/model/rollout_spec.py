@@ -98,6 +98,10 @@ class HealthGate:
     floor: int = 5
     share: float = 0.5
 
+    def can_compare(self, canaries: int, controls: int) -> bool:
+        """Whether so many are enough, data aside, for it to say anything."""
+        return bool(self.vitals) and min(canaries, controls) >= self.floor
+
 
 @dataclass(frozen=True)
 class ProbeGate:

@@ -64,7 +64,7 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
     running = [target for target in targets if target.state.is_well and target.progress.on_release]
     untouched = sum(target.state is _WAITING for target in targets)
     compared = _compared(spec, watched, at_end=at_end)
-    can_compare = bool(spec.gates.health.vitals) and min(len(running), untouched) >= spec.gates.health.floor
+    can_compare = spec.gates.health.can_compare(len(running), untouched)
     return Judgement(
         stage, failures, _health(spec, compared, len(running)), compared, _probe(spec, running, watched), can_compare
     )

@@ -68,6 +68,18 @@ def compare(comparison: Comparison, *, alpha: float, floor: int) -> Compared:
     return Compared(comparison.vital, result, why, len(canaries), len(controls), round(shown, 4), chance)
 
 
+def can_tell(canaries: int, controls: int, *, alpha: float, floor: int) -> bool:
+    """Whether so many with data could show harm at all: the least chance that their ranks can have is small enough.
+
+    Args:
+        canaries: Those changed that have data.
+        controls: Those not changed that have.
+        alpha: Probability of taking noise for harm.
+        floor: Instances with data that either side needs.
+    """
+    return min(canaries, controls) >= floor and 1 / comb(canaries + controls, canaries) <= alpha
+
+
 def _verdict(
     vital: Vital, worse: float, chance: float, sizes: tuple[int, int], *, alpha: float, floor: int
 ) -> tuple[GateResult, str]:
@@ -75,7 +87,7 @@ def _verdict(
     seen = f"{vital} {_words(worse, tolerance)} ({_words(_allowed(tolerance), tolerance)} allowed)"
     if not sizes[0]:
         return GateResult.NOT_EXERCISED, f"{vital}: no data of any canary"
-    if min(sizes) < floor or 1 / comb(sum(sizes), sizes[0]) > alpha:
+    if not can_tell(*sizes, alpha=alpha, floor=floor):
         return GateResult.INCONCLUSIVE, f"{vital}: {sizes[0]} canaries and {sizes[1]} controls are too few to tell"
     if chance < alpha:
         return GateResult.FAIL, f"{seen}; by chance with a probability of {chance:.2g}"

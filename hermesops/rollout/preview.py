@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutTarget, Target
@@ -107,7 +106,7 @@ def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> Rollou
     placed = course(release, targets, spec)
     sizes = shape_of(placed)
     gate = spec.gates.failures
-    stages = _stages(placed, spec)
+    stages = _stages(placed, sizes, spec)
     seen = seen_with(_SEEN_RATE, _SEEN_POWER)
     return RolloutPreview(
         release,
@@ -129,27 +128,25 @@ def _power(sizes: Sequence[Sequence[int]], rate: float, spec: Spec) -> Power:
     return Power(rate, found.halted, found.by_stage[0], found.touched, found.hurt)
 
 
-def _stages(placed: tuple[RolloutTarget, ...], spec: Spec) -> tuple[StageAhead, ...]:
+def _stages(placed: tuple[RolloutTarget, ...], sizes: Sequence[tuple[int, ...]], spec: Spec) -> tuple[StageAhead, ...]:
     everything = len({stratum(target.facts) for target in placed})
-    floor = spec.gates.health.floor
     reached: set[tuple[str, str, str, str]] = set()
     stages, after = list[StageAhead](), 0
-    for number, members in groupby(placed, key=lambda target: target.stage):
-        these = list(members)
-        batches = tuple(len(list(batch)) for _, batch in groupby(these, key=lambda target: target.batch))
+    for batches in sizes:
+        these = placed[after : after + sum(batches)]
         after += len(these)
         reached |= {stratum(target.facts) for target in these}
         score = blast_radius(placed[:after], spec)
         stages.append(
             StageAhead(
-                number + 1,
+                these[0].stage + 1,
                 batches,
                 after,
                 len(reached),
                 everything,
                 score,
                 score > spec.two_person_above,
-                bool(spec.gates.health.vitals) and min(after, len(placed) - after) >= floor,
+                spec.gates.health.can_compare(after, len(placed) - after),
                 len(batches) * (ATTEMPT_S + spec.settle_s) + spec.soak_s,
             )
         )

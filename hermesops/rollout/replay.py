@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import comb
 
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Gates, HealthGate
 from hermesops.rollout.gates import share_of_alpha
+from hermesops.rollout.paired import can_tell
 from hermesops.rollout.sprt import Tally, weigh
 
 
@@ -116,9 +116,8 @@ def _harm(event: RolloutEvent, gate: HealthGate, stages: int) -> str:
         return ""
     alpha = share_of_alpha(gate, stages, at_end=True)
     for each in compared:
-        canaries, controls = int(each["canaries"]), int(each["controls"])
-        if each["vital"] not in gate.vitals or min(canaries, controls) < gate.floor:
+        if each["vital"] not in gate.vitals or float(each["chance"]) >= alpha:
             continue
-        if 1 / comb(canaries + controls, canaries) <= alpha and float(each["chance"]) < alpha:
+        if can_tell(int(each["canaries"]), int(each["controls"]), alpha=alpha, floor=gate.floor):
             return f"{each['vital']}: by chance with a probability of {float(each['chance']):.2g}, below {alpha:.2g}"
     return ""
