@@ -119,7 +119,7 @@ def _untouched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec)
         return Settle(TargetState.TIMED_OUT, f"not begun after {scene.tried_s:.0f} s")
     if standing.activation:
         return Await()
-    if standing.busy and not spec.emergency and not _is_overdue(scene, spec):
+    if standing.busy and not spec.emergency and not is_overdue(scene.target, scene.now, spec):
         return Settle(TargetState.DEFERRED, f"busy: {standing.busy}")
     return Activate() if scene.fetched else Fetch()
 
@@ -167,5 +167,6 @@ def deferral(target: RolloutTarget, now: datetime, spec: Spec) -> datetime:
     return target.progress.deferred_until or now + timedelta(seconds=spec.defer_s)
 
 
-def _is_overdue(scene: Scene, spec: Spec) -> bool:
-    return deferral(scene.target, scene.now, spec) <= scene.now
+def is_overdue(target: RolloutTarget, now: datetime, spec: Spec) -> bool:
+    """Whether it is a target's turn whatever it or its user does."""
+    return deferral(target, now, spec) <= now

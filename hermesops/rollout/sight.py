@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hermesops.model.freeze import Freeze
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.acts import BUSY_AGAIN_S
+from hermesops.rollout.acts import BUSY_AGAIN_S, is_overdue
 from hermesops.rollout.gates import Judgement
 from hermesops.rollout.ports import Records, Watched
 
@@ -84,8 +84,7 @@ class Sight:
         return again or self._is_overdue(target) or bool(self.spec.emergency)
 
     def _is_overdue(self, target: RolloutTarget) -> bool:
-        until = target.progress.deferred_until
-        return until is not None and until <= self.now
+        return is_overdue(target, self.now, self.spec)
 
 
 def _was_tried(target: RolloutTarget) -> bool:

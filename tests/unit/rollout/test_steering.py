@@ -170,6 +170,14 @@ def test_who_is_always_busy_gets_it_at_the_deadline() -> None:
     assert 3600 <= world.clock.seconds < 2 * 3600
 
 
+def test_where_nobody_is_left_for_later_neither_hours_nor_work_count() -> None:
+    quiet = QuietHours(clock_time(0), clock_time(23, 59))
+    world = World([replace(one, quiet=quiet) for one in fleet(6)], replace(QUICK, defer_s=0))
+    world.machine_of(2).busy = "1 run"
+    assert world.run().startswith("done: 6 of 6")
+    assert not [why for why in world.decisions("mark") if "quiet hours" in why]
+
+
 def test_an_instance_that_sleeps_is_owed_and_no_failure() -> None:
     world = World(fleet(20))
     for position in (0, 1, 2):
