@@ -9,9 +9,9 @@ from typing import assert_never
 from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HurtCare
-from hermesops.rollout.gates import Judgement, judge
-from hermesops.rollout.marks import changed_by_health, deferred_by_hour, owed_at_end, settled_at, soak_ends
-from hermesops.rollout.sight import Sight, count_states, evidence_of
+from hermesops.rollout.gates import Judgement, evidence_of, judge
+from hermesops.rollout.marks import changed_by_health, deferred_by_hour, owed_at_end
+from hermesops.rollout.sight import Sight, count_states
 from hermesops.rollout.stage_door import LOOK_S, closed_door
 from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Wait
 from hermesops.rollout.windows import closed_at
@@ -83,7 +83,7 @@ def _forward(sight: Sight, judgement: Judgement) -> Decision:
 
 
 def _next_batch(sight: Sight, judgement: Judgement, pending: tuple[RolloutTarget, ...], entered: int) -> Decision:
-    settled = settled_at(sight)
+    settled = sight.settled_at()
     if settled and settled > sight.now:
         return _wait(sight, LOOK_S, "the last batch settles", settled)
     room = sight.at_once - len(_down(sight))
@@ -107,7 +107,7 @@ def _next_batch(sight: Sight, judgement: Judgement, pending: tuple[RolloutTarget
 
 def _end_of_course(sight: Sight, judgement: Judgement) -> Decision:
     deferred = sight.in_state(TargetState.DEFERRED)
-    ends = soak_ends(sight)
+    ends = sight.soak_ends()
     if ends and sight.rollout.wishes.promoted < len(sight.spec.stages):
         return _wait(sight, LOOK_S, f"the last ones soak until {ends:%H:%M:%S} UTC", ends)
     if deferred:

@@ -1,7 +1,7 @@
 """What the gates say of what was seen. Pure; each result carries the figures that it follows from."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
@@ -68,6 +68,29 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
     return Judgement(
         stage, failures, _health(spec, compared, len(running)), compared, _probe(spec, running, watched), can_compare
     )
+
+
+def evidence_of(judgement: Judgement) -> Mapping[str, object]:
+    """What the gates said, as an event keeps it."""
+    failures = judgement.failures
+    return {
+        "stage": judgement.stage + 1,
+        "failures": {
+            "result": failures.result.value,
+            "why": failures.why,
+            "touched": failures.all.touched,
+            "failed": failures.all.failed,
+            "stage_touched": failures.stage.touched,
+            "stage_failed": failures.stage.failed,
+            "log_ratio": round(failures.ratio, 3),
+            "stage_log_ratio": round(failures.stage_ratio, 3),
+            "bad_from": round(failures.bounds.bad, 3),
+            "good_below": round(failures.bounds.good, 3),
+        },
+        "health": {"result": judgement.health.result.value, "why": judgement.health.why},
+        "probe": {"result": judgement.probe.result.value, "why": judgement.probe.why},
+        "compared": [{**asdict(each), "result": each.result.value} for each in judgement.compared],
+    }
 
 
 def counts(target: RolloutTarget, rollout: Rollout) -> bool:

@@ -1,7 +1,6 @@
 """What follows for single targets from what was seen, before anything is done: soaked, hurt, left for later. Pure."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 from hermesops.model.rollout import RolloutTarget, TargetState
 from hermesops.rollout.acts import deferral
@@ -68,20 +67,3 @@ def owed_at_end(sight: Sight) -> tuple[RolloutTarget, ...]:
         sight.marked(target, TargetState.OWED, f"{target.state.replace('_', ' ')}: {target.detail}")
         for target in missed
     )
-
-
-def soak_ends(sight: Sight) -> datetime | None:
-    """When the last target that soaks will have done so; ``None`` when none does."""
-    ends = (soaked_at(target, sight.spec) for target in sight.in_state(TargetState.SOAKING))
-    return max((end for end in ends if end), default=None)
-
-
-def settled_at(sight: Sight) -> datetime | None:
-    """When the next batch may follow the last one."""
-    times = [
-        target.progress.confirmed_at or target.updated_at
-        for target in sight.targets
-        if target.touched_at is not None or target.state.has_failed
-    ]
-    known = [moment for moment in times if moment is not None]
-    return max(known) + timedelta(seconds=sight.spec.settle_s) if known else None

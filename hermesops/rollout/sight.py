@@ -1,14 +1,14 @@
 """A rollout as it is seen at one moment, and the questions that several decisions ask of it. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from hermesops.model.freeze import Freeze
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.acts import BUSY_AGAIN_S, is_overdue
-from hermesops.rollout.gates import Judgement
+from hermesops.rollout.gates import soaked_at
 from hermesops.rollout.ports import Records, Watched
 
 
@@ -68,6 +68,21 @@ class Sight:
             return False
         return target.facts.quiet.hold_at(self.now)
 
+    def soak_ends(self) -> datetime | None:
+        """When the last target that soaks will have done so; ``None`` when none does."""
+        ends = (soaked_at(target, self.spec) for target in self.in_state(TargetState.SOAKING))
+        return max((end for end in ends if end), default=None)
+
+    def settled_at(self) -> datetime | None:
+        """When the next batch may follow the last one."""
+        times = [
+            target.progress.confirmed_at or target.updated_at
+            for target in self.targets
+            if target.touched_at is not None or target.state.has_failed
+        ]
+        known = [moment for moment in times if moment is not None]
+        return max(known) + timedelta(seconds=self.spec.settle_s) if known else None
+
     def since(self, moment: datetime) -> timedelta:
         """The time that has passed since then."""
         return self.now - moment
@@ -89,29 +104,6 @@ class Sight:
 
 def _was_tried(target: RolloutTarget) -> bool:
     return target.touched_at is not None or target.state not in {TargetState.WAITING, TargetState.DEFERRED}
-
-
-def evidence_of(judgement: Judgement) -> Mapping[str, object]:
-    """What the gates said, as an event keeps it."""
-    failures = judgement.failures
-    return {
-        "stage": judgement.stage + 1,
-        "failures": {
-            "result": failures.result.value,
-            "why": failures.why,
-            "touched": failures.all.touched,
-            "failed": failures.all.failed,
-            "stage_touched": failures.stage.touched,
-            "stage_failed": failures.stage.failed,
-            "log_ratio": round(failures.ratio, 3),
-            "stage_log_ratio": round(failures.stage_ratio, 3),
-            "bad_from": round(failures.bounds.bad, 3),
-            "good_below": round(failures.bounds.good, 3),
-        },
-        "health": {"result": judgement.health.result.value, "why": judgement.health.why},
-        "probe": {"result": judgement.probe.result.value, "why": judgement.probe.why},
-        "compared": [{**asdict(each), "result": each.result.value} for each in judgement.compared],
-    }
 
 
 def count_states(targets: Iterable[RolloutTarget]) -> Mapping[TargetState, int]:

@@ -9,10 +9,9 @@ from datetime import timedelta
 
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish
-from hermesops.rollout.gates import Judgement, soaked_at
-from hermesops.rollout.marks import soak_ends
+from hermesops.rollout.gates import Judgement, evidence_of, soaked_at
 from hermesops.rollout.score import blast_radius
-from hermesops.rollout.sight import Sight, evidence_of
+from hermesops.rollout.sight import Sight
 from hermesops.rollout.steps import Ask, Change, Decision, Drill, Step, Wait, hook_kind
 
 LOOK_S = 10.0
@@ -50,7 +49,7 @@ def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple
 
 
 def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
-    ends = soak_ends(sight)
+    ends = sight.soak_ends()
     if ends and ends > sight.now:
         left = (ends - sight.now).total_seconds()
         yield Wait(max(1.0, min(LOOK_S, left))), f"stage {stage} soaks until {ends:%H:%M:%S} UTC"
