@@ -97,8 +97,9 @@ class Rollouts:
         """Return once no other rollout that has not ended has any of the instances that are meant.
 
         Raises:
-            UsageError: Nobody is meant.
+            UsageError: Nobody is meant, or it cannot be carried out.
         """
+        refuse_wish(wish)
         release = await apart(check_release, self._app, wish.release)
         if await apart(unfinished, self._registry, release, wish):
             return

@@ -82,18 +82,15 @@ def spec_of(
     """What was chosen.
 
     Raises:
-        UsageError: Something of it means nothing.
+        UsageError: Something of it means nothing, or it cannot be carried out.
     """
     from hermesops.cli.moments import seconds
     from hermesops.model.rollout_spec import DrillWish, HurtCare, Spec
-    from hermesops.rollout.windows import parse_window
+    from hermesops.rollout.admission import refuse_spec
 
     usual = Spec()
-    for window in windows or ():
-        parse_window(window)
-    shares = _stages(stages) if stages else usual.stages
-    return Spec(
-        stages=shares,
+    spec = Spec(
+        stages=tuple(_share(part, "--stages") for part in stages.split(",")) if stages else usual.stages,
         max_unavailable=_share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
         most_unavailable=at_once or usual.most_unavailable,
         settle_s=seconds(settle, "--settle") if settle else usual.settle_s,
@@ -102,12 +99,14 @@ def spec_of(
         drain_s=seconds(drain, "--drain") if drain else usual.drain_s,
         defer_s=seconds(defer, "--defer") if defer else usual.defer_s,
         windows=tuple(windows or ()),
-        gates=_gates(len(shares), manual_before, hooks, vitals),
+        gates=_gates(manual_before, hooks, vitals),
         on_halt=_one_of(HurtCare, on_halt, "--on-halt") if on_halt else usual.on_halt,
         drill=_one_of(DrillWish, drill, "--drill") if drill else usual.drill,
         two_person_above=two_person_above if two_person_above >= 0 else usual.two_person_above,
         emergency=emergency,
     )
+    refuse_spec(spec)
+    return spec
 
 
 def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: float) -> "Gates":
@@ -143,27 +142,13 @@ def parse_action(text: str) -> "Action":
     return _one_of(Action, text, "--action")
 
 
-def _stages(text: str) -> tuple[float, ...]:
-    """Rising shares, the last of them all."""
-    shares = tuple(_share(part, "--stages") for part in text.split(","))
-    if list(shares) != sorted(set(shares)) or shares[-1] != 1.0:
-        raise UsageError(f"--stages {text!r} do not rise to 100%", hint="--stages 5%,25%,100%")
-    return shares
-
-
-def _gates(stages: int, manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
+def _gates(manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
     from hermesops.model.rollout_spec import Gates, HealthGate
     from hermesops.rollout.web_hooks import parse_hook
 
     usual = Gates()
-    for number in manual_before or ():
-        if not 1 <= number <= stages:
-            raise UsageError(f"--manual-before {number}: there are stages 1 to {stages}")
-    asked = tuple(map(parse_hook, hooks or ()))
-    if len({hook.name for hook in asked}) < len(asked):
-        raise UsageError("two hooks have one name; an answer would be taken for the other's")
     health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.health
-    return Gates(usual.failures, health, usual.probe, asked, tuple(manual_before or ()))
+    return Gates(usual.failures, health, usual.probe, tuple(map(parse_hook, hooks or ())), tuple(manual_before or ()))
 
 
 def _vitals(text: str) -> tuple[str, ...]:
