@@ -20,8 +20,8 @@ _WAITING = TargetState.WAITING
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one gate says."""
+class Heard:
+    """What one gate says, with the figures."""
 
     result: GateResult
     why: str
@@ -40,9 +40,9 @@ class Judgement:
 
     stage: int
     failures: Weighed
-    health: Said
+    health: Heard
     compared: tuple[Compared, ...]
-    probe: Said
+    probe: Heard
     can_compare: bool
 
 
@@ -113,9 +113,8 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
 
 def _compared(spec: Spec, watched: Watched, *, at_end: bool) -> tuple[Compared, ...]:
     gate = spec.gates.health
-    wanted = [comparison for comparison in watched.comparisons if comparison.vital in gate.vitals]
     alpha = share_of_alpha(gate, len(spec.stages), at_end=at_end)
-    return tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in wanted)
+    return tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in watched.comparisons)
 
 
 def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
@@ -124,32 +123,33 @@ def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
     return gate.alpha * share / (stages * max(1, len(gate.vitals)))
 
 
-def _health(spec: Spec, compared: Sequence[Compared], running: int) -> Said:
+def _health(spec: Spec, compared: Sequence[Compared], running: int) -> Heard:
     gate = spec.gates.health
     if not gate.vitals:
-        return Said(GateResult.PASS, "switched off")
-    missing = [vital for vital in gate.vitals if vital not in {each.vital for each in compared}]
+        return Heard(GateResult.PASS, "switched off")
+    seen = {each.vital for each in compared}
+    missing = [vital for vital in gate.vitals if vital not in seen]
     for each in compared:
         if each.result is GateResult.FAIL:
-            return Said(GateResult.FAIL, each.why)
+            return Heard(GateResult.FAIL, each.why)
     thin = [each for each in compared if each.canaries < gate.share * running]
     if missing or not compared:
-        return Said(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
+        return Heard(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
     if thin:
         words = ", ".join(f"{each.vital} of {each.canaries} of {running}" for each in thin)
-        return Said(GateResult.NOT_EXERCISED, f"too little data: {words}")
+        return Heard(GateResult.NOT_EXERCISED, f"too little data: {words}")
     for each in compared:
         if each.result is not GateResult.PASS:
-            return Said(each.result, each.why)
-    return Said(GateResult.PASS, "; ".join(each.why for each in compared))
+            return Heard(each.result, each.why)
+    return Heard(GateResult.PASS, "; ".join(each.why for each in compared))
 
 
-def _probe(spec: Spec, running: Sequence[RolloutTarget], watched: Watched) -> Said:
+def _probe(spec: Spec, running: Sequence[RolloutTarget], watched: Watched) -> Heard:
     share = spec.gates.probe.share
     if not share:
-        return Said(GateResult.PASS, "switched off")
+        return Heard(GateResult.PASS, "switched off")
     exercised = sum(target.id in watched.pulses and watched.pulses[target.id].exercised for target in running)
     words = f"{exercised} of {len(running)} took a turn since"
     if not running or exercised < share * len(running):
-        return Said(GateResult.NOT_EXERCISED, words)
-    return Said(GateResult.PASS, words)
+        return Heard(GateResult.NOT_EXERCISED, words)
+    return Heard(GateResult.PASS, words)

@@ -64,7 +64,8 @@ def outlook_of(records: Records, now: datetime) -> Outlook:
     per_minute = ended / minutes if minutes else 0.0
     waiting = sum(target.state in {TargetState.WAITING, TargetState.DEFERRED} for target in targets)
     unsoaked = sum(stage.reached < stage.targets for stage in stages)
-    left_s = waiting / per_minute * 60 + unsoaked * spec.soak_s if per_minute and not _is_over(records) else None
+    goes_on = records.rollout.state.has_runner
+    left_s = waiting / per_minute * 60 + unsoaked * spec.soak_s if per_minute and goes_on else None
     return Outlook(
         stages=stages,
         targets=len(targets),
@@ -83,11 +84,6 @@ def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageOutlook:
     return StageOutlook(
         number + 1, len(its), count_states(its), max(begun, default=0), len({target.batch for target in its})
     )
-
-
-def _is_over(records: Records) -> bool:
-    state = records.rollout.state
-    return state.has_ended or not state.has_runner
 
 
 def _gates(records: Records) -> Mapping[str, object]:

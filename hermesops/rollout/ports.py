@@ -147,7 +147,13 @@ class Watches(Protocol):
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> Watched:
-        """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
+        """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent.
+
+        Args:
+            changed: When each was changed.
+            untouched: Those next to be changed come first.
+            vitals: Names of those that are compared.
+        """
 
 
 class Asks(Protocol):

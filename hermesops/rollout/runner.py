@@ -130,7 +130,7 @@ class Runner:
         soaking = [one for one in runs if one.state is TargetState.SOAKING]
         through = [one for one in runs if one.state is not TargetState.SOAKING]
         spare = max(0, _SAMPLE - len(soaking))
-        sample = [*through[len(through) - min(spare, len(through)) :], *soaking]
+        sample = [*(through[-spare:] if spare else ()), *soaking]
         changed = {one.id: one.progress.confirmed_at for one in sample if one.progress.confirmed_at}
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         try:
