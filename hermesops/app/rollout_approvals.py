@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.access.approval import Asked, digest_of
 from hermesops.app.approvals import Approvals
+from hermesops.app.rollout_rows import asked_of
 from hermesops.app.rollout_steering import steer
 from hermesops.model.rollout import Rollout
 
@@ -43,6 +44,5 @@ def _asked(app: "App", row: Rollout, stage: int) -> Asked:
     """What is asked for, by its content: this release to these instances up to that stage."""
     targets = [target.id for target in app.registry.rollout_targets(row.id) if target.stage < stage]
     content = json.dumps({"rollout": row.id, "release": row.release, "stage": stage, "targets": targets})
-    started = app.registry.rollout_events(row.id)[0]
-    who = str(started.decision.get("who") or row.who).split(_PROVED)[0]
+    who = str(asked_of(app.registry, row.id).get("who") or row.who).split(_PROVED)[0]
     return Asked(f"stage {stage} of rollout {row.id}", app.env.name, digest_of(content.encode()), who)

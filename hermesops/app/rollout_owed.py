@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.app.rollout_rows import asked_of
 from hermesops.app.rollout_targets import FIELDS, candidates, selected
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
@@ -67,7 +68,6 @@ def _late(registry: "Registry") -> tuple[Owed, ...]:
 
 def _selector(registry: "Registry", rollout: Rollout) -> Selector:
     """Whom it was meant for; what they ran before says nothing of those that come later."""
-    started = registry.latest_rollout_events(rollout.id).get("start")
-    where = str(started.decision.get("where") or "") if started else ""
+    where = str(asked_of(registry, rollout.id).get("where") or "")
     conditions = Selector.parse(where, fields=FIELDS).conditions
     return Selector({name: values for name, values in conditions.items() if name != "release"})

@@ -10,6 +10,8 @@ from hermesops.operation.registry_thread import apart
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.app.app import App
     from hermesops.registry import Registry
 
@@ -69,3 +71,8 @@ def records(app: "App", text: str) -> Records:
         UsageError: There is none of that id.
     """
     return records_of(app.registry, app.registry.find_rollout(text).id)
+
+
+def asked_of(registry: "Registry", rollout_id: RolloutId) -> "Mapping[str, object]":
+    """What was asked for when a rollout was begun: ``where``, ``who`` and the rest of its first event."""
+    return registry.latest_rollout_events(rollout_id)["start"].decision

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermesops.app.rollout_rows import asked_of
 from hermesops.app.rollout_targets import FIELDS, candidates, selected
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.release import ReleaseId
@@ -107,9 +108,8 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
 def unfinished(registry: "Registry", release: ReleaseId, wish: Wish) -> Rollout | None:
     """The same rollout, begun before and not ended: whoever asks again goes on with it."""
     for rollout in registry.list_rollouts(unfinished=True):
-        started = registry.latest_rollout_events(rollout.id).get("start")
-        same = started is not None and started.decision.get("where") == wish.where
-        if same and (rollout.release, rollout.action) == (release, wish.action):
+        same = (rollout.release, rollout.action) == (release, wish.action)
+        if same and asked_of(registry, rollout.id).get("where") == wish.where:
             return rollout
     return None
 
