@@ -40,11 +40,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore]:
 
 
 @pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture
 def registry(tmp_path: Path, clock: TurnedClock) -> Iterator[Registry]:
     opened = registry_at(f"sqlite:///{tmp_path}/registry.db", clock=clock)
     yield opened

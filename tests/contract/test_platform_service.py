@@ -78,11 +78,6 @@ class Served:
         return answer.decode()
 
 
-@pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
 @asynccontextmanager
 async def serving(
     folder: Path, clock: TurnedClock, *, rows: Absent | None = None, bounds: Bounds | None = None

@@ -5,10 +5,10 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
@@ -31,6 +31,9 @@ from hermesops.registry.schema_version import REVISIONS
 from tests.support import postgresql
 from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CANARY = "canary-7c1e9a"
 
 
@@ -42,18 +45,6 @@ def server(postgresql_server: postgresql.PostgreSql) -> postgresql.PostgreSql:
 @pytest.fixture
 def url(registry_url: str) -> str:
     return registry_url
-
-
-@pytest.fixture
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture
-def registry(url: str, clock: TurnedClock) -> Iterator[Registry]:
-    opened = registry_at(url, clock=clock)
-    yield opened
-    opened.close()
 
 
 def choose(registry: Registry, instance: Instance, settings: InstanceSettings) -> Operation:
