@@ -28,8 +28,6 @@ from hermesops.node.trying import try_out
 WATCH = "hermes-release.service"
 """Calls ``release settle`` while a change of release is not over; role ``hermes_node`` brings it."""
 
-_HEALTH_S = 90.0
-_TURN_S = 60.0
 
 Tell = Callable[[str], None]
 
@@ -228,8 +226,6 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
         change.payload.secrets.api_server_key,
         unit=agent.base.unit,
         takes_turns=change.takes_turns,
-        health_s=_HEALTH_S,
-        turn_s=_TURN_S,
     )
     if not all(check.ok for check in found):
         raise _FailedError("checks", f"{found[-1].name}: {found[-1].detail}", found)

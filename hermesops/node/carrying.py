@@ -85,8 +85,6 @@ def _columns(held: sqlite3.Connection, schema: str, table: str) -> dict[str, int
 
 def _table(held: sqlite3.Connection, table: str, tell: Tell) -> Carried:
     new, old = _columns(held, "newer", table), _columns(held, "main", table)
-    if not old:
-        return Carried(0, _list(held, f"SELECT * FROM newer.{_q(table)}", table, tell))  # noqa: S608 - quoted
     common = [name for name in new if name in old]
     key = [name for name in common if old[name]] if any(old.values()) else ["rowid"]
     if not common or [name for name in old if old[name] and name not in new]:
@@ -99,8 +97,9 @@ def _insert(
     held: sqlite3.Connection, table: str, common: Sequence[str], key: Sequence[str], beyond: Sequence[str], tell: Tell
 ) -> Carried:
     name, same = _q(table), _same(key)
-    columns = ", ".join(_q(column) for column in (*(("rowid",) if key == ["rowid"] else ()), *common))
-    values = ", ".join(f"n.{_q(column)}" for column in (*(("rowid",) if key == ["rowid"] else ()), *common))
+    brought = ["rowid", *common] if key == ["rowid"] else common
+    columns = ", ".join(_q(column) for column in brought)
+    values = ", ".join(f"n.{_q(column)}" for column in brought)
     lacking = f"newer.{name} n WHERE NOT EXISTS (SELECT 1 FROM main.{name} o WHERE {same})"  # noqa: S608 - quoted
     listed = 0
     if beyond:

@@ -7,15 +7,14 @@ from hermesops.node.check import Check
 from hermesops.node.errors import NodeError
 from hermesops.node.ways import System
 
-NAMES = ("health", "state", "tools", "turn")
 _LONGEST = 300
+_HEALTH_S = 90.0
+_TURN_S = 60.0
 _RESTARTS = 2
 """systemd starts a gateway that ends again after 5 s, and forgets how often when somebody starts it."""
 
 
-def ask_all(
-    system: System, port: int, key: str, *, unit: str, takes_turns: bool, health_s: float, turn_s: float
-) -> tuple[Check, ...]:
+def ask_all(system: System, port: int, key: str, *, unit: str, takes_turns: bool) -> tuple[Check, ...]:
     """Ask a gateway that is starting; the first check that fails is the last one.
 
     Args:
@@ -24,15 +23,13 @@ def ask_all(
         key: Bearer of it.
         unit: Its systemd unit, which tells early that nothing will come.
         takes_turns: Whether there is a model for it.
-        health_s: Seconds until it must be well.
-        turn_s: Seconds that a turn may take.
     """
-    asked = [await_health(system, port, key, unit=unit, timeout_s=health_s)]
+    asked = [await_health(system, port, key, unit=unit, timeout_s=_HEALTH_S)]
     for ask in (_state, _tools):
         if asked[-1].ok:
             asked.append(ask(system, port, key))
     if takes_turns and asked[-1].ok:
-        asked.append(_turn(system, port, key, turn_s))
+        asked.append(_turn(system, port, key))
     return tuple(asked)
 
 
@@ -44,9 +41,8 @@ def await_health(system: System, port: int, key: str, *, unit: str, timeout_s: f
         if gateway.is_ok(answer):
             return Check("health", ok=True, detail=f"after {system.monotonic() - started:.1f} s")
         held = gateway.look(system, unit)
-        restarts = int(held.properties.get("NRestarts") or 0)
-        if held.state == "failed" or restarts >= _RESTARTS or system.monotonic() >= deadline:
-            what = f"unit {held.state}, {held.properties.get('Result', '')}, started again {restarts} times"
+        if held.state == "failed" or held.restarts >= _RESTARTS or system.monotonic() >= deadline:
+            what = f"unit {held.state}, {held.properties.get('Result', '')}, started again {held.restarts} times"
             return Check("health", ok=False, detail=f"{answer.status}: {answer.body}; {what}"[:_LONGEST])
         system.sleep(0.1)
 
@@ -73,9 +69,9 @@ def _tools(system: System, port: int, key: str) -> Check:
     return Check("tools", ok=count > 0, detail=f"{count} tools")
 
 
-def _turn(system: System, port: int, key: str, turn_s: float) -> Check:
+def _turn(system: System, port: int, key: str) -> Check:
     try:
-        taken = turn.take(system, port, key, timeout_s=turn_s)
+        taken = turn.take(system, port, key, timeout_s=_TURN_S)
     except NodeError as error:
         return Check("turn", ok=False, detail=str(error)[:_LONGEST])
     return Check("turn", ok=taken.ok, detail=taken.detail or f"{taken.seconds:.1f} s")

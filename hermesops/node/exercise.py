@@ -18,8 +18,6 @@ TRIAL = "hermes-trial.service"
 _UNITS = Path("/run/systemd/system")
 _MANAGED = Path("/run/hermes-node/trial")
 _COPY_S = 600.0
-_HEALTH_S = 90.0
-_TURN_S = 60.0
 _LEFT_OUT = ("ConditionPathExists=", "Restart", "ExecStart=", "ExecReload=")
 
 
@@ -66,15 +64,7 @@ def _run(trial: Trial, side: Side) -> tuple[Check, ...]:
     system.systemctl("reset-failed", TRIAL, check=False)
     system.systemctl("start", "--no-block", TRIAL)
     try:
-        return checks.ask_all(
-            system,
-            trial.port,
-            trial.key,
-            unit=TRIAL,
-            takes_turns=trial.takes_turns,
-            health_s=_HEALTH_S,
-            turn_s=_TURN_S,
-        )
+        return checks.ask_all(system, trial.port, trial.key, unit=TRIAL, takes_turns=trial.takes_turns)
     finally:
         system.systemctl("stop", TRIAL, check=False)
 

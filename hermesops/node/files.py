@@ -175,6 +175,25 @@ def write_if_changed(path: Path, data: bytes, access: Access) -> bool:
     return True
 
 
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, be on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def point(link: Path, target: str) -> None:
+    """Have a link point at something in one step that survives a crash."""
+    made = link.with_name(f".{link.name}.making")
+    with suppress(FileNotFoundError):
+        made.unlink()
+    made.symlink_to(target)
+    made.rename(link)
+    sync(link.parent)
+
+
 def remove(folder: int, name: str) -> bool:
     """Remove one name from an open folder; whether it was there."""
     try:

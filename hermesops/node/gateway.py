@@ -41,6 +41,11 @@ class Unit:
         """Whether a process runs, is being started, or is being stopped."""
         return self.state in _RUNNING
 
+    @property
+    def restarts(self) -> int:
+        """How often systemd has started it again since somebody did."""
+        return int(self.properties.get("NRestarts") or 0)
+
     def uptime_s(self, now: float) -> float | None:
         """Seconds since it became active, on the machine's monotonic clock; ``None`` when it is not."""
         entered = int(self.properties.get("ActiveEnterTimestampMonotonic") or 0)

@@ -23,6 +23,7 @@ from hermesops.node import contents
 from hermesops.node.archive import AGENTS_OWN, empty
 from hermesops.node.carrying import Carried, carry, line
 from hermesops.node.errors import BadRequestError, NotReadyError
+from hermesops.node.files import sync
 from hermesops.node.rehearsal import CONFIG, copy
 
 _MANIFEST = "names.json"
@@ -168,11 +169,7 @@ def _on_disk(folder: Path, *, but_files: bool = False) -> None:
     if not folder.is_dir():
         return
     for path in (folder, *(() if but_files else folder.rglob("*"))):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)
 
 
 def _is_file(path: Path) -> bool:

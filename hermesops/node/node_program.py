@@ -8,9 +8,9 @@ import json
 import os
 import shutil
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
+from hermesops.node import files
 from hermesops.node.layout import Layout
 from hermesops.node.release_lock import Blob
 
@@ -28,19 +28,14 @@ def update_node(layout: Layout, program: Blob) -> str:
     making = version.with_name(f".{version.name}.making")
     shutil.copyfile(layout.blobs / program.sha256, making)
     making.chmod(0o755)
-    _sync(making)
+    files.sync(making)
     why = _refusal(making)
     if why:
         making.unlink()
         return why
     making.rename(version)
     _keep_former(link)
-    made = link.with_name(f".{link.name}.link")
-    with suppress(FileNotFoundError):
-        made.unlink()
-    made.symlink_to(f"versions/{version.name}")
-    made.rename(link)
-    _sync(link.parent)
+    files.point(link, f"versions/{version.name}")
     _forget_others(link, version)
     return ""
 
@@ -73,11 +68,3 @@ def _forget_others(link: Path, version: Path) -> None:
 
 def _age(path: Path) -> float:
     return path.lstat().st_mtime
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

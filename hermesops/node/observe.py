@@ -13,6 +13,7 @@ from hermesops.node import (
     fence,
     fencing,
     gateway,
+    overlay,
     protocol,
     releases,
     servers,
@@ -60,7 +61,7 @@ def status(machine: Machine) -> dict[str, Any]:
             "unit": base.unit,
             "state": unit.state,
             "result": unit.properties.get("Result", ""),
-            "restarts": int(unit.properties.get("NRestarts") or 0),
+            "restarts": unit.restarts,
             "exit_status": int(unit.properties.get("ExecMainStatus") or 0),
             "uptime_s": unit.uptime_s(machine.system.monotonic()),
             "enabled": unit.properties.get("UnitFileState", ""),
@@ -98,12 +99,9 @@ def jobs_missing(machine: Machine) -> int:
 
 def release(machine: Machine) -> dict[str, Any]:
     """The running slot: its id and what its record says."""
-    slot = machine.files.link_target(machine.layout.current)
-    if slot is None:
-        return {"id": None}
-    record = machine.files.read(machine.layout.current.parent / slot / "release.json")
-    held = json.loads(record) if record else {}
-    return {**{name: held[name] for name in SHOWN if name in held}, "id": slot.name}
+    running = overlay.current(machine)
+    record = overlay.record_of(machine, running)
+    return {**{name: record[name] for name in SHOWN if name in record}, "id": running or None}
 
 
 def health(machine: Machine) -> Health:
@@ -119,7 +117,7 @@ def health(machine: Machine) -> Health:
         Check(
             "unit", unit.state in {"active", "activating"}, f"{unit.state}, result {unit.properties.get('Result', '?')}"
         ),
-        Check("release", release(machine)["id"] is not None, str(machine.layout.current)),
+        Check("release", bool(overlay.current(machine)), str(machine.layout.current)),
         *_closed(machine),
     ]
     alive = machine.system.ask(base.port, "/health")

@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hermesops.node import installing
+from hermesops.node import files, installing
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.exercise import exercise
+from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.node_program import update_node
 from hermesops.node.release_lock import NAMESPACE, Blob, Lock
@@ -125,7 +126,7 @@ class DiskSlots:
             shutil.rmtree(slot)  # what an interrupted run left
         installing.fill(slot, lock, self.layout.blobs, self.python())
         os.sync()  # uv does not see to that
-        _write(slot / "release.json", record)
+        files.write_if_changed(slot / "release.json", record, Access(0o644))
 
     def remove(self, name: str, /) -> None:
         """Remove a slot; its ``release.json`` goes first, so that half of it is never taken for whole."""
@@ -144,13 +145,7 @@ class DiskSlots:
 
     def point(self, link: str, target: str, /) -> None:
         """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
-        folder = self.layout.releases.parent
-        made = folder / f".{link}.{os.getpid()}"
-        with suppress(FileNotFoundError):
-            made.unlink()
-        made.symlink_to(f"releases/{target}")
-        made.rename(folder / link)
-        _fsync(folder)
+        files.point(self.layout.releases.parent / link, f"releases/{target}")
 
     def rename(self, source: Path, target: Path, /) -> bool:
         """Put one name in the place of another, in one step that survives a crash; whether there was one."""
@@ -175,28 +170,10 @@ def _take_in(blob: Blob, came: Path, place: Path) -> None:
     _rename(came, place / blob.sha256)
 
 
-def _write(path: Path, data: bytes) -> None:
-    making = path.with_name(f".{path.name}.making")
-    with making.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fchmod(out.fileno(), 0o644)
-        os.fsync(out.fileno())
-    _rename(making, path)
-
-
 def _rename(source: Path, target: Path) -> None:
     source.rename(target)
-    _fsync(target.parent)
-    _fsync(source.parent)
-
-
-def _fsync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files.sync(target.parent)
+    files.sync(source.parent)
 
 
 def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

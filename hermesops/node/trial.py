@@ -1,9 +1,8 @@
 """What a trial of a release is, and what came of it. Pure."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hermesops.node.check import Check
 from hermesops.node.errand import Home
@@ -70,7 +69,3 @@ class Tried:
     def ok(self) -> bool:
         """Whether nothing speaks against the release."""
         return all(check.ok for check in self.checks)
-
-    def to_json(self) -> Mapping[str, Any]:
-        """For an answer."""
-        return asdict(self)

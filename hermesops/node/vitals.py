@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hermesops.node import base as base_configuration
-from hermesops.node import drain, gateway, jobs, observe, turn
+from hermesops.node import drain, gateway, jobs, overlay, turn
 from hermesops.node.base import Base
 from hermesops.node.errors import NodeError
 from hermesops.node.machine import Machine
@@ -52,11 +52,11 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
     return {
         "at": machine.system.now(),
         "since": since,
-        "release": observe.release(machine)["id"],
+        "release": overlay.current(machine) or None,
         "gateway": answers,
         "unit": unit.state,
         "uptime_s": unit.uptime_s(machine.system.monotonic()),
-        "restarts": int(unit.properties.get("NRestarts") or 0),
+        "restarts": unit.restarts,
         "errors": None if since is None else _errors(machine, base, since),
         "memory_bytes": _memory(machine, unit),
         "queue_age_s": None if waits is None else round(max(waits, default=0.0), 3),
