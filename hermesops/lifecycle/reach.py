@@ -4,6 +4,7 @@ Looking never changes anything, and what does not answer is seen as silent, not 
 """
 
 import copy
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,9 @@ from hermesops.node.protocol import Payload
 
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
+
+_STOPPED_S = 10.0
+"""Seconds for which the vendor may call a machine stopped that it was told to start."""
 
 _NODE_S = 10.0
 _PERSONALISE_S = 30.0
@@ -240,16 +244,30 @@ class Reach:
     async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Return once the vendor calls it ready and hermes-node on it answers.
 
+        Or once it stays stopped: nobody starts it, whatever was seen before, and whoever decides has to look again.
+
         Raises:
             WaitExpiredError: Not within ten minutes; the same command waits on.
             UnavailableError: The vendor says that it is in error.
         """
-        await self.await_named(instance.machine_name, machine_id)
+        await self._is_up(instance.machine_name, machine_id)
 
     async def await_named(self, name: MachineName, machine_id: MachineId) -> None:
-        """The same for a machine that need not be an instance's."""
+        """The same for a machine that need not be an instance's, and that nobody would start.
+
+        Raises:
+            WaitExpiredError: Not within ten minutes.
+            UnavailableError: The vendor says that it is in error, or that it is stopped.
+        """
+        if not await self._is_up(name, machine_id):
+            raise UnavailableError(f"JustAVPS says that machine {name} is stopped", hint="hermesops fleet drift")
+
+    async def _is_up(self, name: MachineName, machine_id: MachineId) -> bool:
+        """Whether it is ready and hermes-node answers, in the end; or stays stopped."""
+        stopped_since = None
 
         async def look() -> bool | waiting.Pending[bool]:
+            nonlocal stopped_since
             machine = await self._named(name, machine_id)
             if machine is None:
                 return waiting.Pending("not listed yet")
@@ -258,13 +276,17 @@ class Reach:
                     f"JustAVPS says that machine {name} is in error; it may recover by itself",
                     hint="repeat the command in some minutes",
                 )
+            if machine.status is MachineStatus.STOPPED:
+                stopped_since = stopped_since or time.monotonic()
+                return waiting.Pending("stopped") if time.monotonic() < stopped_since + _STOPPED_S else False
+            stopped_since = None
             if machine.status is not MachineStatus.READY:
                 return waiting.Pending(machine.provisioning_stage or machine.status.value)
             if await self.node(machine_id) is None:
                 return waiting.Pending("ready, hermes-node does not answer yet")
             return True
 
-        await waiting.until(
+        return await waiting.until(
             look,
             what=f"machine {name}",
             timeout_s=_MACHINE_S,

@@ -32,6 +32,7 @@ async def test_a_cell_broken_in_five_ways_is_repaired_by_what_drift_says(world: 
         order = {"name": stray, "server_type": "starter", "region": listed["region"], "image_id": listed["image_id"]}
         ordered = await api.post("/machines", json=order)
         await ready(api, ordered.raise_for_status().json()["id"])
+        await ready(api, rows[1]["machine_id"], status="stopped")
     findings = await found(world, lost, sound, stray)
     assert set(findings) == {"machine-missing", "stopped", "orphan"}, findings
     assert (findings["machine-missing"]["subject"], findings["stopped"]["subject"]) == (lost, sound)
@@ -86,7 +87,7 @@ async def vendor(world: Command) -> httpx.AsyncClient:
 
 
 async def ready(api: httpx.AsyncClient, machine_id: str, **wanted: str) -> Mapping[str, Any]:
-    """The machine, once the vendor calls it ready."""
+    """The machine, once the vendor calls it ready, or what is wanted instead."""
 
     async def look() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
         answer = await api.get(f"/machines/{machine_id}")
