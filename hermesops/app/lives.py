@@ -128,7 +128,9 @@ class Lives:
         return Size(plan, str(told["server_type"]), self._app.env.settings.data_gb[plan])
 
     def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
-        from hermesops.lifecycle.relocation import Relocate, Wish
+        from hermesops.app.carried_releases import CarriedReleases
+        from hermesops.lifecycle.relocation import Relocate
+        from hermesops.lifecycle.relocation_wish import Wish
 
         reach = self._session.reach.under(lease)
         return Relocate(
@@ -138,6 +140,7 @@ class Lives:
             world=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
+            releases=CarriedReleases(self._session, lease),
             lease=lease,
         )
 

@@ -14,7 +14,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.lifecycle.grounds import Grounds
 from hermesops.lifecycle.handover import asleep, silence, terminated, under_way
 from hermesops.lifecycle.ports import Intents, Looks
-from hermesops.lifecycle.relocation import Wish
+from hermesops.lifecycle.relocation_wish import Wish
 from hermesops.lifecycle.suspend import Keep
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement

@@ -221,6 +221,7 @@ class Reach:
             digest=(status.get("payload") or "") if is_applied else "",
             release=(status.get("release") or {}).get("id") or "",
             fenced=bool(status.get("fenced")),
+            switching=bool((status.get("releases") or {}).get("activation")),
             request=str(told["request"]) if told else None,
             names=self.certifying.names(told) if told and self.certifying else None,
         )

@@ -8,16 +8,18 @@ gateways run on one state: the old one is fenced, or its machine is off or gone,
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import RefusedError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle import awaken, quiesce
+from hermesops.lifecycle import awaken, next_machine, quiesce
 from hermesops.lifecycle.handover import not_its_own, terminated
+from hermesops.lifecycle.next_machine import AwaitNext, NextSeen
 from hermesops.lifecycle.quiesce import BackUp, Fence
-from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
+from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Spare
 from hermesops.model.state import State
 
@@ -25,37 +27,6 @@ from hermesops.model.state import State
 @dataclass(frozen=True)
 class GiveUpMachine:
     """Take a machine that is gone out of what its cell should have, so that none is made in its place."""
-
-
-@dataclass(frozen=True)
-class OrderNext:
-    """Write the row of the machine that the instance will be on."""
-
-
-@dataclass(frozen=True)
-class GrowCell:
-    """Run the stack of that machine's cell: it makes the machine, or finds it by name."""
-
-
-@dataclass(frozen=True)
-class RecordNext:
-    """Write the vendor's id of that machine into its row."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class StartNext:
-    """Boot that machine; somebody stopped it."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
-class AwaitNext:
-    """Wait until that machine is ready and hermes-node on it answers."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)
@@ -107,22 +78,8 @@ class ForgetFormer:
     name: MachineName
 
 
-NextStep = GiveUpMachine | OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | Prepare | PutBack
+NextStep = GiveUpMachine | next_machine.Step | Prepare | PutBack
 Step = NextStep | quiesce.Step | StopMachine | CutOver | awaken.Step | RetireFormer | ShrinkCell | ForgetFormer
-
-
-@dataclass(frozen=True)
-class NextSeen:
-    """The machine that the instance will be on.
-
-    Attributes:
-        state: What is on it, once it is the instance's.
-    """
-
-    spare: Spare
-    machine: MachineSeen | None = None
-    node: NodeSeen | None = None
-    state: State | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +89,7 @@ class Relocating:
     Attributes:
         sight: The instance and the machine of its row.
         state: What is on that machine, while its gateway rests.
+        release: What the agent runs, where machines can be brought that; ``None`` where it came with an image.
         next: The machine it will be on.
         backup: Made of the old machine for this very operation.
         source: The backup that is put on the new machine; ``None`` while there is none.
@@ -142,6 +100,7 @@ class Relocating:
 
     sight: Sight
     state: State | None = None
+    release: ReleaseId | None = None
     next: NextSeen | None = None
     backup: Backup | None = None
     source: Backup | None = None
@@ -178,34 +137,10 @@ def decide(seen: Relocating, plan: Plan, *, payload_digest: str) -> Step | Finis
         return Impossible(terminated(instance))
     if instance.machine_name != plan.origin:
         return _after(seen, plan, payload_digest)
-    return _grown(seen, plan) or _at_rest(seen, plan) or _handed_over(seen)
-
-
-def _grown(seen: Relocating, plan: Plan) -> NextStep | Impossible | None:
     here = seen.sight.machine
     if plan.is_restore and seen.wanted and (here is None or here.status is MachineStatus.DELETED):
         return GiveUpMachine()
-    if seen.next is None:
-        return OrderNext()
-    spare, machine = seen.next.spare, seen.next.machine
-    if machine is None or machine.status is MachineStatus.DELETED:
-        return GrowCell()
-    if spare.machine_id != machine.id:
-        return RecordNext(machine.id)
-    match machine.status:
-        case MachineStatus.STOPPED:
-            return StartNext(machine.id)
-        case MachineStatus.ERROR:
-            return Impossible(
-                UnavailableError(
-                    f"JustAVPS says that the new machine {spare.name} is in error; it may recover by itself",
-                    hint="the same again in some minutes",
-                )
-            )
-        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
-            return AwaitNext(machine.id)
-        case MachineStatus.READY:
-            return AwaitNext(machine.id) if seen.next.node is None else None
+    return next_machine.next_step(seen.next, seen.release) or _at_rest(seen, plan) or _handed_over(seen)
 
 
 def _at_rest(seen: Relocating, plan: Plan) -> quiesce.Step | StopMachine | Impossible | None:
@@ -262,12 +197,8 @@ def _no_backup(instance: Instance) -> RefusedError:
 
 
 _WORDS: Mapping[type, str] = {
+    **next_machine.WORDS,
     GiveUpMachine: "giving up machine {here}, which is gone",
-    OrderNext: "placing another machine for {user}",
-    GrowCell: "making machine {next}",
-    RecordNext: "recording machine {next}",
-    StartNext: "starting machine {next}",
-    AwaitNext: "waiting for machine {next}",
     StopMachine: "switching machine {here} off",
     Prepare: "handing machine {next} to {user}",
     PutBack: "putting the backup on machine {next}",

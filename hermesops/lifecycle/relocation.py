@@ -1,92 +1,44 @@
 """The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from hermesops.lifecycle import awaken, quiesce, relocate
-from hermesops.lifecycle.ports import Cells, Copies, RestRows
-from hermesops.lifecycle.quiesce import BackUp, Fence
-from hermesops.lifecycle.relocate import (
+from hermesops.lifecycle.next_machine import (
     AwaitNext,
-    CutOver,
-    ForgetFormer,
-    GiveUpMachine,
+    BringRelease,
     GrowCell,
     NextSeen,
     OrderNext,
-    Plan,
+    RecordNext,
+    StartNext,
+)
+from hermesops.lifecycle.ports import Cells, Copies, RestRows
+from hermesops.lifecycle.quiesce import BackUp, Fence
+from hermesops.lifecycle.relocate import (
+    CutOver,
+    ForgetFormer,
+    GiveUpMachine,
     Prepare,
     PutBack,
-    RecordNext,
     Relocating,
     RetireFormer,
     ShrinkCell,
-    StartNext,
     Step,
     StopMachine,
 )
+from hermesops.lifecycle.relocation_wish import Wish
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Finished, Impossible, Lease
 from hermesops.model.plan import Plan as UserPlan
+from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What was asked; the intent of the operation's row, so that whoever continues it knows as much.
-
-    Attributes:
-        why: What the copy of the old machine is made for.
-        origin: The machine the instance was on then.
-        cell: Of the new machine; opened, for ``only_plan`` or every plan, where it is new.
-        plan: The user's from then on.
-        image_id: What the new machine boots from.
-        snapshot: The backup to put on it; empty for what is on the old machine.
-        keeps_former: Whether the old machine stays for a while.
-    """
-
-    why: str
-    origin: MachineName
-    cell: CellName
-    region: str
-    plan: UserPlan
-    server_type: str
-    image_id: ImageId | None
-    only_plan: UserPlan | None = None
-    snapshot: str = ""
-    keeps_former: bool = False
-
-    def to_intent(self) -> dict[str, object]:
-        """As the row keeps it; what it is copied for is named after the row itself."""
-        return {name: value for name, value in vars(self).items() if name != "why"}
-
-    @classmethod
-    def from_intent(cls, intent: Mapping[str, object], *, why: str) -> "Wish":
-        """As it was asked."""
-        image, only = intent["image_id"], intent.get("only_plan")
-        return cls(
-            why,
-            MachineName(str(intent["origin"])),
-            CellName(str(intent["cell"])),
-            str(intent["region"]),
-            UserPlan(str(intent["plan"])),
-            str(intent["server_type"]),
-            ImageId(str(image)) if image else None,
-            UserPlan(str(only)) if only else None,
-            str(intent.get("snapshot") or ""),
-            keeps_former=bool(intent.get("keeps_former")),
-        )
-
-    @property
-    def as_decided(self) -> Plan:
-        """As far as the next step depends on it."""
-        return Plan(self.origin, bool(self.snapshot), self.keeps_former)
 
 
 class Rows(RestRows, Protocol):
@@ -120,6 +72,9 @@ class Rows(RestRows, Protocol):
     def retire_spare(self, name: MachineName, *, why: str) -> object:
         """Give a spare machine up."""
 
+    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+        """Write down which release each of some instances runs."""
+
     def forget_spare(self, name: MachineName, *, why: str) -> object:
         """Remove the row of a spare machine that is gone."""
 
@@ -144,6 +99,21 @@ class Backups(Copies, Protocol):
         """Put a backup's state on a machine whose gateway is fenced."""
 
 
+class Releases(Protocol):
+    """What agents run."""
+
+    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
+        """The release that goes with an agent, where machines can be brought it.
+
+        Args:
+            instance_id: Whose.
+            told: What its machine says that it runs; empty where it says nothing.
+        """
+
+    async def bring(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Have a machine that is nobody's yet run a release."""
+
+
 def successor(instance: Instance, spare: Spare) -> Instance:
     """The instance as it will be once it is on that machine. Pure."""
     return replace(
@@ -166,6 +136,7 @@ class Relocate:
         world: Machines, nodes and gateways.
         backups: Backups.
         cells: Stacks of cells.
+        releases: What agents run.
         lease: Under which the rows are cut over; whoever lost it puts the instance nowhere.
     """
 
@@ -178,6 +149,7 @@ class Relocate:
         world: World,
         backups: Backups,
         cells: Cells,
+        releases: Releases,
         lease: Lease | None = None,
     ) -> None:
         self._instance_id = instance_id
@@ -186,6 +158,7 @@ class Relocate:
         self._world = world
         self._backups = backups
         self._cells = cells
+        self._releases = releases
         self._lease = lease
 
     async def observe(self) -> Relocating:
@@ -194,9 +167,11 @@ class Relocate:
         backup = self._backups.made(self._instance_id, self._wish.why)
         chosen = self._backups.get(self._instance_id, self._wish.snapshot) if self._wish.snapshot else backup
         former = self._rows.find_spare(self._wish.origin)
+        is_ours = sight.node is not None and sight.node.instance_id == self._instance_id
         return Relocating(
             sight,
             state=await quiesce.resting_state(sight, self._world),
+            release=await self._releases.of(self._instance_id, sight.node.release if sight.node and is_ours else ""),
             next=await self._next(sight.instance),
             backup=backup,
             source=chosen,
@@ -239,22 +214,19 @@ class Relocate:
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
                 self._rows.forget_spare(name, why=self._wish.why)
-            case GrowCell() | RecordNext() | StartNext() | AwaitNext() | Prepare() | PutBack() | CutOver():
-                await self._on_next(step, seen)
+            case Prepare() | PutBack() | CutOver():
+                await self._hand_over(step, seen)
+            case GrowCell() | RecordNext() | StartNext() | AwaitNext() | BringRelease():
+                await self._make_ready(step, seen)
             case Fence() | BackUp():
                 await quiesce.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
             case _:
                 await awaken.do(step, instance, world=self._world, rows=self._rows)
 
-    async def _on_next(
-        self,
-        step: GrowCell | RecordNext | StartNext | AwaitNext | Prepare | PutBack | CutOver,
-        seen: Relocating,
+    async def _make_ready(
+        self, step: GrowCell | RecordNext | StartNext | AwaitNext | BringRelease, seen: Relocating
     ) -> None:
-        if seen.next is None:
-            raise ValueError(f"{step} without a next machine")
-        spare = seen.next.spare
-        there = successor(seen.sight.instance, spare)
+        spare, there = _next_of(seen)
         match step:
             case GrowCell():
                 await self._cells.bring(spare.cell, still_wanted=partial(self._lacks, spare))
@@ -265,11 +237,19 @@ class Relocate:
                 await self._world.await_machine(there, machine_id)
             case AwaitNext(machine_id=machine_id):
                 await self._world.await_machine(there, machine_id)
+            case BringRelease(machine_id=machine_id, release=release):
+                await self._releases.bring(machine_id, release)
+
+    async def _hand_over(self, step: Prepare | PutBack | CutOver, seen: Relocating) -> None:
+        spare, there = _next_of(seen)
+        match step:
             case Prepare(machine_id=machine_id, request=request):
                 await self._world.prepare(there, machine_id, request)
             case PutBack(machine_id=machine_id, snapshot=snapshot):
                 await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
+                if seen.next and seen.next.node:
+                    self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
                 self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._wish.why)
 
     def _order_next(self, instance: Instance) -> None:
@@ -293,3 +273,10 @@ class Relocate:
             return
         cell = seen.former.cell
         await self._cells.bring(cell, still_wanted=lambda: self._cells.holds(cell, name))
+
+
+def _next_of(seen: Relocating) -> tuple[Spare, Instance]:
+    """The machine that was ordered, and the instance as it will be on it."""
+    if seen.next is None:
+        raise ValueError("asked before there is a next machine")
+    return seen.next.spare, successor(seen.sight.instance, seen.next.spare)

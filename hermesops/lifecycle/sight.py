@@ -34,6 +34,7 @@ class NodeSeen:
         instance_id: Whose the machine is; ``None`` when nobody was personalised there.
         digest: Of the payload last personalised in full; empty when none was, or only in part.
         release: What ``current`` points at.
+        switching: Whether it goes back from that by itself, as nobody has confirmed it yet.
         fenced: Whether its gateway is stopped for good.
         request: What the machine asks for a certificate with, empty before it has made its key; ``None`` where it knows
             of no certificates, or nobody gives any.
@@ -45,6 +46,7 @@ class NodeSeen:
     digest: str
     release: str
     fenced: bool = False
+    switching: bool = False
     request: str | None = None
     names: MachineNames | None = None
 

@@ -20,6 +20,9 @@ _FETCH_S = 900.0
 _SWITCH_S = 600.0
 """Seconds beside draining that installing, trying, backing up and starting may take."""
 
+_CONFIRM_S, _DRAIN_S = 60.0, 10.0
+"""Seconds for a machine that is nobody's: nobody is served there."""
+
 _BACK_S = 120.0
 _TIDY_S = 60.0
 _KEPT = 3
@@ -112,6 +115,28 @@ class Slots:
             told = _told(done, machine_id, words)
             return Activation.from_told(release, {"error": "it did not work", **told})
         return Activation.from_told(release, _answer(done, machine_id, "release activate"))
+
+    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+        """Have a machine that is nobody's run a release, and stay on it; safe to call twice.
+
+        Args:
+            machine_id: Where.
+            bundle: The release.
+            python: The machine's Python.
+
+        Returns:
+            What came of it; one that was tried in vain is no error.
+
+        Raises:
+            RefusedError: Nothing was tried.
+            UnavailableError: The machine does not answer.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self.fetch(machine_id, bundle, python=python)
+        done = await self.activate(machine_id, bundle.id, confirm_s=_CONFIRM_S, drain_s=_DRAIN_S)
+        if not done.problem:
+            await self.confirm(machine_id, bundle.id)
+        return done
 
     async def confirm(self, machine_id: MachineId, release: ReleaseId) -> None:
         """Let a machine stay on the release that it was switched to; safe to call twice.

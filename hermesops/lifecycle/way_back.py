@@ -12,9 +12,6 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.slot import Activation, SlotsSeen
 from hermesops.model.state import State
 
-_CONFIRM_S = 60.0
-_DRAIN_S = 10.0
-
 
 class Slots(Protocol):
     """The releases on a machine; see ``lifecycle.slots``."""
@@ -22,16 +19,8 @@ class Slots(Protocol):
     async def look(self, machine_id: MachineId) -> SlotsSeen | None:
         """What is on it."""
 
-    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
-        """Bring it the files of a release."""
-
-    async def activate(
-        self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
-    ) -> Activation:
-        """Switch it to a release."""
-
-    async def confirm(self, machine_id: MachineId, release: ReleaseId) -> None:
-        """Let it stay there."""
+    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+        """Have it run a release, and stay on it."""
 
     async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None) -> object:
         """Switch it back."""
@@ -83,11 +72,9 @@ async def walk(slots: Slots, states: States, machine_id: MachineId, bundle: Bund
 
 
 async def _bring(slots: Slots, machine_id: MachineId, bundle: Bundle, python: str) -> Activation:
-    await slots.fetch(machine_id, bundle, python=python)
-    done = await slots.activate(machine_id, bundle.id, confirm_s=_CONFIRM_S, drain_s=_DRAIN_S)
+    done = await slots.bring(machine_id, bundle, python=python)
     if done.problem:
         raise NoWayBackError(f"{bundle.id} does not run on a machine: {done.stage}: {done.problem}")
-    await slots.confirm(machine_id, bundle.id)
     return done
 
 

@@ -74,6 +74,10 @@ class Releases:
                 kept.append(Kept(lock, documents.about(release), revocations.why_not(lock)))
         return tuple(sorted(kept, key=_age, reverse=True))
 
+    def ids(self) -> frozenset[str]:
+        """Which are kept, whether they hold or not."""
+        return frozenset(self._documents.ids())
+
     def find(self, text: str) -> Lock:
         """The release that somebody means.
 

@@ -4,7 +4,7 @@ It refuses what no world may do: two gateways on one state, a gateway on a state
 with the only copy of a state.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -19,6 +19,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
+from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare, SpareStatus
 from hermesops.model.state import Part, State
 from tests.support.instances import ADA
@@ -52,6 +53,27 @@ class Computer:
     state: State = NOTHING
     names: MachineNames | None = None
     wanted_gb: int = 40
+    release: str = "image"
+    switching: bool = False
+
+
+@dataclass
+class SmallReleases:
+    """What agents of such a world run.
+
+    Attributes:
+        kept: Releases that machines can be brought.
+    """
+
+    world: "SmallWorld"
+    kept: frozenset[str] = frozenset()
+
+    async def of(self, _instance_id: InstanceId, told: str) -> ReleaseId | None:
+        noted = told or self.world.noted
+        return ReleaseId(noted) if noted in self.kept else None
+
+    async def bring(self, machine_id: MachineId, release: ReleaseId) -> None:
+        self.world.run_release(machine_id, release)
 
 
 @dataclass
@@ -61,6 +83,7 @@ class SmallWorld:
     Attributes:
         stack: Machines that the cell's state holds.
         store_goes: Whether the object store is gone once a gateway rests.
+        noted: The release that the row says.
         certifies: Whether machines are given certificates.
         said: What was done, in words.
     """
@@ -78,6 +101,7 @@ class SmallWorld:
     store_goes: bool = False
     is_revoked: bool = False
     certifies: bool = False
+    noted: str = ""
     snapshots: int = 0
 
     @classmethod
@@ -121,8 +145,9 @@ class SmallWorld:
             computer.owner,
             computer.epoch,
             computer.digest,
-            "0.19.0",
+            computer.release,
             fenced=computer.fenced,
+            switching=computer.switching,
             request=asked,
             names=computer.names,
         )
@@ -189,6 +214,16 @@ class SmallWorld:
 
     async def await_gateway(self, _instance: Instance, machine_id: MachineId) -> None:
         assert self._by_id(machine_id).runs
+
+    # Releases
+
+    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+        self.noted = seen[self.instance.id]
+
+    def run_release(self, machine_id: MachineId, release: ReleaseId) -> None:
+        computer = self._by_id(machine_id)
+        assert computer.state == NOTHING, "another release under a state that nobody has tried it on"
+        computer.release, computer.switching = release, False
 
     # Backups
 

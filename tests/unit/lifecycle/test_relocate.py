@@ -7,14 +7,15 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.relocation import Relocate, Wish
+from hermesops.lifecycle.relocation import Relocate
+from hermesops.lifecycle.relocation_wish import Wish
 from hermesops.lifecycle.suspend import Keep, Suspend
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from tests.support.instances import ADA
-from tests.support.small_world import MEMORY, NOTHING, SmallWorld
+from tests.support.small_world import MEMORY, NOTHING, SmallReleases, SmallWorld
 from tests.support.walks import walk
 
 MOVE = Wish("before move 1", ADA.machine_name, CellName("cell2"), "hel1", Plan.HEAVY, "basic", None)
@@ -34,8 +35,9 @@ WHOLE = [
 ]
 
 
-def relocate(world: SmallWorld, wish: Wish = MOVE) -> Relocate:
-    return Relocate(world.instance.id, wish, rows=world, world=world, backups=world, cells=world)
+def relocate(world: SmallWorld, wish: Wish = MOVE, kept: frozenset[str] = frozenset()) -> Relocate:
+    releases = SmallReleases(world, kept)
+    return Relocate(world.instance.id, wish, rows=world, world=world, backups=world, cells=world, releases=releases)
 
 
 async def test_a_move_takes_the_memory_along() -> None:
@@ -56,6 +58,55 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert world.here().runs
     assert world.here().state == MEMORY
     assert len(world.backups) == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(len(WHOLE) + 1))
+async def test_the_release_goes_with_the_agent(killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    world.here().release = "0.19.0-abc"
+    kept = frozenset({"0.19.0-abc"})
+    await walk(lambda: relocate(world, kept=kept), killed_at=killed_at, after=after)
+    assert (world.here().release, world.noted) == ("0.19.0-abc", "0.19.0-abc")
+    assert world.here().runs
+
+
+async def test_it_is_brought_while_the_old_gateway_serves() -> None:
+    world = SmallWorld.lively()
+    world.here().release = "0.19.0-abc"
+    steps = await walk(lambda: relocate(world, kept=frozenset({"0.19.0-abc"})))
+    assert steps.index("BringRelease") < steps.index("Fence")
+
+
+async def test_one_that_came_with_an_image_comes_with_the_next_one() -> None:
+    world = SmallWorld.lively()
+    world.here().release = "older-image"
+    assert "BringRelease" not in await walk(lambda: relocate(world))
+    assert (world.here().release, world.noted) == ("image", "image")
+
+
+async def test_a_release_that_would_be_left_again_by_itself_is_brought_again() -> None:
+    world = SmallWorld.lively()
+    world.here().release = "0.19.0-abc"
+    kept = frozenset({"0.19.0-abc"})
+    world.store_goes = True
+    with pytest.raises(UnavailableError):
+        await walk(lambda: relocate(world, kept=kept))
+    world.store_goes = False
+    [there] = [one for name, one in world.computers.items() if name != ADA.machine_name]
+    there.switching = True
+    assert (await walk(lambda: relocate(world, kept=kept)))[0] == "BringRelease"
+
+
+async def test_a_lost_machines_release_is_the_one_that_was_written_down() -> None:
+    world = SmallWorld.lively()
+    await world.fence(ADA, world.here().id)
+    snapshot = await world.make(ADA, world.here().id, why="daily")
+    world.computers.clear()
+    world.stack.clear()
+    world.noted = "0.19.0-abc"
+    await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id), frozenset({"0.19.0-abc"})))
+    assert world.here().release == "0.19.0-abc"
 
 
 @pytest.mark.parametrize("killed_at", range(len(WHOLE)))

@@ -10,21 +10,30 @@ from hermesops.channel import Channel, Completed
 from hermesops.errors import RefusedError
 from hermesops.lifecycle.slots import Slots
 from hermesops.model.ids import MachineId
+from hermesops.model.release import ReleaseId
 
 MACHINE = MachineId("m")
 
 
 @dataclass
 class Node:
-    """Answers each command alike."""
+    """Answers each command alike, but for those that begin with some words."""
 
     exit_code: int = 0
     answer: dict[str, object] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    answers: dict[str, Completed] = field(default_factory=dict)
+
+    async def put(self, path: str, data: bytes, *, mode: int) -> None:
+        del path, data, mode
 
     async def run(self, command: str, *, timeout_s: float) -> Completed:
         del timeout_s
-        self.asked.append(command.partition("hermes-node ")[2])
+        words = command.partition("hermes-node ")[2]
+        self.asked.append(words)
+        for begin, answer in self.answers.items():
+            if words.startswith(begin):
+                return answer
         return Completed(self.exit_code, json.dumps(self.answer).encode(), b"hermes-node: no")
 
     def slots(self) -> Slots:
@@ -40,3 +49,30 @@ async def test_a_machine_is_left_with_the_slots_that_somebody_may_go_back_to() -
 async def test_a_machine_that_does_not_tidy_says_why() -> None:
     with pytest.raises(RefusedError):
         await Node(exit_code=3, answer={"error": "no"}).slots().tidy(MACHINE)
+
+
+@dataclass(frozen=True)
+class Bundled:
+    id: ReleaseId = ReleaseId("2.0-b")
+
+    def handout(self, python: str) -> bytes:
+        return python.encode()
+
+    def blob(self, sha256: str) -> bytes:
+        return sha256.encode()
+
+
+async def test_a_machine_that_is_nobodys_stays_on_what_it_is_brought() -> None:
+    node = Node()
+    await node.slots().bring(MACHINE, Bundled(), python="3.11")
+    assert [words.partition(" /")[0] for words in node.asked] == [
+        "release fetch",
+        "release activate 2.0-b --confirm-within 60 --drain 10",
+        "release confirm 2.0-b",
+    ]
+
+
+async def test_what_does_not_run_there_is_not_confirmed() -> None:
+    node = Node(answers={"release activate": Completed(8, b'{"error": "no", "stage": "checks"}', b"")})
+    assert (await node.slots().bring(MACHINE, Bundled(), python="3.11")).problem == "no"
+    assert not any("confirm 2.0-b" in words for words in node.asked)

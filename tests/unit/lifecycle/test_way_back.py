@@ -53,22 +53,13 @@ class World:
         assert machine_id == MACHINE
         return None if self.is_silent else SlotsSeen(self.current)
 
-    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         del machine_id, python
-        self.done.append(f"fetch {bundle.id}")
-
-    async def activate(
-        self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
-    ) -> Activation:
-        del machine_id, confirm_s, drain_s
         if self.problem:
-            return Activation(release, problem=self.problem, stage="trial")
-        self.current = release
-        return Activation(release, way_back="in_place")
-
-    async def confirm(self, machine_id: MachineId, release: ReleaseId) -> None:
-        del machine_id
-        self.done.append(f"confirm {release}")
+            return Activation(bundle.id, problem=self.problem, stage="trial")
+        self.done.append(f"bring {bundle.id}")
+        self.current = bundle.id
+        return Activation(bundle.id, way_back="in_place")
 
     async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None) -> object:
         del machine_id
@@ -88,7 +79,7 @@ class World:
 async def test_there_and_back_with_all_that_was_remembered() -> None:
     world = World()
     told = await walk(world, world, MACHINE, NEW, before=OLD)
-    assert (world.current, world.done) == (OLD.id, [f"fetch {NEW.id}", f"confirm {NEW.id}"])
+    assert (world.current, world.done) == (OLD.id, [f"bring {NEW.id}"])
     assert "in_place" in told
     assert "2 sessions" in told
 
@@ -96,7 +87,7 @@ async def test_there_and_back_with_all_that_was_remembered() -> None:
 async def test_a_machine_on_something_else_makes_its_state_with_the_release_before_first() -> None:
     world = World(current=ReleaseId("0.9-c"))
     await walk(world, world, MACHINE, NEW, before=OLD)
-    assert world.done == [f"{verb} {one.id}" for one in (OLD, NEW) for verb in ("fetch", "confirm")]
+    assert world.done == [f"bring {OLD.id}", f"bring {NEW.id}"]
 
 
 @pytest.mark.parametrize(("world", "words"), [
