@@ -90,6 +90,14 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     assert spare["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
 
 
+async def test_an_agent_that_moves_takes_its_release_along(fleet: Command) -> None:
+    was = (await fleet.ok("instance", "show", "user-5", "--json")).json
+    await fleet.ok("instance", "move", "user-5", "--region", "nbg1", "--reason", "nearer")
+    now = (await fleet.ok("instance", "show", "user-5", "--json")).json
+    assert now["instance"]["machine_name"] != was["instance"]["machine_name"]
+    assert now["instance"]["release"] == was["instance"]["release"]
+
+
 async def test_one_agent_goes_back_with_and_without_the_registry(fleet: Command) -> None:
     before = (await fleet.ok("rollback", "user-3", "--json", "--reason", "asked for")).json["rollback"]
     assert before["changed"]
