@@ -9,6 +9,7 @@ from hermesops.app.rollout_targets import FIELDS, candidates, selected
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState
+from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Owed:
-    """An instance that shall get a release.
+    """An instance that shall get a release, or a machine of an image.
 
     Attributes:
         why: It has not got it.
@@ -28,14 +29,24 @@ class Owed:
     user: str
     release: ReleaseId
     rollout: RolloutId
+    action: Action
     why: str
     since: datetime | None
 
 
 def owed(registry: "Registry") -> tuple[Owed, ...]:
     """Everybody, those that were missed first."""
+    actions = {one.id: one.action for one in registry.list_rollouts()}
     missed = tuple(
-        Owed(target.id, target.facts.user, release, rollout, target.detail or "not brought", target.updated_at)
+        Owed(
+            target.id,
+            target.facts.user,
+            release,
+            rollout,
+            actions[rollout],
+            target.detail or "not brought",
+            target.updated_at,
+        )
         for rollout, release, target in registry.owed_targets()
     )
     known = {one.instance_id for one in missed}
@@ -44,7 +55,8 @@ def owed(registry: "Registry") -> tuple[Owed, ...]:
 
 def _late(registry: "Registry") -> tuple[Owed, ...]:
     """Those that came after the targets of the last rollout that is done were frozen, and run something else."""
-    last = next((one for one in registry.list_rollouts() if one.state is RolloutState.DONE), None)
+    done = (one for one in registry.list_rollouts() if one.state is RolloutState.DONE and one.action is Action.SLOT)
+    last = next(done, None)
     if last is None:
         return ()
     meant = selected(candidates(registry), _selector(registry, last))
@@ -56,6 +68,7 @@ def _late(registry: "Registry") -> tuple[Owed, ...]:
             target.user,
             last.release,
             last.id,
+            last.action,
             f"came after it, and runs {target.release_before or 'what its image brought'}",
             came[target.instance_id],
         )

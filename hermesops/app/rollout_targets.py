@@ -9,6 +9,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.instance_policy import InstancePolicy
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Target
+from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector
 from hermesops.operation.registry_thread import apart
 
@@ -22,8 +23,13 @@ FIELDS = frozenset({"plan", "cell", "region", "release", "user"})
 _AT_ONCE = 32
 
 
-def candidates(registry: "Registry") -> tuple[Target, ...]:
-    """Every running instance, as a rollout would freeze it now; by machine name."""
+def candidates(registry: "Registry", action: Action = Action.SLOT) -> tuple[Target, ...]:
+    """Every running instance, as a rollout would freeze it now; by machine name.
+
+    Args:
+        registry: What knows them.
+        action: What a rollout would change: of whole machines, what ran before is the image.
+    """
     releases, policies, exposures = registry.instance_releases(), registry.instance_policies(), registry.exposures()
     found = []
     for ordered in registry.list_ordered():
@@ -39,7 +45,7 @@ def candidates(registry: "Registry") -> tuple[Target, ...]:
                 instance.plan,
                 instance.cell,
                 ordered.region,
-                release_before=release,
+                release_before=release if action is Action.SLOT else (ordered.image_id or ""),
                 agent_version=agent_version(release),
                 opted_in=policy.opted_in,
                 protected=policy.protected,

@@ -24,7 +24,7 @@ class Wish:
     """What an operator asks for.
 
     Attributes:
-        release: An id, the beginning of one, or an agent's version.
+        release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name.
         where: Whom, as ``--where`` reads; empty for everybody.
         everybody: That this is meant.
         reason: Goes into the audit.
@@ -36,6 +36,15 @@ class Wish:
     spec: Spec
     action: Action
     reason: str
+
+
+def check_wanted(app: "App", wish: Wish) -> ReleaseId:
+    """The release that is meant, or the image for whole machines, if it may be rolled out.
+
+    Raises:
+        RefusedError: As ``check_release``; or there is no such image.
+    """
+    return check_release(app, wish.release) if wish.action is Action.SLOT else _image(app.registry, wish.release)
 
 
 def check_release(app: "App", text: str) -> ReleaseId:
@@ -63,12 +72,15 @@ def refuse_wish(wish: Wish) -> None:
     Raises:
         UsageError: It cannot.
     """
-    if wish.action is Action.MACHINE:
-        raise UsageError(
-            "nothing here changes whole machines in a rollout yet",
-            hint="hermesops instance move USER brings one agent to another machine",
-        )
     refuse_spec(wish.spec)
+
+
+def _image(registry: "Registry", text: str) -> ReleaseId:
+    images = registry.list_images()
+    meant = registry.latest_image(text) or next((one for one in images if one.id == text), None)
+    if meant is None:
+        raise RefusedError(f"no image {text} has been built", hint="hermesops image list")
+    return ReleaseId(meant.id)
 
 
 def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
@@ -82,7 +94,7 @@ def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
             "to whom? --where plan=light,cell=…, or --all for every running instance",
             hint="hermesops rollout preview RELEASE --all shows what would happen",
         )
-    targets = selected(candidates(registry), Selector.parse(wish.where, fields=FIELDS))
+    targets = selected(candidates(registry, wish.action), Selector.parse(wish.where, fields=FIELDS))
     if not targets:
         who = f"no running instance is {wish.where!r}" if wish.where else "no instance is running"
         raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")
@@ -100,7 +112,7 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
     from hermesops.rollout.windows import closed_at
 
     refuse_wish(wish)
-    release, targets = check_release(app, wish.release), meant(app.registry, wish)
+    release, targets = check_wanted(app, wish), meant(app.registry, wish)
     closed = closed_at(app.registry.now(), wish.spec.windows, app.registry.list_freezes())
     return look_ahead(release, targets, wish.spec), closed.why if closed and not wish.spec.emergency else ""
 

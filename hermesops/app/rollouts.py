@@ -10,17 +10,18 @@ from hermesops import waiting
 from hermesops.app.narration import warn
 from hermesops.app.rollout_rows import RolloutRows
 from hermesops.app.rollout_targets import look_at_unknown
-from hermesops.app.rollout_wish import Wish, ahead, check_release, meant, refuse_wish, unfinished
+from hermesops.app.rollout_wish import Wish, ahead, check_wanted, meant, refuse_wish, unfinished
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
-from hermesops.model.rollout_spec import DrillWish, Spec
+from hermesops.model.rollout_spec import Action, DrillWish, Spec
 from hermesops.operation.registry_thread import apart
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.model.freeze import Freeze
     from hermesops.registry import Registry
+    from hermesops.rollout.ports import Machines
     from hermesops.rollout.runner import Runner
 
 _ID_BYTES = 3
@@ -46,7 +47,6 @@ class Rollouts:
 
     def work_of(self, operation: Operation, lease: Lease) -> "Runner":
         """What brings a rollout forward, from its operation's row."""
-        from hermesops.app.rollout_machines import SlotMachines
         from hermesops.app.watching import Watching
         from hermesops.rollout.runner import Runner
         from hermesops.rollout.web_hooks import Hooks, WebHook
@@ -56,13 +56,20 @@ class Rollouts:
         clock = RegistryClock(self._registry)
         return Runner(
             RolloutRows(self._registry, rollout_id, lease),
-            SlotMachines(self._session, f"rollout {rollout_id}"),
+            self._machines(rollout_id),
             watches=Watching(self._session, clock.now),
             asks=Hooks(environment=env.name, variables=env.inherited),
             notifies=WebHook(url, environment=env.name, warn=warn),
             calendar=Calendar(self._registry),
             clock=clock,
         )
+
+    def _machines(self, rollout_id: RolloutId) -> "Machines":
+        from hermesops.app.rollout_machines import SlotMachines
+        from hermesops.app.rollout_moves import MachineMoves
+
+        make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else MachineMoves
+        return make(self._session, f"rollout {rollout_id}")
 
     async def start(self, wish: Wish) -> Rollout:
         """Freeze the targets and write everything down; or find the same that was begun and has not ended.
@@ -72,12 +79,13 @@ class Rollouts:
             RefusedError: The release is unknown, revoked or bad, or another rollout has some of the instances.
         """
         refuse_wish(wish)
-        release = await apart(check_release, self._app, wish.release)
+        release = await apart(check_wanted, self._app, wish)
         await self._end_left()
         if found := await apart(unfinished, self._registry, release, wish):
             return found
         targets = await apart(meant, self._registry, wish)
-        await look_at_unknown(self._session, targets)
+        if wish.action is Action.SLOT:
+            await look_at_unknown(self._session, targets)
         return await apart(self._write, release, wish)
 
     def leave(self, rollout: Rollout) -> None:
@@ -100,7 +108,7 @@ class Rollouts:
             UsageError: Nobody is meant, or it cannot be carried out.
         """
         refuse_wish(wish)
-        release = await apart(check_release, self._app, wish.release)
+        release = await apart(check_wanted, self._app, wish)
         if await apart(unfinished, self._registry, release, wish):
             return
 
@@ -132,8 +140,12 @@ class Rollouts:
         return rollout
 
     def _spec(self, wish: Wish) -> Spec:
-        """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be."""
-        if wish.spec.drill is not DrillWish.REQUIRED or any(self._app.env.settings.pool_size.values()):
+        """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be.
+
+        A pool has machines of the image that is wanted for new ones, so of an image it can be tried only then.
+        """
+        has_pool = any(self._app.env.settings.pool_size.values()) and wish.action is Action.SLOT
+        if wish.spec.drill is not DrillWish.REQUIRED or has_pool:
             return wish.spec
         return replace(wish.spec, drill=DrillWish.IF_POSSIBLE)
 

@@ -33,14 +33,14 @@ def owed(
 
 
 def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: bool) -> int:
-    """One rollout for each release; the worst of their exit codes."""
+    """One rollout for each release or image; the worst of their exit codes."""
     from hermesops.app.rollout_wish import Wish
-    from hermesops.model.rollout_spec import Action, Spec
+    from hermesops.model.rollout_spec import Spec
 
     codes = []
-    for release in sorted({one.release for one in found}):
-        where = ",".join(f"user={one.user}" for one in found if one.release == release)
-        wish = Wish(release, where, everybody=False, spec=Spec(), action=Action.SLOT, reason=reason)
+    for action, release in sorted({(one.action, one.release) for one in found}):
+        where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
+        wish = Wish(release, where, everybody=False, spec=Spec(), action=action, reason=reason)
         codes.append(rollout_follow.start(wish, queue=False, detach=detach))
         composed.tell(f"brought {release} to those that it was owed to")
     return max(codes)

@@ -56,10 +56,10 @@ def preview(
     emergency: options.Emergency = "",
     vitals: options.Vitals = "",
     two_person_above: options.TwoPerson = -1.0,
+    action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
     from hermesops.app import rollout_wish
-    from hermesops.model.rollout_spec import Action
 
     spec = options.spec_of(
         stages=stages,
@@ -73,7 +73,8 @@ def preview(
         two_person_above=two_person_above,
     )
     composed = context.compose()
-    ahead, closed = rollout_wish.preview(composed, rollout_wish.Wish(release, where, everybody, spec, Action.SLOT, ""))
+    wish = rollout_wish.Wish(release, where, everybody, spec, options.parse_action(action), "")
+    ahead, closed = rollout_wish.preview(composed, wish)
     shown = {**render_rollout_preview.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, render_rollout_preview.preview_lines(ahead, closed))
 
@@ -108,6 +109,9 @@ def start(
 
     The targets are frozen now. Each machine tries the release on a copy of its state first and goes back by itself
     unless it is confirmed; gates halt the rollout when it hurts, and those hurt are put back. Exit 8: halted.
+
+    With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
+    release that it runs; the machine before is kept for a while.
     """
     from hermesops.app.rollout_wish import Wish
 

@@ -18,7 +18,7 @@ from hermesops.lifecycle.relocation_wish import Wish
 from hermesops.lifecycle.suspend import Keep
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
-from hermesops.model.ids import InstanceId, MachineId, MachineName, OperationId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName, OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import GB, Plan
@@ -219,6 +219,20 @@ class LifeRequests:
             await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place)
 
+    async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
+        """Record that an instance shall be on a new machine of an image, in the region where it is.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It sleeps or has ended, JustAVPS sells no machine of its plan there, or something else is
+                under way for it.
+        """
+        async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
+            self._refuse_asleep(instance)
+            place = self._grounds.here(instance)
+            await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, image_id=image_id)
+
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
         """Record that a backup of an instance shall live on a new machine, in place of what it has now.
 
@@ -299,6 +313,7 @@ class LifeRequests:
         *,
         plan: Plan | None = None,
         snapshot: str = "",
+        image_id: ImageId | None = None,
     ) -> Operation:
         wanted = plan or instance.plan
         if not self._is_under_way(instance, {OperationKind.RELOCATE}):
@@ -310,7 +325,7 @@ class LifeRequests:
             place.region,
             wanted,
             self._policy.server_types[wanted],
-            self._grounds.image(),
+            image_id or self._grounds.image(),
             place.only_plan,
             snapshot,
             keeps_former=self._policy.keeps_former,

@@ -10,6 +10,7 @@ from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Progress, RolloutId, RolloutTarget, Target, TargetState
+from hermesops.model.rollout_spec import Action
 from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
 from hermesops.registry.rollout_schema import exposures, instance_releases, rollout_targets, rollouts
@@ -38,8 +39,9 @@ class RolloutTargetRows(Rows):
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            query = sa.select(rollouts.c.release).where(rollouts.c.id == rollout_id)
-            self._put_targets_in(connection, rollout_id, connection.execute(query).scalar_one(), [target])
+            query = sa.select(rollouts.c.release, rollouts.c.action).where(rollouts.c.id == rollout_id)
+            row = connection.execute(query).one()
+            self._put_targets_in(connection, rollout_id, row.release, [target], is_release=row.action == Action.SLOT)
 
     def owed_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
         """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
@@ -106,12 +108,20 @@ class RolloutTargetRows(Rows):
                 self._note(connection, "release_rolled_back", subject, before=told, after=after, why=why)
 
     def _put_targets_in(
-        self, connection: sa.Connection, rollout_id: RolloutId, release: str, targets: Sequence[RolloutTarget]
+        self,
+        connection: sa.Connection,
+        rollout_id: RolloutId,
+        release: str,
+        targets: Sequence[RolloutTarget],
+        *,
+        is_release: bool,
     ) -> None:
         columns = rollout_targets.c
         for target in targets:
             is_it = sa.and_(columns.rollout_id == rollout_id, columns.instance_id == target.id)
             connection.execute(rollout_targets.update().where(is_it).values(_moving_values(target)))
+            if not is_release:
+                continue  # of an image: which release an agent runs does not follow
             if target.progress.on_release:
                 self._note_release(connection, target.id, release)
             elif target.state in _OFF_RELEASE and target.facts.release_before:

@@ -149,7 +149,8 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
                 "updated_at": self._database.now(connection),
             }
             connection.execute(rollouts.update().where(is_it).values(values))
-            self._put_targets_in(connection, rollout.id, rollout.release, targets)
+            is_release = rollout.action is Action.SLOT
+            self._put_targets_in(connection, rollout.id, rollout.release, targets, is_release=is_release)
             if rollout.state.has_ended:
                 let_go(connection, rollout.id)
             elif was.state.has_ended:

@@ -17,7 +17,7 @@ from hermesops.model.rollout import (
     Wishes,
     rollout_subject,
 )
-from hermesops.model.rollout_spec import FailureGate, Gates, HookGate, Spec
+from hermesops.model.rollout_spec import Action, FailureGate, Gates, HookGate, Spec
 from hermesops.registry import Registry
 from tests.support.registries import TurnedClock, placed
 from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, STARTED, started, target_of
@@ -126,6 +126,18 @@ def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> No
     assert registry.rollout_targets(rollout.id) == (moved,)
     assert registry.instance_releases() == {ada.id: NEW}
     registry.put_rollout_target(rollout.id, replace(moved, state=TargetState.ROLLED_BACK, progress=Progress()))
+    assert registry.instance_releases() == {ada.id: OLD}
+
+
+def test_an_image_is_no_release_that_an_agent_runs(registry: Registry) -> None:
+    ada = placed(registry)
+    registry.note_releases({ada.id: OLD})
+    rollout = started(registry, ada, action=Action.MACHINE)
+    [target] = registry.rollout_targets(rollout.id)
+    there = replace(target, state=TargetState.SOAKING, progress=Progress(on_release=True))
+    registry.put_rollout_target(rollout.id, there)
+    registry.put_rollout_target(rollout.id, replace(there, state=TargetState.ROLLED_BACK, progress=Progress()))
+    registry.change_rollout(rollout, replace(rollout, state=RolloutState.HALTED), HALTED, targets=[there])
     assert registry.instance_releases() == {ada.id: OLD}
 
 

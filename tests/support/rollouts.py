@@ -34,8 +34,9 @@ def target_of(instance: Instance | InstanceId, position: int = 0, *, stage: int 
     return RolloutTarget(Target(id_, title, Plan.LIGHT, CELL, "hel1", release_before=OLD), stage, 0, position)
 
 
-def started(registry: Registry, *instances: Instance, rollout_id: str = "r1") -> Rollout:
+def started(registry: Registry, *instances: Instance, rollout_id: str = "r1", action: Action = Action.SLOT) -> Rollout:
     """A rollout to those, just begun."""
-    rollout = replace(ROLLOUT, id=RolloutId(rollout_id), created_at=registry.now(), updated_at=registry.now())
+    now = registry.now()
+    rollout = replace(ROLLOUT, id=RolloutId(rollout_id), action=action, created_at=now, updated_at=now)
     registry.add_rollout(rollout, [target_of(one, number) for number, one in enumerate(instances)], STARTED)
     return rollout

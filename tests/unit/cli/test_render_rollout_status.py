@@ -8,7 +8,7 @@ from hermesops.cli import render_outlook, render_rollout, render_rollout_preview
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutId, RolloutState, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.slot import WayBack
 from hermesops.rollout.explain import explain
 from hermesops.rollout.outlook import outlook_of
@@ -145,7 +145,7 @@ def test_a_change_of_state() -> None:
 
 
 def test_who_is_owed_a_release() -> None:
-    owed = Owed(ADA, "ada", NEW, RolloutId("r1"), "unreachable", AT)
+    owed = Owed(ADA, "ada", NEW, RolloutId("r1"), Action.SLOT, "unreachable", AT)
     assert render_rollout.owed(owed) == {
         "user": "ada",
         "instance_id": ADA,

@@ -186,6 +186,17 @@ async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings)
     assert await around.requests().move("ada", cell="", region="nbg1", reason=WHY) == first
 
 
+async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroundings) -> None:
+    asked = await around.requests().renew("ada", ImageId("newer"), reason=WHY)
+    assert (asked.kind, asked.intent["region"], asked.intent["image_id"]) == (OperationKind.RELOCATE, "hel1", "newer")
+    assert asked.intent["keeps_former"]
+    assert await around.requests().renew("ada", ImageId("newer"), reason=WHY) == asked
+    around.registry.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    around.registry.finish_operation(asked.id, OperationStatus.ABANDONED, "enough")
+    with pytest.raises(RefusedError, match="suspended"):
+        await around.requests().renew("ada", ImageId("newer"), reason=WHY)
+
+
 async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(around: Surroundings) -> None:
     given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
     place = Grounds(around.registry, around, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(

@@ -53,7 +53,7 @@ async def test_a_machine_that_does_not_tidy_says_why() -> None:
 
 @dataclass(frozen=True)
 class Bundled:
-    id: ReleaseId = ReleaseId("2.0-b")
+    id: ReleaseId
 
     def handout(self, python: str) -> bytes:
         return python.encode()
@@ -62,9 +62,12 @@ class Bundled:
         return sha256.encode()
 
 
+NEW = Bundled(ReleaseId("2.0-b"))
+
+
 async def test_a_machine_that_is_nobodys_stays_on_what_it_is_brought() -> None:
     node = Node()
-    await node.slots().bring(MACHINE, Bundled(), python="3.11")
+    await node.slots().bring(MACHINE, NEW, python="3.11")
     assert [words.partition(" /")[0] for words in node.asked] == [
         "release fetch",
         "release activate 2.0-b --confirm-within 60 --drain 10",
@@ -74,5 +77,5 @@ async def test_a_machine_that_is_nobodys_stays_on_what_it_is_brought() -> None:
 
 async def test_what_does_not_run_there_is_not_confirmed() -> None:
     node = Node(answers={"release activate": Completed(8, b'{"error": "no", "stage": "checks"}', b"")})
-    assert (await node.slots().bring(MACHINE, Bundled(), python="3.11")).problem == "no"
+    assert (await node.slots().bring(MACHINE, NEW, python="3.11")).problem == "no"
     assert not any("confirm 2.0-b" in words for words in node.asked)

@@ -1,0 +1,58 @@
+"""What a rollout reads of an instance that is brought to another machine, in both databases."""
+
+import pytest
+
+from hermesops.app.rollout_moves import standing_of, whereabouts
+from hermesops.model.ids import instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.rollout import Standing
+from hermesops.registry import Registry
+from tests.support.registries import placed
+
+
+@pytest.fixture
+def ada(registry: Registry) -> Instance:
+    ada = placed(registry)
+    registry.set_status(ada.id, InstanceStatus.RUNNING)
+    return ada
+
+
+def asked(registry: Registry, ada: Instance, image: str) -> Operation:
+    intent = {"origin": ada.machine_name, "image_id": image}
+    subject = instance_subject(ada.id)
+    return registry.open_operation(OperationKind.RELOCATE, subject, intent=intent, instance_id=ada.id)
+
+
+def standing(registry: Registry, ada: Instance) -> Standing:
+    return standing_of(whereabouts(registry, ada.id))
+
+
+def test_it_is_where_it_was(registry: Registry, ada: Instance) -> None:
+    assert standing(registry, ada) == Standing("")
+
+
+def test_one_that_was_left_halfway_waits_for_who_goes_on_with_it(registry: Registry, ada: Instance) -> None:
+    asked(registry, ada, "new")
+    found = whereabouts(registry, ada.id)
+    assert (standing_of(found).activation, standing_of(found).phase) == ("new", "unconfirmed")
+    assert not found.is_cut_over
+
+
+@pytest.mark.parametrize("status", [OperationStatus.FAILED, OperationStatus.ABANDONED])
+def test_one_that_was_given_up_says_why(registry: Registry, ada: Instance, status: OperationStatus) -> None:
+    operation = asked(registry, ada, "new")
+    registry.finish_operation(operation.id, status, "no gateway")
+    seen = standing(registry, ada)
+    assert (seen.current, seen.activation) == ("", "")
+    assert (seen.last, seen.last_to, seen.last_failed, seen.why) == (
+        f"{operation.id} {status}",
+        "new",
+        True,
+        "no gateway",
+    )
+
+
+def test_whoever_sleeps_is_absent(registry: Registry, ada: Instance) -> None:
+    registry.set_status(ada.id, InstanceStatus.SUSPENDED)
+    assert standing(registry, ada).absent == "suspended"
