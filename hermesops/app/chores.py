@@ -5,11 +5,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.app.drills import Drills
+from hermesops.app.rollout_owed import can_be_brought, owed, wishes
 from hermesops.app.tokens import Tokens
 from hermesops.errors import UsageError, problem_of
 from hermesops.operation.chores import Chore, Report
 
 if TYPE_CHECKING:
+    from hermesops.app.rollout_owed import Owed
+    from hermesops.app.rollout_wish import Wish
     from hermesops.app.session import Session
     from hermesops.model.ids import CellName
     from hermesops.operation.chores import Chores
@@ -54,6 +57,14 @@ class Errands:
                 self._renew,
             ),
             Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Chore(
+                "owed",
+                "bring releases to those whom a rollout missed or who came later",
+                10 * _MINUTE,
+                self._owed,
+                self._bring,
+                rest=timedelta(hours=6),
+            ),
             Chore("drill", "restore a backup onto a machine, for proof", 10 * _MINUTE, self._undrilled, self._drill),
             Chore(
                 "prune",
@@ -117,6 +128,23 @@ class Errands:
         ended = self._session.backups.ended
         told = {str(instance.id): await problem_of(ended.erase(instance)) for instance in ended.due()}
         return _report(told, "backups of {} ended agents erased")
+
+    # Rollouts
+
+    def _owed(self) -> list[str]:
+        return [one.user for one in self._ready_for_what_is_owed()]
+
+    async def _bring(self) -> Report:
+        told = {}
+        for wish in wishes(self._ready_for_what_is_owed(), "owed"):
+            told[f"{wish.release} to {wish.where}"] = await problem_of(self._begin(wish))
+        return _report(told, "{} rollouts are left to the workers")
+
+    async def _begin(self, wish: "Wish") -> None:
+        self._session.rollouts.leave(await self._session.rollouts.start(wish))
+
+    def _ready_for_what_is_owed(self) -> "tuple[Owed, ...]":
+        return can_be_brought(self._app.registry, owed(self._app.registry))
 
     # Drills
 

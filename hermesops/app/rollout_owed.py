@@ -1,15 +1,18 @@
 """Who runs something else than what was brought to the others: missed by a rollout, or here since."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.app.rollout_rows import asked_of
 from hermesops.app.rollout_targets import FIELDS, candidates, selected
+from hermesops.app.rollout_wish import Wish
 from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState
-from hermesops.model.rollout_spec import Action
+from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
@@ -53,6 +56,26 @@ def owed(registry: "Registry") -> tuple[Owed, ...]:
     return (*missed, *(one for one in _late(registry) if one.instance_id not in known))
 
 
+def can_be_brought(registry: "Registry", found: Sequence[Owed]) -> tuple[Owed, ...]:
+    """Those whose agents are awake, and whom no rollout has."""
+    held = _held(registry)
+    awake = {one.instance.id for one in registry.list_ordered() if one.instance.status is InstanceStatus.RUNNING}
+    return tuple(one for one in found if one.instance_id in awake - held)
+
+
+def wishes(found: Sequence[Owed], reason: str) -> tuple[Wish, ...]:
+    """A rollout of each release or image to those that it is owed to, through the usual gates. Pure."""
+    asked = []
+    for action, release in sorted({(one.action, one.release) for one in found}):
+        where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
+        asked.append(Wish(release, where, everybody=False, spec=Spec(), action=action, reason=reason))
+    return tuple(asked)
+
+
+def _held(registry: "Registry") -> set[InstanceId]:
+    return {target.id for row in registry.list_rollouts(unfinished=True) for target in registry.rollout_targets(row.id)}
+
+
 def _late(registry: "Registry") -> tuple[Owed, ...]:
     """Those that came after the targets of the last rollout that is done were frozen, and run something else."""
     done = (one for one in registry.list_rollouts() if one.state is RolloutState.DONE and one.action is Action.SLOT)
@@ -61,7 +84,7 @@ def _late(registry: "Registry") -> tuple[Owed, ...]:
         return ()
     meant = selected(candidates(registry), _selector(registry, last))
     came = {one.instance.id: one.instance.created_at for one in registry.list_ordered()}
-    held = {target.id for row in registry.list_rollouts(unfinished=True) for target in registry.rollout_targets(row.id)}
+    held = _held(registry)
     return tuple(
         Owed(
             target.instance_id,

@@ -34,13 +34,10 @@ def owed(
 
 def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
-    from hermesops.app.rollout_wish import Wish
-    from hermesops.model.rollout_spec import Spec
+    from hermesops.app.rollout_owed import wishes
 
     codes = []
-    for action, release in sorted({(one.action, one.release) for one in found}):
-        where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
-        wish = Wish(release, where, everybody=False, spec=Spec(), action=action, reason=reason)
+    for wish in wishes(found, reason):
         codes.append(rollout_follow.start(wish, queue=False, detach=detach))
-        composed.tell(f"brought {release} to those that it was owed to")
+        composed.tell(f"brought {wish.release} to those that it was owed to")
     return max(codes)

@@ -316,8 +316,6 @@ class LifeRequests:
         image_id: ImageId | None = None,
     ) -> Operation:
         wanted = plan or instance.plan
-        if not self._is_under_way(instance, {OperationKind.RELOCATE}):
-            self._drop_leftovers(instance)
         wish = Wish(
             "",
             instance.machine_name,
@@ -330,12 +328,15 @@ class LifeRequests:
             snapshot,
             keeps_former=self._policy.keeps_former,
         )
+        if not self._is_under_way(instance, {OperationKind.RELOCATE}):
+            self._drop_leftovers(instance, wish)
         return self._open(OperationKind.RELOCATE, instance, user_text, reason, wish.to_intent())
 
-    def _drop_leftovers(self, instance: Instance) -> None:
-        """A machine that an abandoned relocation ordered may be of another size or place."""
+    def _drop_leftovers(self, instance: Instance, wish: Wish) -> None:
+        """A machine that a relocation ordered before it was given up may be of another size or place."""
         for spare in self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id):
-            self._rows.retire_spare(spare.name, why="its relocation was abandoned")
+            if not wish.fits(spare):
+                self._rows.retire_spare(spare.name, why="its relocation was given up")
 
     def _open(
         self,

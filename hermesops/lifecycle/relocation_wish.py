@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hermesops.lifecycle.relocate import Plan
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.plan import Plan as UserPlan
+from hermesops.model.spare import Spare
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Wish:
     only_plan: UserPlan | None = None
     snapshot: str = ""
     keeps_former: bool = False
+
+    def fits(self, spare: Spare) -> bool:
+        """Whether a machine that was ordered is of the place, size and image that this asks for."""
+        ordered = (spare.cell, spare.plan, spare.server_type, spare.image_id)
+        return ordered == (self.cell, self.plan, self.server_type, self.image_id)
 
     def to_intent(self) -> dict[str, object]:
         """As the row keeps it; what it is copied for is named after the row itself."""

@@ -1,6 +1,7 @@
 """The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ _DRAIN_S = 60.0
 _STOP_S = 150.0
 _STATE_S = 120.0
 _OFF_S = 300.0
+_IGNORED_S = 100.0
+"""Seconds for which a machine may be called ready that was told to stop; systemd gives its services 90."""
+
 _QUICK_S = 20.0
 _STILL_BUSY = 7
 
@@ -106,16 +110,20 @@ class RestingReach(Reach):
     async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Switch a machine off and return once the vendor says that it is.
 
+        Or once it goes on as if nobody had said anything: whoever decides has to look, and to say it again.
+
         Raises:
             WaitExpiredError: Not within five minutes; the same command waits on.
         """
         await self._vendor.stop_machine(machine_id)
+        told_at = time.monotonic()
 
         async def look() -> bool | waiting.Pending[bool]:
             machine = await self.machine(instance)
             if machine is None or machine.status in {MachineStatus.STOPPED, MachineStatus.DELETED}:
                 return True
-            return waiting.Pending(machine.status.value)
+            is_ignored = machine.status is MachineStatus.READY and time.monotonic() >= told_at + _IGNORED_S
+            return is_ignored or waiting.Pending(machine.status.value)
 
         what = f"machine {instance.machine_name} to stop"
         await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self._tell)

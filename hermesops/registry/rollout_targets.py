@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Progress, RolloutId, RolloutTarget, Target, TargetState
+from hermesops.model.rollout import Progress, RolloutId, RolloutState, RolloutTarget, Target, TargetState
 from hermesops.model.rollout_spec import Action
 from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
@@ -56,7 +56,9 @@ class RolloutTargetRows(Rows):
             sa.select(rollout_targets, rollouts.c.release)
             .join_from(rollout_targets, rollouts, rollouts.c.id == columns.rollout_id)
             .join(hermes_instances, hermes_instances.c.id == columns.instance_id)
-            .where(columns.state == TargetState.OWED.value, LIVING, is_last)
+            .where(
+                columns.state == TargetState.OWED.value, rollouts.c.state == RolloutState.DONE.value, LIVING, is_last
+            )
             .order_by(rollouts.c.created_at, columns.position)
         )
         with self._database.reading() as connection:

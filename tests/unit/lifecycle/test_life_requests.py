@@ -15,7 +15,8 @@ from hermesops.lifecycle.life_requests import LifeRequests, Policy
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.lifecycle.suspend import Keep
 from hermesops.model.backup import Backup
-from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
+from hermesops.model.cell import Placement
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
@@ -184,6 +185,22 @@ async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings)
     first = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
     assert (first.intent["cell"], first.intent["region"]) == ("cell2", "nbg1")
     assert await around.requests().move("ada", cell="", region="nbg1", reason=WHY) == first
+
+
+async def test_a_machine_that_was_ordered_for_the_same_serves_it_after_all(around: Surroundings) -> None:
+    given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+    around.registry.place_spare(
+        Purpose.NEXT,
+        plan=Plan.LIGHT,
+        server_type="starter",
+        image_id=ImageId("image"),
+        choose=lambda _: Placement(CellName("cell2"), "nbg1", None),
+        instance_id=ada(around).id,
+    )
+    around.registry.finish_operation(given_up.id, OperationStatus.FAILED, "no payment method")
+    await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
+    [spare] = around.registry.list_spares(purpose=Purpose.NEXT)
+    assert spare.wanted
 
 
 async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroundings) -> None:
