@@ -173,6 +173,15 @@ def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: 
     assert [target.facts.user for _, _, target in registry.owed_targets()] == ["bob"]
 
 
+@pytest.mark.parametrize("state", [RolloutState.RUNNING, RolloutState.ABORTED, RolloutState.ROLLED_BACK])
+def test_nobody_is_owed_what_did_not_come_to_everybody(registry: Registry, state: RolloutState) -> None:
+    rollout = started(registry, placed(registry))
+    [target] = registry.rollout_targets(rollout.id)
+    registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+    registry.change_rollout(rollout, replace(rollout, state=state), HALTED)
+    assert registry.owed_targets() == ()
+
+
 def test_an_exposure_is_noted_once(registry: Registry, clock: TurnedClock) -> None:
     ada = placed(registry)
     registry.add_exposure(ada.id, NEW)

@@ -46,6 +46,14 @@ async def status(command: Command) -> dict[str, Any]:
     return told
 
 
+async def reached(command: Command, release: str) -> bool | Pending[bool]:
+    """Whether the rollout under way is of that release and somebody runs it."""
+    ran = await command.run("rollout", "status", "--json")
+    told = ran.json if ran.exit_code == 0 else {}
+    has_it = told.get("outlook", {}).get("reached", 0) > 0 and told["rollout"]["release"] == release
+    return has_it or Pending("not yet")
+
+
 async def test_a_good_release_reaches_everybody_and_every_decision_is_explained(fleet: Command) -> None:
     told = await status(fleet)
     assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
@@ -90,6 +98,25 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     assert spare["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
 
 
+async def test_who_came_later_is_brought_what_the_others_have_without_being_asked(fleet: Command) -> None:
+    await fleet.ok("provision", "late", "--plan", "light")
+    await fleet.ok("provision", "asleep", "--plan", "light")
+    await fleet.ok("instance", "suspend", "asleep", "--reason", "holidays")
+    [owed] = [one for one in (await fleet.ok("fleet", "owed", "--json")).json["owed"] if one["user"] == "late"]
+    due = {row["chore"]: row["due"] for row in (await fleet.ok("chore", "list", "--json")).json["chores"]}
+    assert due["owed"] == 1
+    await fleet.ok("chore", "run", "owed")
+    worker = await fleet.start("worker", "--without-chores")
+    await until(lambda: reached(fleet, owed["release"]), what="who came later", timeout_s=120, every_s=0.5)
+    worker.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(worker.communicate(), 60)
+    assert (await fleet.ok("instance", "show", "late", "--json")).json["instance"]["release"] == owed["release"]
+    await fleet.ok("rollout", "promote", "--full", "--reason", "no time")
+    assert [one["user"] for one in (await fleet.ok("fleet", "owed", "--json")).json["owed"]] == []
+    for user in ("late", "asleep"):
+        await fleet.ok("instance", "terminate", user, "--yes", "--reason", "test")
+
+
 async def test_an_agent_that_moves_takes_its_release_along(fleet: Command) -> None:
     was = (await fleet.ok("instance", "show", "user-5", "--json")).json
     await fleet.ok("instance", "move", "user-5", "--region", "nbg1", "--reason", "nearer")
@@ -114,14 +141,7 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
     # It cannot end by itself before it is interrupted.
     process = await fleet.start("rollout", "start", release, "--all", *QUICK, "--soak", "1h")
 
-    async def begun() -> bool | Pending[bool]:
-        ran = await fleet.run("rollout", "status", "--json")
-        told = ran.json if ran.exit_code == 0 else {}
-        return (told.get("outlook", {}).get("reached", 0) > 0 and told["rollout"]["release"] == release) or Pending(
-            "not yet"
-        )
-
-    await until(begun, what="the first that runs it", timeout_s=120, every_s=0.3)
+    await until(lambda: reached(fleet, release), what="the first that runs it", timeout_s=120, every_s=0.3)
     process.send_signal(signal.SIGINT)
     _, said = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == INTERRUPTED

@@ -1,0 +1,40 @@
+"""Who is brought what he is owed without being asked, in both databases."""
+
+from dataclasses import replace
+
+from hermesops.app.rollout_owed import can_be_brought, owed, wishes
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.rollout import RolloutState, TargetState
+from hermesops.model.rollout_spec import Action
+from hermesops.registry import Registry
+from tests.support.registries import placed
+from tests.support.rollouts import NEW, STARTED, started
+
+
+def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Registry) -> None:
+    agents = [placed(registry, user) for user in ("ada", "bob", "eve")]
+    for one in agents:
+        registry.set_status(one.id, InstanceStatus.RUNNING)
+    rollout = started(registry, *agents)
+    for target in registry.rollout_targets(rollout.id):
+        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+    registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+    registry.set_status(agents[1].id, InstanceStatus.SUSPENDED)
+    assert {one.user for one in owed(registry)} == {"ada", "bob", "eve"}
+    assert {one.user for one in can_be_brought(registry, owed(registry))} == {"ada", "eve"}
+    started(registry, agents[2], rollout_id="r2")
+    found = can_be_brought(registry, owed(registry))
+    assert [(one.user, one.action) for one in found] == [("ada", Action.SLOT)]
+    [wish] = wishes(found, "owed")
+    assert (wish.release, wish.where, wish.everybody, wish.action) == (NEW, "user=ada", False, Action.SLOT)
+
+
+def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    for number, (agent, action) in enumerate(((ada, Action.SLOT), (bob, Action.MACHINE))):
+        rollout = started(registry, agent, rollout_id=f"r{number}", action=action)
+        [target] = registry.rollout_targets(rollout.id)
+        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+        registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+    asked = wishes(owed(registry), "owed")
+    assert [(wish.action, wish.where) for wish in asked] == [(Action.MACHINE, "user=bob"), (Action.SLOT, "user=ada")]
