@@ -15,6 +15,7 @@ _PROPERTIES = (
     "NRestarts",
     "ExecMainStatus",
     "ActiveEnterTimestampMonotonic",
+    "Type",
     "WatchdogUSec",
     "StatusText",
     "UnitFileState",

@@ -19,6 +19,7 @@ HEALTHY_LOOK: dict[str, Any] = {
         "Result": "success",
         "NRestarts": "0",
         "MainPID": "77",
+        "Type": "notify",
         "WatchdogUSec": "30s",
         "ActiveEnterTimestampMonotonic": "9000000",
         "ExecMainStartTimestampMonotonic": "7000000",

@@ -163,6 +163,7 @@ class Gateway:
             "MemoryCurrent": str(self.symptoms.memory_bytes) if active else "[not set]",
             "ExecMainStatus": "0",
             "ActiveEnterTimestampMonotonic": str(int(entered * 1e6)) if active and not starting else "0",
+            "Type": "notify",
             "WatchdogUSec": "30s",
             "StatusText": "",
             "UnitFileState": "enabled" if self._state.enabled else "disabled",

@@ -24,6 +24,7 @@ PROPERTIES = (
     "NRestarts",
     "ExecMainStatus",
     "MainPID",
+    "Type",
     "WatchdogUSec",
     "ActiveEnterTimestampMonotonic",
     "ExecMainStartTimestampMonotonic",

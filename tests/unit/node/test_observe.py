@@ -40,12 +40,21 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(layout, slots=DiskSlots(layout))
 
 
+_UNIT = "ActiveState=active\nType=notify\nWatchdogUSec=30s"
+
+
 def judged(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, *, alive: int = 200, status: int = 200, **body: object
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    alive: int = 200,
+    status: int = 200,
+    unit: str = _UNIT,
+    **body: object,
 ) -> tuple[int, set[str]]:
     """The exit code, and the names of the checks that failed."""
     answers = {"/health": Answer(alive, "refused"), "/health/detailed": Answer(status, {**_WELL, **body})}
-    monkeypatch.setattr(system, "systemctl", lambda *_: "ActiveState=active\nWatchdogUSec=30s")
+    monkeypatch.setattr(system, "systemctl", lambda *_: unit)
     monkeypatch.setattr(system, "ask", lambda _port, path, **_: answers[path])
     health = observe.health(machine)
     return health.exit_code, {check.name for check in health.checks if not check.ok}
@@ -55,6 +64,11 @@ def test_an_agent_that_is_well(machine: Machine, monkeypatch: pytest.MonkeyPatch
     assert judged(machine, monkeypatch) == (0, set())
 
 
+def test_a_unit_that_tells_systemd_nothing_cannot_be_watched(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, failed in (("simple", set()), ("notify", {"watchdog"})):
+        assert judged(machine, monkeypatch, unit=f"ActiveState=active\nType={kind}\nWatchdogUSec=0")[1] == failed
+
+
 def test_no_answer_is_told_from_a_bad_one(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(machine, monkeypatch, alive=0) == (4, {"api"})
     assert judged(machine, monkeypatch, status=401) == (8, {"key"})
@@ -62,7 +76,7 @@ def test_no_answer_is_told_from_a_bad_one(machine: Machine, monkeypatch: pytest.
 
 def test_a_degraded_part_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"checks": {"state_db": {"status": "degraded", "detail": "DatabaseError"}}}
-    monkeypatch.setattr(system, "systemctl", lambda *_: "ActiveState=active\nWatchdogUSec=30s")
+    monkeypatch.setattr(system, "systemctl", lambda *_: _UNIT)
     broken = Answer(200, {**_WELL, "status": "degraded", "readiness": parts})
     monkeypatch.setattr(system, "ask", lambda _port, path, **_: Answer(200, {}) if path == "/health" else broken)
     (failed,) = [check for check in observe.health(machine).checks if not check.ok]

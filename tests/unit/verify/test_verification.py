@@ -153,6 +153,13 @@ async def test_a_gateway_that_answers_before_systemd_calls_it_ready_runs() -> No
     assert failed(await verify(as_channel(machine), EXPECTED)) == []
 
 
+async def test_a_release_whose_unit_tells_systemd_nothing_is_not_watched_and_not_broken() -> None:
+    machine = PromisingMachine()
+    look("unit.WatchdogUSec", "0")(machine)
+    look("unit.Type", "simple")(machine)
+    assert failed(await verify(as_channel(machine), EXPECTED)) == []
+
+
 async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
     machine = PromisingMachine()
     machine.answers = {beginning: answer for beginning, answer in HEALTHY.items() if beginning != "ss "}
