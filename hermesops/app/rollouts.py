@@ -11,6 +11,7 @@ from hermesops.app.narration import warn
 from hermesops.app.rollout_rows import RolloutRows
 from hermesops.app.rollout_targets import look_at_unknown
 from hermesops.app.rollout_wish import Wish, ahead, check_wanted, meant, refuse_wish, unfinished
+from hermesops.app.watching import Watching
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
@@ -47,7 +48,6 @@ class Rollouts:
 
     def work_of(self, operation: Operation, lease: Lease) -> "Runner":
         """What brings a rollout forward, from its operation's row."""
-        from hermesops.app.watching import Watching
         from hermesops.rollout.runner import Runner
         from hermesops.rollout.web_hooks import Hooks, WebHook
 
@@ -76,13 +76,15 @@ class Rollouts:
 
         Raises:
             UsageError: Nobody is meant, or everybody without a word that says so.
-            RefusedError: The release is unknown, revoked or bad, or another rollout has some of the instances.
+            RefusedError: The release is unknown, revoked or bad, a gate has no figures to stand on, or another rollout
+                has some of the instances.
         """
         refuse_wish(wish)
         release = await apart(check_wanted, self._app, wish)
         await self._end_left()
         if found := await apart(unfinished, self._registry, release, wish):
             return found
+        await Watching(self._session, self._registry.now).require(wish.spec.gates.health.vitals)
         targets = await apart(meant, self._registry, wish)
         if wish.action is Action.SLOT:
             await look_at_unknown(self._session, targets)

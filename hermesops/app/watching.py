@@ -17,7 +17,7 @@ from hermesops.rollout.ports import Comparison, Watched
 if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.channel import Channel
-    from hermesops.health.watcher import TakesFigures
+    from hermesops.health.prometheus import Prometheus
     from hermesops.registry import Registry
 
 
@@ -32,7 +32,19 @@ class Watching:
     def __init__(self, session: "Session", now: Callable[[], datetime]) -> None:
         self._session = session
         observer = Observer(self._channel_to, now)
-        self._watcher = Watcher(observer, KeptReadings(session.app.registry), now, self._prometheus())
+        self._prometheus = self._server()
+        self._watcher = Watcher(observer, KeptReadings(session.app.registry), now, self._prometheus)
+
+    async def require(self, vitals: Sequence[str]) -> None:
+        """Go on if what these are compared by is there to be had; nodes always have theirs.
+
+        Raises:
+            RefusedError: Prometheus has no such metric, so that a gate on it would never pass.
+            UnavailableError: It does not answer.
+        """
+        for vital in Vital:
+            if self._prometheus and vital.value in vitals:
+                await self._prometheus.require_vital(vital)
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
@@ -52,7 +64,7 @@ class Watching:
         instance = await apart(self._session.app.registry.get_instance, instance_id)
         return self._session.reach.channel(machine_of(instance))
 
-    def _prometheus(self) -> "TakesFigures | None":
+    def _server(self) -> "Prometheus | None":
         from hermesops.health.prometheus import Prometheus
 
         url = self._session.app.env.settings.prometheus_url

@@ -51,6 +51,16 @@ class Prometheus:
                 hint="correct the gate's metric, or take that gate out",
             )
 
+    async def require_vital(self, vital: Vital) -> None:
+        """Go on if a figure that it is asked for can come from it.
+
+        Raises:
+            RefusedError: It has no such metric.
+            UnavailableError: It does not answer.
+        """
+        if vital in self._queries:
+            await self.require(self._queries[vital].metric)
+
     async def vitals(
         self, instances: Collection[InstanceId], *, since: datetime, until: datetime
     ) -> dict[InstanceId, Vitals]:

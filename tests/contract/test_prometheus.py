@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.prometheus import Prometheus
-from hermesops.health.queries import LABEL
+from hermesops.health.queries import LABEL, Query
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital
 from tests.support import prometheus
@@ -101,6 +101,14 @@ async def test_a_gate_may_stand_on_a_metric_that_was_there_within_the_hour(url: 
 async def test_a_gate_on_a_metric_that_does_not_exist_is_refused(url: str, metric: str) -> None:
     with pytest.raises(RefusedError, match="has no metric"):
         await Prometheus(url).require(metric)
+
+
+async def test_a_figure_that_it_has_not_lately_taken_is_no_ground_for_a_gate(url: str) -> None:
+    with pytest.raises(RefusedError, match="no metric hermes_gateway_memory_bytes"):
+        await Prometheus(url).require_vital(Vital.MEMORY)
+    asked_otherwise = {Vital.MEMORY: Query("hermes_lately", "hermes_lately")}
+    await Prometheus(url, asked_otherwise).require_vital(Vital.MEMORY)
+    await Prometheus(url, asked_otherwise).require_vital(Vital.RESTARTS)
 
 
 async def test_a_server_that_is_gone_or_says_nothing_is_no_good_figure() -> None:

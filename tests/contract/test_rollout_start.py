@@ -8,6 +8,7 @@ import pytest
 
 from hermesops.app.rollout_wish import Wish
 from hermesops.app.rollouts import Rollouts
+from hermesops.errors import UnavailableError
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
 
 
-def rollouts_of(registry: Registry) -> Rollouts:
+def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
     releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None)
-    app = SimpleNamespace(registry=registry, releases=releases)
+    env = SimpleNamespace(settings=SimpleNamespace(prometheus_url=prometheus))
+    app = SimpleNamespace(registry=registry, releases=releases, env=env)
     operations = Operations(registry, {}, lambda _: None)
     return Rollouts(cast("Session", SimpleNamespace(app=app, operations=operations)))
 
@@ -43,6 +45,13 @@ async def test_a_rollout_that_is_halted_is_found_and_nothing_is_under_way_for_it
     halted = begun(registry, RolloutState.HALTED)
     assert await rollouts_of(registry).start(WISH) == halted
     assert registry.list_operations(unfinished=True) == ()
+
+
+async def test_gates_without_figures_to_stand_on_begin_nothing(registry: Registry) -> None:
+    placed(registry, "ada")
+    with pytest.raises(UnavailableError, match="Prometheus"):
+        await rollouts_of(registry, "http://127.0.0.1:1").start(WISH)
+    assert registry.list_rollouts() == ()
 
 
 @pytest.mark.parametrize("state", [RolloutState.HALTED, RolloutState.ABORTED, RolloutState.DONE])
