@@ -39,7 +39,8 @@ class Owed:
 
 def owed(registry: "Registry") -> tuple[Owed, ...]:
     """Everybody, those that were missed first."""
-    actions = {one.id: one.action for one in registry.list_rollouts()}
+    rows = registry.owed_targets()
+    actions = {rollout: registry.get_rollout(rollout).action for rollout in {row[0] for row in rows}}
     missed = tuple(
         Owed(
             target.id,
@@ -50,7 +51,7 @@ def owed(registry: "Registry") -> tuple[Owed, ...]:
             target.detail or "not brought",
             target.updated_at,
         )
-        for rollout, release, target in registry.owed_targets()
+        for rollout, release, target in rows
     )
     known = {one.instance_id for one in missed}
     return (*missed, *(one for one in _late(registry) if one.instance_id not in known))

@@ -248,7 +248,7 @@ class Relocate:
             case PutBack(machine_id=machine_id, snapshot=snapshot):
                 await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
-                if seen.next and seen.next.node:
+                if seen.next and seen.next.node and seen.next.node.release:
                     self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
                 self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._wish.why)
 
