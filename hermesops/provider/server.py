@@ -53,6 +53,7 @@ async def serve(
         engine: The engine's address; empty when none is known yet.
         announce: Told the port once calls are answered there.
     """
+    parent = os.getppid()  # before anybody knows the port: whoever waits for that may be gone right after
     # Ctrl-C reaches the whole process group. The engine decides what it means and says so by Cancel.
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
     log, vendor, stopping = EngineLog(engine), functools.cache(open_vendor), asyncio.Event()
@@ -68,16 +69,15 @@ async def serve(
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     announce(port)
-    await _engine_gone(engine)
+    await _engine_gone(engine, parent)
     await server.stop(grace=None)
 
 
-async def _engine_gone(engine: str) -> None:
+async def _engine_gone(engine: str, parent: int) -> None:
     """Wait until whoever started this process is gone: a killed engine takes no plugin with it.
 
     The parent alone does not tell: an engine that dies while this process starts leaves it with another one already.
     """
-    parent = os.getppid()
     unanswered = 0
 
     async def look() -> bool | Pending[bool]:

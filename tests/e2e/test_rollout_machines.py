@@ -2,16 +2,14 @@
 
 import asyncio
 import sqlite3
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import pytest
 
 from hermesops.waiting import Pending, until
+from tests.support import another_image
 from tests.support.command import Command, local_world
 
 USERS = 6
@@ -27,45 +25,8 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         wishes = home / "users.csv"
         wishes.write_text("user,plan,region\n" + "".join(f"user-{number},light,\n" for number in range(USERS)))
         await command.ok("provision", "--from", str(wishes))
-        know(command, NEXT, await image_of_another(command))
+        await another_image.make(command, NEXT)
         yield command
-
-
-async def vendor(command: Command, path: str = "/api/v1") -> httpx.AsyncClient:
-    """The vendor's API, used behind our back."""
-    told = (await command.ok("local", "status", "--json")).json
-    key = (command.home / "local" / "world" / "api.key").read_text().strip()
-    headers = {"Authorization": f"Bearer {key}"}
-    return httpx.AsyncClient(base_url=f"{told['api_url']}{path}", headers=headers, trust_env=False, timeout=60)
-
-
-async def image_of_another(command: Command) -> str:
-    """An image that is made of a machine that is nobody's."""
-    async with await vendor(command) as api:
-        [known] = (await command.ok("image", "list", "--json")).json["images"]
-        order = {"name": "pattern", "server_type": "starter", "region": "hel1", "image_id": known["id"]}
-        machine = (await api.post("/machines", json=order)).raise_for_status().json()["id"]
-        await ready(api, f"/machines/{machine}")
-        made = (await api.post(f"/machines/{machine}/image", json={"name": NEXT})).raise_for_status().json()["id"]
-        await ready(api, f"/images/{made}")
-        (await api.delete(f"/machines/{machine}")).raise_for_status()
-    return str(made)
-
-
-async def ready(api: httpx.AsyncClient, path: str) -> None:
-    async def look() -> bool | Pending[bool]:
-        told = (await api.get(path)).json()
-        return told.get("status") == "ready" or Pending(str(told.get("status")))
-
-    await until(look, what=path, timeout_s=60, every_s=0.2)
-
-
-def know(command: Command, name: str, image: str) -> None:
-    """Write an image down as one that was built."""
-    values = (image, name, uuid.uuid4().hex * 2, "{}", datetime.now(UTC).replace(tzinfo=None).isoformat(" "))
-    with closing(sqlite3.connect(command.home / "local" / "registry.db")) as registry:
-        registry.execute("INSERT INTO images (id, name, digest, manifest, created_at) VALUES (?, ?, ?, ?, ?)", values)
-        registry.commit()
 
 
 def images(command: Command) -> dict[str, str]:
@@ -89,7 +50,7 @@ async def status(command: Command) -> dict[str, Any]:
 
 
 async def test_an_image_that_nobody_boots_halts_at_its_first_canary_and_nobody_was_touched(fleet: Command) -> None:
-    know(fleet, "hermes-gone", "img_gone")
+    another_image.know(fleet, "hermes-gone", "img_gone")
     before = images(fleet)
     ran = await fleet.run("rollout", "start", "hermes-gone", "--all", *QUICK, "--json")
     assert ran.exit_code == 8, ran
@@ -108,7 +69,7 @@ async def test_one_that_does_not_live_on_its_new_machine_is_brought_back(fleet: 
         return next(iter(new)) if new else Pending("none")
 
     name = await until(ordered, what="the new machine", timeout_s=60, every_s=0.05)
-    async with await vendor(fleet, "") as api:
+    async with await another_image.vendor(fleet, "") as api:
         order = {"kind": "proxy-unauthorised", "times": 100_000, "machine": name}
         (await api.post("/local/faults", json=order)).raise_for_status()
         await asyncio.wait_for(process.communicate(), 120)

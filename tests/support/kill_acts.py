@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.support import another_image
 from tests.support.behind_its_back import resize_behind_its_back
 from tests.support.command import Command
 
@@ -136,6 +137,21 @@ ROLLOUT = Act(
 )
 
 
+async def _with_another_image(world: Command, _owner: Owner) -> None:
+    if not any(one["name"] == _ANOTHER for one in (await world.ok("image", "list", "--json")).json["images"]):
+        await another_image.make(world, _ANOTHER)
+
+
+_ANOTHER = "hermes-next"
+_ONTO_IT = ("--where", "user=USER", "--action", "machine")
+ROLLOUT_OF_MACHINES = Act(
+    "rollout of machines",
+    ("rollout", "start", _ANOTHER, *_ONTO_IT, *_AT_ONCE_DONE, *_ASKED),
+    before=PROVISIONING,
+    prepared=_with_another_image,
+)
+
+
 async def _resized(world: Command, owner: Owner) -> None:
     await resize_behind_its_back(world.home / "local" / "world", owner.machine_id)
 
@@ -179,6 +195,6 @@ STACK_DESTROY = Act(
     at_once=1,  # the next life's user would move into the empty cell
 )
 ACTS = (
-    *(PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, SNAPSHOT, DRILL, POOL_FILL, ROLLOUT),
+    *(PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, SNAPSHOT, DRILL, POOL_FILL, ROLLOUT, ROLLOUT_OF_MACHINES),
     *(STACK_UP, STACK_REPLACE, STACK_REFRESH, STACK_DESTROY),
 )
