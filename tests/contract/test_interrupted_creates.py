@@ -71,6 +71,17 @@ async def test_what_is_there_and_not_wanted_is_deleted_by_name_only(stack: FakeS
     assert stack.machines() == []
 
 
+async def test_one_that_was_to_be_protected_and_is_not_wanted_any_more_is_deleted_by_name(stack: FakeStack) -> None:
+    exists(stack)
+    document = json.loads(stack.state_file.read_text())
+    document["checkpoint"]["latest"]["pending_operations"][0]["resource"]["protect"] = True
+    stack.state_file.write_text(json.dumps(document))
+    with pytest.raises(RefusedError, match=r"nobody named: b "):
+        await stack.engine().up(STACK, machines(["a"]), may_destroy=lambda _urn: False)
+    await stack.engine().up(STACK, machines(["a"]), may_destroy=lambda urn: urn == urn_of("b"))
+    assert stack.machines() == ["a"]
+
+
 async def test_what_cannot_be_looked_up_now_stays_unsettled(stack: FakeStack) -> None:
     exists(stack)
     before = stack.state()["pending_operations"]

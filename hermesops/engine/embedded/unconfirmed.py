@@ -85,7 +85,9 @@ class Unconfirmed:
                 journal.move(old, None)
             else:
                 journal.swap(old, replace(old, delete=True))
-        bare = replace(wanted, inputs=found.inputs, init_errors=found.reasons or (UNSEEN,))
+        # Protected again by the program that wants it. One that nobody wants any more could never be removed else: it
+        # was in no state when its protection should have been dropped.
+        bare = replace(wanted, inputs=found.inputs, init_errors=found.reasons or (UNSEEN,), protect=False)
         journal.left.append(self._applier.with_outputs(bare, found.id, found.outputs))
         journal.unsaved = True
         self._applier.events.warning(
