@@ -24,8 +24,8 @@ _DRAIN_S = 60.0
 _STOP_S = 150.0
 _STATE_S = 120.0
 _OFF_S = 300.0
-_IGNORED_S = 100.0
-"""Seconds for which a machine may be called ready that was told to stop; systemd gives its services 90."""
+_IGNORED_S = 60.0
+"""Seconds for which a machine may be called ready that was told to stop; to say it again to a slow one is harmless."""
 
 _QUICK_S = 20.0
 _STILL_BUSY = 7
