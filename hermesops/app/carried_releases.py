@@ -3,11 +3,11 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops.app.rollout_machines import HandedOut
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle.slots import Slots
 from hermesops.model.release import ReleaseId
 from hermesops.operation.registry_thread import apart
+from hermesops.release.handed_out import HandedOut
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session

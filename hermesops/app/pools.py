@@ -64,10 +64,10 @@ class Pools:
             self._session.operations.leave(self.open(instance.cell))
         return instance
 
-    def ready(self, plan: Plan) -> list[Spare]:
-        """The machines of a plan that could be taken, the one that has waited longest first."""
+    def ready(self, plan: Plan | None = None) -> list[Spare]:
+        """The machines that could be taken, of a plan or of any; the one that has waited longest first."""
         spares = self._app.registry.list_spares(purpose=Purpose.POOL)
-        return [one for one in spares if one.wanted and one.status is SpareStatus.READY and one.plan is plan]
+        return [one for one in spares if one.wanted and one.status is SpareStatus.READY and plan in {None, one.plan}]
 
     async def is_up(self, spare: Spare) -> bool:
         """Whether the vendor has it and calls it ready; what it says itself is asked by whoever hands it over."""

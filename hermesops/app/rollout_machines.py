@@ -1,9 +1,6 @@
 """The machines of a rollout's targets for its runner: each changed under its instance's own lease, release by slot."""
 
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UnavailableError
@@ -14,16 +11,15 @@ from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
 from hermesops.operation.registry_thread import apart
+from hermesops.release.handed_out import HandedOut
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from hermesops.app.session import Session
     from hermesops.model.instance import Instance
     from hermesops.model.rollout_spec import Spec
     from hermesops.model.slot import SlotsSeen
-    from hermesops.node.release_lock import Blob
-    from hermesops.release import Releases
 
 _PROXY_S = 20.0
 """Seconds for which the gateway is looked for through the proxy before a machine is told to keep its release."""
@@ -135,36 +131,22 @@ class SlotMachines:
     async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
         """A target's instance, whose lease is held meanwhile."""
         instance = await apart(self._registry.get_instance, target.instance_id)
-        try:
+        with others_are_at_it():
             async with self._session.app.alone(instance_subject(instance.id)) as keeper:
                 yield instance, keeper.lease
-        except (LeaseHeldError, LeaseLostError) as taken:
-            # Refusals of ours and not of the machine: the same call may be repeated.
-            raise UnavailableError(taken.message, hint=taken.hint) from taken
 
 
-@dataclass(frozen=True)
-class HandedOut:
-    """One release as machines are handed it.
+@contextmanager
+def others_are_at_it() -> "Iterator[None]":
+    """Leases that others have are refusals of ours and not of the machine: the same call may be repeated.
 
-    Attributes:
-        releases: Where it is kept.
+    Raises:
+        UnavailableError: In their place.
     """
-
-    id: ReleaseId
-    releases: "Releases"
-
-    def handout(self, python: str) -> bytes:
-        """What a machine with that Python is told of it."""
-        return self.releases.handout(self.id, python).to_json()
-
-    def blob(self, sha256: str) -> bytes | Path:
-        """One file of it."""
-        return self.releases.blob(self._blobs[sha256])
-
-    @cached_property
-    def _blobs(self) -> "dict[str, Blob]":
-        return {blob.sha256: blob for blob in self.releases.read(self.id).all_blobs()}
+    try:
+        yield
+    except (LeaseHeldError, LeaseLostError) as taken:
+        raise UnavailableError(taken.message, hint=taken.hint) from taken
 
 
 def standing_of(seen: "SlotsSeen") -> Standing:

@@ -4,17 +4,15 @@ What a slot cannot change comes so: system, kernel, server type. The relocation'
 came; what its outcome says of the image is read from there, so that whoever goes on knows as much.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hermesops.app.rollout_machines import machine_of, others_are_at_it
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.lifecycle import node_commands
 from hermesops.model.ids import ImageId, InstanceId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
-from hermesops.model.plan import Plan
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
 from hermesops.model.slot import SlotsSeen
@@ -98,7 +96,9 @@ class MachineMoves:
             RefusedError: It does not live there; it does where it was.
             UnavailableError: It is halfway, or somebody else works on the instance.
         """
-        await self._finish(target, await self._renewal(target, ImageId(release)))
+        with others_are_at_it():
+            operation = await self._renewal(target, release)
+        await self._finish(target, operation)
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """Go on with one that was left halfway; its last step sees the gateway answer through the proxy.
@@ -126,7 +126,7 @@ class MachineMoves:
         """Restore the backup that was proved longest ago onto a machine of the pool, if those boot that image."""
         from hermesops.app.drills import Drills
 
-        ready = await apart(lambda: [one for plan in Plan for one in self._session.pools.ready(plan)])
+        ready = await apart(self._session.pools.ready)
         drills = Drills(self._session)
         if not any(str(one.image_id) == release for one in ready) or await apart(drills.candidate) is None:
             words = f"no machine of a pool boots from {release}, or nobody has a backup; before it was {before}"
@@ -146,21 +146,18 @@ class MachineMoves:
         return Operations(self._registry, Works(self._session).by_kind(), lambda _: None)
 
     async def _node(self, instance: "Instance") -> "Mapping[str, Any]":
-        from hermesops.app.rollout_machines import machine_of
-
         told = await node_commands.status(self._session.reach.channel(machine_of(instance)), timeout_s=_LOOK_S)
         if told is None:
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return told
 
-    async def _renewal(self, target: Target, image: ImageId) -> Operation:
-        with _taken_by_others():
-            return await self._session.life_requests.renew(target.instance_id, image, reason=self._purpose)
+    async def _renewal(self, target: Target, image: str) -> Operation:
+        return await self._session.life_requests.renew(target.instance_id, ImageId(image), reason=self._purpose)
 
     async def _finish(self, target: Target, operation: Operation) -> None:
         """Bring a relocation to its end; where its agent does not come to live, have it live where it was."""
         try:
-            with _taken_by_others():
+            with others_are_at_it():
                 await self._operations.run(operation)
         except (RefusedError, UsageError) as error:
             await self._undo(target, error.message)
@@ -176,25 +173,16 @@ class MachineMoves:
         from hermesops.operation.abandon import abandon
 
         found = await apart(whereabouts, self._registry, target.instance_id)
-        with _taken_by_others():
+        with others_are_at_it():
             if found.moving:
                 await abandon(found.moving, self._registry, reason=why)
             if found.image != target.release_before:
-                operation = await self._renewal(target, ImageId(target.release_before))
+                operation = await self._renewal(target, target.release_before)
             elif (await self._node(found.instance)).get("fenced"):
                 operation = await self._session.life_requests.resume(target.instance_id, reason=why)
             else:
                 return
             await self._operations.run(operation)
-
-
-@contextmanager
-def _taken_by_others() -> Iterator[None]:
-    """Refusals of ours and not of the machine: the same call may be repeated."""
-    try:
-        yield
-    except (LeaseHeldError, LeaseLostError) as taken:
-        raise UnavailableError(taken.message, hint=taken.hint) from taken
 
 
 def whereabouts(registry: "Registry", instance_id: InstanceId) -> Whereabouts:

@@ -66,18 +66,8 @@ def check_release(app: "App", text: str) -> ReleaseId:
     return ReleaseId(lock.id)
 
 
-def refuse_wish(wish: Wish) -> None:
-    """Let only through what can be carried out here.
-
-    Raises:
-        UsageError: It cannot.
-    """
-    refuse_spec(wish.spec)
-
-
 def _image(registry: "Registry", text: str) -> ReleaseId:
-    images = registry.list_images()
-    meant = registry.latest_image(text) or next((one for one in images if one.id == text), None)
+    meant = registry.latest_image(text) or next((one for one in registry.list_images() if one.id == text), None)
     if meant is None:
         raise RefusedError(f"no image {text} has been built", hint="hermesops image list")
     return ReleaseId(meant.id)
@@ -111,7 +101,7 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
     from hermesops.rollout.preview import preview as look_ahead
     from hermesops.rollout.windows import closed_at
 
-    refuse_wish(wish)
+    refuse_spec(wish.spec)
     release, targets = check_wanted(app, wish), meant(app.registry, wish)
     closed = closed_at(app.registry.now(), wish.spec.windows, app.registry.list_freezes())
     return look_ahead(release, targets, wish.spec), closed.why if closed and not wish.spec.emergency else ""

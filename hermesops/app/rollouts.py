@@ -10,13 +10,14 @@ from hermesops import waiting
 from hermesops.app.narration import warn
 from hermesops.app.rollout_rows import RolloutRows
 from hermesops.app.rollout_targets import look_at_unknown
-from hermesops.app.rollout_wish import Wish, ahead, check_wanted, meant, refuse_wish, unfinished
+from hermesops.app.rollout_wish import Wish, ahead, check_wanted, meant, unfinished
 from hermesops.app.watching import Watching
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action, DrillWish, Spec
 from hermesops.operation.registry_thread import apart
+from hermesops.rollout.admission import refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
@@ -79,7 +80,7 @@ class Rollouts:
             RefusedError: The release is unknown, revoked or bad, a gate has no figures to stand on, or another rollout
                 has some of the instances.
         """
-        refuse_wish(wish)
+        refuse_spec(wish.spec)
         release = await apart(check_wanted, self._app, wish)
         await self._end_left()
         if found := await apart(unfinished, self._registry, release, wish):
@@ -109,7 +110,7 @@ class Rollouts:
         Raises:
             UsageError: Nobody is meant, or it cannot be carried out.
         """
-        refuse_wish(wish)
+        refuse_spec(wish.spec)
         release = await apart(check_wanted, self._app, wish)
         if await apart(unfinished, self._registry, release, wish):
             return

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.app.rollout_machines import HandedOut
 from hermesops.errors import RefusedError
 from hermesops.lifecycle.slots import Slots
 from hermesops.lifecycle.way_back import NoWayBackError, walk
@@ -13,6 +12,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult
 from hermesops.model.spare import spare_subject
 from hermesops.operation.registry_thread import apart
+from hermesops.release.handed_out import HandedOut
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session

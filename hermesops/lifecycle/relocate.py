@@ -146,10 +146,10 @@ def decide(seen: Relocating, plan: Plan, *, payload_digest: str) -> Step | Finis
 def _at_rest(seen: Relocating, plan: Plan) -> quiesce.Step | StopMachine | Impossible | None:
     if not plan.is_restore:
         return quiesce.next_step(seen.sight, seen.backup)
-    machine, node = seen.sight.machine, seen.sight.node
+    machine = seen.sight.machine
     if machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}:
         return None
-    if machine.status is MachineStatus.READY and node is not None and node.instance_id == seen.sight.instance.id:
+    if machine.status is MachineStatus.READY and seen.sight.own_node:
         # What is there is copied too: who restores yesterday's may want today's after all.
         return quiesce.next_step(seen.sight, seen.backup)
     return StopMachine(machine.id)

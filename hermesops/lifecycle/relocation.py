@@ -167,11 +167,11 @@ class Relocate:
         backup = self._backups.made(self._instance_id, self._wish.why)
         chosen = self._backups.get(self._instance_id, self._wish.snapshot) if self._wish.snapshot else backup
         former = self._rows.find_spare(self._wish.origin)
-        is_ours = sight.node is not None and sight.node.instance_id == self._instance_id
+        told = sight.own_node.release if sight.own_node else ""
         return Relocating(
             sight,
             state=await quiesce.resting_state(sight, self._world),
-            release=await self._releases.of(self._instance_id, sight.node.release if sight.node and is_ours else ""),
+            release=await self._releases.of(self._instance_id, told),
             next=await self._next(sight.instance),
             backup=backup,
             source=chosen,

@@ -65,3 +65,8 @@ class Sight:
     machine: MachineSeen | None
     node: NodeSeen | None = None
     gateway: GatewayHealth | None = None
+
+    @property
+    def own_node(self) -> NodeSeen | None:
+        """What hermes-node says of a machine that is this instance's; ``None`` for somebody else's, or silence."""
+        return self.node if self.node and self.node.instance_id == self.instance.id else None

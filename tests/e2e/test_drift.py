@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import pytest
 
-from hermesops.waiting import Pending, until
+from tests.support.behind_its_back import told, vendor_of
 from tests.support.command import Command
 
 pytestmark = pytest.mark.machines
@@ -23,16 +22,16 @@ async def test_a_cell_broken_in_five_ways_is_repaired_by_what_drift_says(world: 
     rows = [(await world.ok("provision", user, "--plan", "light", "--json")).json["instance"] for user in (lost, sound)]
     assert await found(world, lost, sound) == {}
 
-    async with await vendor(world) as api:
+    async with vendor_of(world.home / "local" / "world") as api:
         # Behind our back a machine is destroyed, another stopped, and a third ordered that nobody remembers.
         stray = f"hermes-local-{rows[1]['cell']}-{uuid.uuid4().hex[:12]}"
-        listed = await ready(api, rows[1]["machine_id"])
+        listed = await told(api, f"/machines/{rows[1]['machine_id']}")
         (await api.delete(f"/machines/{rows[0]['machine_id']}")).raise_for_status()
         (await api.post(f"/machines/{rows[1]['machine_id']}/stop")).raise_for_status()
         order = {"name": stray, "server_type": "starter", "region": listed["region"], "image_id": listed["image_id"]}
         ordered = await api.post("/machines", json=order)
-        await ready(api, ordered.raise_for_status().json()["id"])
-        await ready(api, rows[1]["machine_id"], status="stopped")
+        await told(api, f"/machines/{ordered.raise_for_status().json()['id']}")
+        await told(api, f"/machines/{rows[1]['machine_id']}", status="stopped")
     findings = await found(world, lost, sound, stray)
     assert set(findings) == {"machine-missing", "stopped", "orphan"}, findings
     assert (findings["machine-missing"]["subject"], findings["stopped"]["subject"]) == (lost, sound)
@@ -49,10 +48,10 @@ async def test_a_cell_broken_in_five_ways_is_repaired_by_what_drift_says(world: 
 
     # The machine made anew is rented larger, and the stack's state loses the other one.
     [row] = [i for i in (await world.ok("instance", "list", "--json")).json["instances"] if i["user"] == lost]
-    async with await vendor(world) as api:
+    async with vendor_of(world.home / "local" / "world") as api:
         resized = await api.post(f"/machines/{row['machine_id']}/resize", json={"server_type": "basic"})
         resized.raise_for_status()
-        await ready(api, row["machine_id"], server_type="basic")
+        await told(api, f"/machines/{row['machine_id']}", server_type="basic")
     await forget(world, rows[1]["cell"], rows[1]["machine_name"])
     findings = await found(world, lost, sound)
     assert {kind: one["subject"] for kind, one in findings.items()} == {"resized": lost, "not-in-stack": sound}
@@ -76,26 +75,6 @@ async def repair(world: Command, commands: list[str]) -> None:
         program, *words = shlex.split(command)
         assert program == "hermesops"
         await world.ok(*words, *(["--yes"] if ASKING & set(words) else []))
-
-
-async def vendor(world: Command) -> httpx.AsyncClient:
-    """The vendor's API, used behind our back."""
-    status = (await world.ok("local", "status", "--json")).json
-    key = (world.home / "local" / "world" / "api.key").read_text().strip()
-    headers = {"Authorization": f"Bearer {key}"}
-    return httpx.AsyncClient(base_url=f"{status['api_url']}/api/v1", headers=headers, trust_env=False, timeout=60)
-
-
-async def ready(api: httpx.AsyncClient, machine_id: str, **wanted: str) -> Mapping[str, Any]:
-    """The machine, once the vendor calls it ready, or what is wanted instead."""
-
-    async def look() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
-        answer = await api.get(f"/machines/{machine_id}")
-        machine = answer.json() if answer.is_success else {}
-        fits = {"status": "ready", **wanted}.items() <= machine.items()
-        return machine if fits else Pending(f"{answer.status_code} {machine.get('status')}")
-
-    return await until(look, what=f"machine {machine_id}", timeout_s=60, every_s=0.2)
 
 
 async def forget(world: Command, cell: str, machine: str) -> None:

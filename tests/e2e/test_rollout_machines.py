@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.waiting import Pending, until
 from tests.support import another_image
+from tests.support.behind_its_back import vendor_of
 from tests.support.command import Command, local_world
 
 USERS = 6
@@ -69,7 +70,7 @@ async def test_one_that_does_not_live_on_its_new_machine_is_brought_back(fleet: 
         return next(iter(new)) if new else Pending("none")
 
     name = await until(ordered, what="the new machine", timeout_s=60, every_s=0.05)
-    async with await another_image.vendor(fleet, "") as api:
+    async with vendor_of(fleet.home / "local" / "world", "") as api:
         order = {"kind": "proxy-unauthorised", "times": 100_000, "machine": name}
         (await api.post("/local/faults", json=order)).raise_for_status()
         await asyncio.wait_for(process.communicate(), 120)

@@ -5,30 +5,20 @@ import uuid
 from contextlib import closing
 from datetime import UTC, datetime
 
-import httpx
-
-from hermesops.waiting import Pending, until
+from tests.support.behind_its_back import told, vendor_of
 from tests.support.command import Command
-
-
-async def vendor(command: Command, path: str = "/api/v1") -> httpx.AsyncClient:
-    """The vendor's API, used behind our back."""
-    told = (await command.ok("local", "status", "--json")).json
-    key = (command.home / "local" / "world" / "api.key").read_text().strip()
-    headers = {"Authorization": f"Bearer {key}"}
-    return httpx.AsyncClient(base_url=f"{told['api_url']}{path}", headers=headers, trust_env=False, timeout=60)
 
 
 async def make(command: Command, name: str) -> str:
     """Have such an image, written down as one that was built; its id."""
-    async with await vendor(command) as api:
+    async with vendor_of(command.home / "local" / "world") as api:
         [known, *_] = (await command.ok("image", "list", "--json")).json["images"]
         order = {"name": "pattern", "server_type": "starter", "region": "hel1", "image_id": known["id"]}
         machine = (await api.post("/machines", json=order)).raise_for_status().json()["id"]
-        await _ready(api, f"/machines/{machine}")
+        await told(api, f"/machines/{machine}")
         asked = await api.post(f"/machines/{machine}/image", json={"name": name})
         image = str(asked.raise_for_status().json()["id"])
-        await _ready(api, f"/images/{image}")
+        await told(api, f"/images/{image}")
         (await api.delete(f"/machines/{machine}")).raise_for_status()
     know(command, name, image)
     return image
@@ -40,11 +30,3 @@ def know(command: Command, name: str, image: str) -> None:
     with closing(sqlite3.connect(command.home / "local" / "registry.db")) as registry:
         registry.execute("INSERT INTO images (id, name, digest, manifest, created_at) VALUES (?, ?, ?, ?, ?)", values)
         registry.commit()
-
-
-async def _ready(api: httpx.AsyncClient, path: str) -> None:
-    async def look() -> bool | Pending[bool]:
-        told = (await api.get(path)).json()
-        return told.get("status") == "ready" or Pending(str(told.get("status")))
-
-    await until(look, what=path, timeout_s=60, every_s=0.2)

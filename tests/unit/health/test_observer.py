@@ -1,6 +1,5 @@
 """What nodes are asked, and that whoever gives no answer is not taken for well."""
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -11,20 +10,10 @@ from hermesops.errors import UnavailableError
 from hermesops.health.observer import Observer, Question
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
+from tests.support.probes import WELL
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=UTC)
 ADA, BOB = InstanceId("ada"), InstanceId("bob")
-TOLD = {
-    "at": 0,
-    "since": None,
-    "release": "r1",
-    "gateway": "ok",
-    "restarts": 0,
-    "errors": None,
-    "memory_bytes": 1,
-    "queue_age_s": 0,
-    "turn": None,
-}
 
 
 @dataclass
@@ -51,7 +40,7 @@ def observer(nodes: dict[InstanceId, Node]) -> Observer:
 
 
 def well() -> Completed:
-    return Completed(0, json.dumps(TOLD).encode(), b"")
+    return WELL
 
 
 async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> None:

@@ -1,6 +1,5 @@
 """Health as a rollout's runner gets it: by whose clock, and which figures."""
 
-import json
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,19 +10,9 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.vitals import Vital
 from tests.support.instances import ADA
+from tests.support.probes import WELL
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-TOLD = {
-    "at": 0,
-    "since": None,
-    "release": "r1",
-    "gateway": "ok",
-    "restarts": 0,
-    "errors": None,
-    "memory_bytes": 1,
-    "queue_age_s": 0,
-    "turn": None,
-}
 
 
 class Rows:
@@ -49,7 +38,7 @@ class Node:
     async def run(self, command: str, *, timeout_s: float) -> Completed:
         assert " probe" in command
         assert timeout_s > 0
-        return Completed(0, json.dumps(TOLD).encode(), b"")
+        return WELL
 
 
 async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
