@@ -78,7 +78,7 @@ class MachineMoves:
         node = await self._node(found.instance)
         if node.get("fenced") and found.given_up:
             return replace(standing, activation=standing.last_to, phase="unconfirmed")  # it does not live yet
-        return replace(standing, busy=SlotsSeen.from_told(node.get("releases") or {}).busy)
+        return replace(standing, busy=SlotsSeen.from_status(node).busy)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - the runner's words
         """See that machines can boot the image; making one is part of the move, and the old one serves meanwhile.

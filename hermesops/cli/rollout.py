@@ -34,7 +34,12 @@ app.command()(rollout_history.history)
 app.command()(rollout_history.explain)
 app.command()(rollout_history.replay)
 
-Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
+Release = Annotated[
+    str,
+    typer.Argument(
+        help="Id of a release, or the agent's version where one release has it; with --action machine, of an image."
+    ),
+]
 
 
 @app.callback()

@@ -104,9 +104,10 @@ async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, deta
         return await follow(session, rollout.id, seen.show)
     except asyncio.CancelledError:
         now = session.app.registry.get_rollout(rollout.id)
+        left = "goes back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
         say(
             f"rollout {now.id} is {now.state.replace('_', ' ')} and nobody brings it forward now; whoever is not "
-            f"confirmed goes back by itself. hermesops rollout resume {now.id} goes on, rollout abort {now.id} ends it"
+            f"confirmed {left}. hermesops rollout resume {now.id} goes on, rollout abort {now.id} ends it"
         )
         raise
 

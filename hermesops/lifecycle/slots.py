@@ -63,8 +63,7 @@ class Slots:
     async def look(self, machine_id: MachineId) -> SlotsSeen | None:
         """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
         status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
-        told = status.get("releases") if status else None
-        return SlotsSeen.from_told(told) if told else None
+        return SlotsSeen.from_status(status) if status and status.get("releases") else None
 
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         """Bring a machine the files of a release that it lacks; safe to call twice.

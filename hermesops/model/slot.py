@@ -52,7 +52,8 @@ class SlotsSeen:
         current: The one that runs; empty where there is none.
         slots: Those that are there whole.
         python: The machine's Python, as ``3.11``.
-        busy: What the agent is in the middle of; empty when nothing, or nobody could tell.
+        busy: What the agent is in the middle of; empty when nothing, or nobody could tell. A connection that is only
+            open, as proxies keep them, is none of it.
     """
 
     current: ReleaseId
@@ -75,8 +76,9 @@ class SlotsSeen:
         return others[0] if len(others) == 1 else None
 
     @classmethod
-    def from_told(cls, told: Mapping[str, Any]) -> Self:
-        """What hermes-node's ``status`` says below ``releases``."""
+    def from_status(cls, status: Mapping[str, Any]) -> Self:
+        """What hermes-node's ``status`` says."""
+        told = status.get("releases") or {}
         switch, last = told.get("activation"), told.get("last")
         return cls(
             _release(told.get("current")),
@@ -98,7 +100,7 @@ class SlotsSeen:
             if last
             else None,
             str(told.get("python") or _DEFAULT_PYTHON),
-            ", ".join(f"{count} {what}" for what, count in (told.get("busy") or {}).items() if count),
+            _runs((status.get("busy") or {}).get("runs")),
         )
 
 
@@ -175,6 +177,12 @@ class WayBack:
             int(told.get("listed") or 0),
             str(told.get("kept") or ""),
         )
+
+
+def _runs(told: object) -> str:
+    if not isinstance(told, int) or told < 1:
+        return ""
+    return "1 run" if told == 1 else f"{told} runs"
 
 
 def _release(told: object) -> ReleaseId:

@@ -62,6 +62,17 @@ def finish_work(machine: Machine, agent: Agent, *, deadline_s: float) -> dict[st
     return _finish(machine, agent, until=started + deadline_s)
 
 
+def under_way(machine: Machine) -> dict[str, int] | None:
+    """What the agent is at just now, which nothing is done about; ``None`` where there is none, or it does not say."""
+    try:
+        agent = agent_of(machine)
+        if machine.files.read(machine.layout.identity) is None or not is_running(machine, agent):
+            return None
+        return _at_work(machine, agent, _key(machine))
+    except NodeError:
+        return None
+
+
 def is_idle(busy: dict[str, int]) -> bool:
     """Whether nothing would be cut off; a job that came due meanwhile waits for the gateway that comes next."""
     return not busy["runs"] and not busy["connections"]
@@ -101,11 +112,11 @@ def _finish(machine: Machine, agent: Agent, *, until: float) -> dict[str, int]:
 
 
 def _busy(machine: Machine, agent: Agent, key: str) -> dict[str, int]:
-    return {
-        "runs": _runs(machine, agent, key),
-        "connections": machine.system.connections(agent.base.port),
-        "cron_due": _due(machine, agent, key),
-    }
+    return {**_at_work(machine, agent, key), "cron_due": _due(machine, agent, key)}
+
+
+def _at_work(machine: Machine, agent: Agent, key: str) -> dict[str, int]:
+    return {"runs": _runs(machine, agent, key), "connections": machine.system.connections(agent.base.port)}
 
 
 def _runs(machine: Machine, agent: Agent, key: str) -> int:

@@ -95,6 +95,7 @@ def of_status(machine: Machine) -> dict[str, Any]:
     return {
         "current": overlay.current(machine) or None,
         "slots": machine.slots.names(),
+        "python": machine.slots.python(),
         "activation": None
         if held is None
         else {

@@ -11,6 +11,7 @@ import pytest
 
 from hermesops.errors import INTERRUPTED
 from hermesops.waiting import Pending, until
+from tests.support.behind_its_back import vendor_of
 from tests.support.command import Command, local_world
 
 USERS = 8
@@ -39,6 +40,14 @@ async def built(command: Command, note: str, fault: str = "") -> str:
     await command.ok("release", "build", "--managed", str(managed), "--note", note)
     releases = (await command.ok("release", "list", "--json")).json["releases"]
     return next(str(release["id"]) for release in releases if release["note"] == note)
+
+
+async def mood_of(command: Command, user: str, mood: str) -> None:
+    """Have a simulated gateway be as no command of ours makes it."""
+    machine = (await command.ok("instance", "show", user, "--json")).json["instance"]["machine_id"]
+    async with vendor_of(command.home / "local" / "world") as vendor:
+        path = {"path": "/run/simulation/gateway", "mode": "644"}
+        (await vendor.post(f"machines/{machine}/toolbox/files/upload", params=path, content=mood)).raise_for_status()
 
 
 async def status(command: Command) -> dict[str, Any]:
@@ -115,6 +124,26 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
     assert [one["user"] for one in (await fleet.ok("fleet", "owed", "--json")).json["owed"]] == []
     for user in ("late", "asleep"):
         await fleet.ok("instance", "terminate", user, "--yes", "--reason", "test")
+
+
+async def test_who_is_in_the_middle_of_a_run_is_left_for_later(fleet: Command) -> None:
+    release = await built(fleet, "deferred")
+    await mood_of(fleet, "user-6", "busy")
+    words = ("--where", "user=user-6", *QUICK, "--defer", "15s")
+    process = await fleet.start("rollout", "start", release, *words)
+
+    async def is_left() -> bool | Pending[bool]:
+        ran = await fleet.run("rollout", "status", "--json")
+        targets = ran.json["targets"] if ran.exit_code == 0 else []
+        left = [(target["state"], target["detail"]) for target in targets]
+        return left == [("deferred", "busy: 1 run")] or Pending(str(left))
+
+    await until(is_left, what="user-6 is left for later", timeout_s=60, every_s=0.3)
+    await mood_of(fleet, "user-6", "")
+    await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode == 0
+    told = await status(fleet)
+    assert (told["rollout"]["state"], [target["on_release"] for target in told["targets"]]) == ("done", [True])
 
 
 async def test_an_agent_that_moves_takes_its_release_along(fleet: Command) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.node import __main__ as node
-from hermesops.node import drain, fence
+from hermesops.node import drain, fence, observe
 from hermesops.node.errors import OutrankedError, RefusedError
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
@@ -78,6 +78,20 @@ def test_a_job_that_stays_due_does_not_hold_a_drain_for_ever(machine: NodeHome) 
     answer, drained = drain.drain(machine.node, deadline_s=30, lease=None)
     assert drained
     assert answer["busy"]["cron_due"] == 1
+
+
+def test_a_look_says_what_the_agent_is_at_and_changes_nothing(machine: NodeHome) -> None:
+    machine.system.work, machine.system.open_connections = [2], [3]
+    assert observe.status(machine.node)["busy"] == {"runs": 2, "connections": 3}
+    assert not _marker(machine).exists()
+    assert machine.system.running
+
+
+def test_nothing_is_known_of_a_gateway_that_is_down_or_says_nothing(machine: NodeHome) -> None:
+    machine.layout.payload.unlink()
+    assert observe.status(machine.node)["busy"] is None
+    machine.system.running = False
+    assert observe.status(machine.node)["busy"] is None
 
 
 def test_a_stopped_gateway_is_drained(machine: NodeHome) -> None:
