@@ -203,6 +203,7 @@ NOT_ALLOWED: dict[int, type[NotAllowedError]] = {
 
 HINTS: dict[type[AnswerError], str] = {
     UnauthorisedError: "check the API key: hermesops settings show",
+    NotFoundError: "run the same command again, what is new may be unknown for a while; else hermesops fleet drift",
     ConflictError: "once what is being done to it has ended, run the same command again",
 }
 """What to do about those that the API itself answers and that do not say it by their type."""

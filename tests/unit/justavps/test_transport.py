@@ -56,11 +56,13 @@ async def test_each_refusal_is_a_type_that_says_what_to_do(
 
 
 @pytest.mark.parametrize(("code", "hint"), [("", "run the same command again"), ("file_exists", "")])
-async def test_a_machine_that_is_being_changed_can_be_asked_again_and_a_file_that_is_there_cannot(
-    code: str, hint: str
+@pytest.mark.parametrize("status", [404, 409])
+async def test_a_machine_that_is_unknown_or_being_changed_can_be_asked_again_and_a_file_cannot(
+    status: int, code: str, hint: str
 ) -> None:
-    client, _ = _client(json(409, {"error": "locked", "code": code} if code else {"message": "locked", "status": 409}))
-    with pytest.raises(errors.ConflictError) as raised:
+    said = {"error": "because", "code": code} if code else {"message": "because", "status": status}
+    client, _ = _client(json(status, said))
+    with pytest.raises((errors.ConflictError, errors.NotFoundError)) as raised:
         await client.reboot_machine("m1")
     assert (hint in raised.value.hint, bool(raised.value.hint)) == (True, bool(hint))
 
