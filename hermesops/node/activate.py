@@ -11,7 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import activation as records
-from hermesops.node import backup, checks, drain, fence, fencing, gateway, going_back, laying, overlay, volume
+from hermesops.node import (
+    backup,
+    checks,
+    drain,
+    fence,
+    fencing,
+    gateway,
+    going_back,
+    laying,
+    migration,
+    overlay,
+    volume,
+)
 from hermesops.node.activation import Activation, Phase
 from hermesops.node.agent import BACKUP_USER, Agent, account, agent_of, is_running
 from hermesops.node.check import Check
@@ -148,6 +160,8 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
     volume.refuse_closed(machine)
     backup.settle(machine, agent)
     starts = is_running(machine, agent) and not fence.is_fenced(machine)
+    if migration.is_due(machine, agent, change.release):  # it keeps no copy of the older form
+        tried = replace(tried, way_back="copy")
     kept = f"{int(machine.system.now())}-{change.release}" if tried.way_back == "copy" else ""
     held = Activation(change.release, before, Phase.PREPARED, kept, starts)
     records.save(machine, held)
@@ -212,6 +226,9 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
     if held.kept:
         machine.state.keep(agent.home, held.kept)
     laying.go_over(machine, held.to)
+    if migration.is_due(machine, agent, held.to):
+        change.tell("migrating")
+        migration.migrate(machine, agent, held.to)
     going_back.release_gateway(machine)
     machine.remove(agent.home.path / DRAIN_MARKER)
     if not held.starts or change.payload is None:

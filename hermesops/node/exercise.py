@@ -8,17 +8,16 @@ import shutil
 import time
 from pathlib import Path
 
-from hermesops.node import checks, errand, rehearsal, system
+from hermesops.node import checks, errand, migration, rehearsal, system
 from hermesops.node.check import Check
 from hermesops.node.errors import NotReadyError
-from hermesops.node.layout import UNIT
+from hermesops.node.slot_unit import GATEWAY, unit_text
 from hermesops.node.trial import Side, Trial, Tried
 
 TRIAL = "hermes-trial.service"
 _UNITS = Path("/run/systemd/system")
 _MANAGED = Path("/run/hermes-node/trial")
 _COPY_S = 600.0
-_LEFT_OUT = ("ConditionPathExists=", "Restart", "ExecStart=", "ExecReload=")
 
 
 def exercise(trial: Trial, /) -> Tried:
@@ -40,9 +39,11 @@ def exercise(trial: Trial, /) -> Tried:
 
 def _tried(trial: Trial) -> Tried:
     before = _schemas(trial)
-    found = _run(trial, trial.new)
+    found = (*_migrated(trial), *_run(trial, trial.new))
     if trial.old is None or not all(check.ok for check in found):
         return Tried(found)
+    if trial.migrates:
+        return Tried(found, "copy", "it writes the user's configuration in a newer form")
     after = _schemas(trial)
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     if not changed:
@@ -56,6 +57,17 @@ def _tried(trial: Trial) -> Tried:
 
 def _schemas(trial: Trial) -> dict[str, str]:
     return dict(errand.run(trial.home, "rehearsed", timeout_s=_COPY_S)["schemas"])
+
+
+def _migrated(trial: Trial) -> tuple[Check, ...]:
+    if not trial.migrates:
+        return ()
+    _lay(trial, trial.new)
+    try:
+        migration.run(trial.new.slot, trial.new.unit, *_bound(trial))
+    except NotReadyError as error:
+        return (Check("migration", ok=False, detail=str(error)),)
+    return (Check("migration", ok=True),)
 
 
 def _run(trial: Trial, side: Side) -> tuple[Check, ...]:
@@ -78,27 +90,14 @@ def _lay(trial: Trial, side: Side) -> None:
     shutil.chown(_MANAGED, 0, trial.home.access.gid)
     _MANAGED.chmod(0o750)
     _UNITS.mkdir(parents=True, exist_ok=True)
-    (_UNITS / TRIAL).write_text(unit_text(side, trial.home.path), encoding="utf-8")
+    text = unit_text(side.unit, side.slot, GATEWAY, *_bound(trial))
+    (_UNITS / TRIAL).write_text(text, encoding="utf-8")
 
 
-def unit_text(side: Side, home: Path) -> str:
-    """The release's unit, made to run its slot on the copy, once, whatever the machine is. Pure."""
-    lines = [line for line in side.unit.splitlines() if not line.startswith(_LEFT_OUT)]
-    if "[Install]" in lines:
-        del lines[lines.index("[Install]") :]
-    if "[Service]" not in lines:
-        raise NotReadyError(f"{UNIT} of the release has no [Service]")
-    at = lines.index("[Service]") + 1
-    slot = side.slot
-    lines[at:at] = [
-        "Restart=no",
-        f"ExecStart={slot}/venv/bin/python -P -m hermes_cli.main gateway run",
-        f"Environment=HERMES_BUNDLED_SKILLS={slot}/skills VIRTUAL_ENV={slot}/venv",
-        f"Environment=PATH={slot}/venv/bin:/usr/local/bin:/usr/bin:/bin",
-        f"BindPaths={rehearsal.folder(home)}:{home}",
-        f"BindReadOnlyPaths={_MANAGED}:/etc/hermes",
-    ]
-    return "\n".join(lines) + "\n"
+def _bound(trial: Trial) -> tuple[str, str]:
+    """Lines of a unit that put the copy, and what is managed for the trial, in the place of the agent's own."""
+    home = trial.home.path
+    return f"BindPaths={rehearsal.folder(home)}:{home}", f"BindReadOnlyPaths={_MANAGED}:/etc/hermes"
 
 
 def _end(trial: Trial) -> None:

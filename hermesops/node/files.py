@@ -113,13 +113,13 @@ def tail(folder: int, name: str, *, limit: int) -> bytes:
 
     Args:
         folder: Descriptor; no link below it is followed.
-        name: ``folder/file``.
+        name: ``file`` or ``folder/file``.
         limit: Bytes.
     """
     between, _, last = name.rpartition("/")
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with suppress(OSError):
-        inner = os.open(between, flags | os.O_DIRECTORY, dir_fd=folder)
+        inner = os.open(between or ".", flags | os.O_DIRECTORY, dir_fd=folder)
         try:
             descriptor = os.open(last, flags, dir_fd=inner)
         finally:

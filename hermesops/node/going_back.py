@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from hermesops.node import activation as records
-from hermesops.node import checks, fence, gateway, turn, volume
+from hermesops.node import checks, fence, gateway, migration, turn, volume
 from hermesops.node.activation import Activation, History, Phase
 from hermesops.node.agent import Agent, agent_of
 from hermesops.node.errors import NodeError
@@ -141,7 +141,10 @@ def stop(machine: Machine, agent: Agent) -> None:
 
 
 def _put_back(machine: Machine, agent: Agent, activation: Activation) -> PutBack:
-    return machine.state.put_back(agent.home, activation.kept) if activation.kept else PutBack()
+    if not activation.kept:
+        return PutBack()
+    migration.end(machine)
+    return machine.state.put_back(agent.home, activation.kept)
 
 
 def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hermesops.node import files, installing
+from hermesops.node import files, installing, migration
+from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.exercise import exercise
 from hermesops.node.files import Access
@@ -75,6 +76,11 @@ class DiskSlots:
     def exercise(self, trial: Trial, /) -> Tried:
         """See ``node.exercise``."""
         return exercise(trial)
+
+    def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
+        """See ``node.migration.run``; the unit knows the home."""
+        del home
+        migration.run(slot, unit)
 
     def update_node(self, program: Blob, /) -> str:
         """See ``node.node_program``."""

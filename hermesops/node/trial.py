@@ -39,6 +39,7 @@ class Trial:
         takes_turns: Whether there is a model for it.
         new: The release that is tried.
         old: The one that must still run on what the new one made of the copy; ``None`` where there is none.
+        migrates: Whether the new one has to bring the user's configuration to a newer form first.
     """
 
     home: Home
@@ -47,6 +48,7 @@ class Trial:
     takes_turns: bool
     new: Side
     old: Side | None
+    migrates: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import replace
 
-from hermesops.node import render
+from hermesops.node import migration, render
 from hermesops.node.agent import Agent
 from hermesops.node.laying import unit_of
 from hermesops.node.layout import UNIT
@@ -35,7 +35,8 @@ def try_out(
     key = secrets.token_hex(32)
     new = _side(machine, release, payload, key)
     old = _side(machine, before, payload, key) if before else None
-    return machine.slots.exercise(Trial(agent.home, _PORT, key, takes_turns, new, old))
+    migrates = migration.is_due(machine, agent, release)
+    return machine.slots.exercise(Trial(agent.home, _PORT, key, takes_turns, new, old, migrates))
 
 
 def _side(machine: Machine, release: str, payload: Payload, key: str) -> Side:

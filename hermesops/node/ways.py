@@ -166,6 +166,9 @@ class Slots(Protocol):
     def exercise(self, trial: Trial, /) -> Tried:
         """Try a release on a private copy of the state."""
 
+    def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
+        """Have a release's agent bring the user's configuration to its form, under that unit."""
+
     def update_node(self, program: Blob, /) -> str:
         """Have a release's own hermes-node be the machine's from here on; why not, or nothing."""
 

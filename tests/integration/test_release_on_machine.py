@@ -25,6 +25,17 @@ body = json.dumps({"model": "agent", "messages": [{"role": "user", "content": sy
 connection.request("POST", "/v1/chat/completions", body=body, headers=headers)
 print(connection.getresponse().status)
 """
+_OLDER = """# mine
+_config_version: 20
+model:
+  context_length: 65536
+custom_providers:
+  - name: mine
+    base_url: http://127.0.0.1:9/v1
+"""
+"""A user's configuration in the form of hermes-agent of before 0.18."""
+
+_CONFIG = "/var/lib/hermes/config.yaml"
 _UNIT = "systemctl show hermes-release.service --property=ActiveState --value"
 
 
@@ -86,6 +97,18 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert (await messages(agent))["count"] == before["count"] + 2
     await say(agent, "since", "and now to the older one")
     assert (await messages(agent))["count"] == before["count"] + 4
+
+    # The same again on an older configuration, which the newer one moves: asked back, the older one has its own again.
+    await agent.channel.put(_CONFIG, _OLDER.encode(), mode=0o600)
+    await agent.run(f"chown hermes:hermes {_CONFIG}")
+    answer = await node(agent, f"release activate {newer.id} --confirm-within 60")
+    assert answer["trial"][0]["name"] == "migration"
+    moved = await agent.run(f"cat {_CONFIG}")
+    assert "_config_version: 33" in moved
+    assert "127.0.0.1:9" in moved, "nothing of the user's own is lost"
+    assert (await node(agent, "release rollback"))["release"] == first
+    assert (await agent.channel.get(_CONFIG)).decode() == _OLDER
+    assert await agent.run(f"stat -c '%U %a' {_CONFIG}") == "hermes 600"
 
     # The same again, to stay: from here on slots and units are hermes-node's alone.
     await node(agent, f"release activate {newer.id} --no-trial")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import files as real_files
+from hermesops.node import migration
 from hermesops.node.check import Check
 from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
@@ -96,6 +97,8 @@ class GatewaySystem(FakeSystem):
                 elif not self.running and not self.layout.restoring.exists():
                     self.running, self.runs = True, self.layout.current.readlink().name
                     self.ran.append(self.runs)
+            case ("stop", migration.SERVICE):
+                pass
             case ("stop" | "kill", *_):
                 self.stopped += 1
                 self.running = False
@@ -167,6 +170,12 @@ class FolderSlots(DiskSlots):
     def exercise(self, trial: Trial, /) -> Tried:
         self.trials.append(trial)
         return self.tried
+
+    def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
+        assert unit
+        assert not self._system.running, "never under a gateway that runs"
+        form = json.loads(json.loads((slot / "release.json").read_text())["lock"])["config_schema"]
+        (home.path / "config.yaml").write_text(f"_config_version: {form}\n")
 
     def update_node(self, program: Blob, /) -> str:
         del program
@@ -258,6 +267,7 @@ class ReleaseHome:
             "point",
             "rename",
             "keep",
+            "migrate",
             "put_back",
             "close",
             "open",

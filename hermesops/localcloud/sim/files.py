@@ -73,7 +73,8 @@ class SimFiles:
 
     def tail(self, folder: int, name: str, *, limit: int) -> bytes:
         """See ``node.files.tail``."""
-        between, path = f"{self._open[folder]}/{name.rpartition('/')[0]}", f"{self._open[folder]}/{name}"
+        path = f"{self._open[folder]}/{name}"
+        between = path.rpartition("/")[0]
         entry = self._disk.look(path)
         if not self._disk.is_folder(between) or entry is None or not stat.S_ISREG(entry.mode):
             return b""

@@ -5,8 +5,11 @@ signatures are verified as there; a slot holds what hermes-node reads of one.
 """
 
 import hashlib
+import json
+import re
 import stat
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.store import Entry, Store
 from hermesops.node import slots as real
 from hermesops.node.check import Check
+from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.layout import UNIT, Layout
 from hermesops.node.release_lock import SIMULATED, Blob, Lock
@@ -121,6 +125,16 @@ class SimSlots:
         if Ailment.MIGRATES in has:
             return Tried(checks, "copy", "the release before does not start on what this one made of the copy", 0.1)
         return Tried(checks, seconds=0.1)
+
+    def migrate(self, home: Home, slot: Path, unit: str) -> None:
+        """See ``node.slots.migrate``: only the number of the form changes."""
+        del unit
+        record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))
+        if record is None or config is None:
+            raise NotReadyError("the user's configuration cannot be brought to a newer form")
+        form = json.loads(json.loads(record.data)["lock"])["config_schema"]
+        told = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {form}\n".encode()
+        self._disk.put(str(home.path / "config.yaml"), replace(config, data=told))
 
     def update_node(self, program: Blob) -> str:
         """See ``node.slots.update_node``: hermes-node is here what the computer has."""

@@ -205,6 +205,55 @@ def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(ho
     assert [path.read_text() for path in kept] == ["old, and strange"]
 
 
+@pytest.mark.parametrize("config", ["_config_version: 20\nmodel: mine\n", "model: mine\n"])
+def test_a_users_configuration_in_an_older_form_is_moved_tried_first_and_kept(home: ReleaseHome, config: str) -> None:
+    (home.home.home / "config.yaml").write_text(config)
+    told: list[str] = []
+    activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
+    assert home.slots.trials[0].migrates
+    assert told[3:] == ["switching", "migrating", "starting"]
+    assert (home.home.home / "config.yaml").read_text() == "_config_version: 33\n"
+    assert [path.name.endswith(NEW) for path in home.state.text.parent.glob("kept-*")] == [True]
+
+
+@pytest.mark.parametrize("config", ["_config_version: 33\nmodel: mine\n", "_config_version: '40'\n", None])
+def test_one_in_this_form_or_a_newer_one_is_left_alone(home: ReleaseHome, config: str | None) -> None:
+    path = home.home.home / "config.yaml"
+    path.unlink()
+    if config is not None:
+        path.write_text(config)
+    told: list[str] = []
+    answer, _ = activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
+    assert not home.slots.trials[0].migrates
+    assert "migrating" not in told
+    assert answer["way_back"] == "in_place"
+    assert (path.read_text() if path.exists() else None) == config
+
+
+def test_a_link_in_the_place_of_the_configuration_is_not_followed(home: ReleaseHome) -> None:
+    outside = home.layout.root / "precious"
+    outside.write_text("_config_version: 1\n")
+    path = home.home.home / "config.yaml"
+    path.unlink()
+    path.symlink_to(outside)
+    bring(home.node)
+    assert not home.slots.trials[0].migrates
+    assert outside.read_text() == "_config_version: 1\n"
+
+
+def test_one_that_cannot_move_it_is_left_and_the_older_form_is_put_back(
+    home: ReleaseHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home.home.home / "config.yaml").write_text("_config_version: 20\n")
+    before = home.seen()
+    monkeypatch.setattr(home.slots, "migrate", lambda *_: None)
+    answer, code = bring(home.node)
+    assert (code, answer["stage"], answer["release"]) == (8, "switch", OLD)
+    assert "form 20" in str(answer["error"])
+    assert home.seen() == before
+    assert list(home.state.text.parent.glob("newer-*"))
+
+
 def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHome) -> None:
     home.slots.tried = Tried((Check("health", ok=True),), "copy")
     bring(home.node)
@@ -310,6 +359,8 @@ def _begun(folder: Path, way_back: str) -> ReleaseHome:
     folder.mkdir()
     home = lived_in(folder)
     home.slots.tried = Tried((Check("health", ok=True),), "copy" if way_back == "copy" else "in_place")
+    if way_back == "copy":
+        (home.home.home / "config.yaml").write_text("_config_version: 20\n")
     return home
 
 

@@ -1,12 +1,11 @@
-"""The unit that a release is tried under."""
+"""The units that something of a release's slot runs under."""
 
 from pathlib import Path
 
 import pytest
 
 from hermesops.node.errors import NotReadyError
-from hermesops.node.exercise import unit_text
-from hermesops.node.trial import Side
+from hermesops.node.slot_unit import GATEWAY, migration_text, unit_text
 
 UNIT = """\
 [Unit]
@@ -30,13 +29,13 @@ WantedBy=multi-user.target
 """
 
 
-def text_of(unit: str) -> str:
-    return unit_text(Side(Path("/opt/hermes/releases/r"), unit, b"", b""), Path("/var/lib/hermes"))
+SLOT = Path("/opt/hermes/releases/r")
+COPY = "BindPaths=/var/lib/hermes/.hermes-node/trial:/var/lib/hermes"
 
 
 def test_it_is_the_releases_own_but_for_what_runs_and_on_which_state() -> None:
     assert (
-        text_of(UNIT)
+        unit_text(UNIT, SLOT, GATEWAY, COPY)
         == """\
 [Unit]
 Description=Hermes Agent gateway
@@ -47,7 +46,6 @@ ExecStart=/opt/hermes/releases/r/venv/bin/python -P -m hermes_cli.main gateway r
 Environment=HERMES_BUNDLED_SKILLS=/opt/hermes/releases/r/skills VIRTUAL_ENV=/opt/hermes/releases/r/venv
 Environment=PATH=/opt/hermes/releases/r/venv/bin:/usr/local/bin:/usr/bin:/bin
 BindPaths=/var/lib/hermes/.hermes-node/trial:/var/lib/hermes
-BindReadOnlyPaths=/run/hermes-node/trial:/etc/hermes
 Type=notify
 WatchdogSec=30
 User=hermes
@@ -57,6 +55,22 @@ ProtectSystem=strict
     )
 
 
+def test_what_moves_the_configuration_runs_under_it_too_and_ends() -> None:
+    assert migration_text(UNIT, SLOT, COPY).splitlines()[3:] == [
+        "[Service]",
+        "Restart=no",
+        "ExecStart=/opt/hermes/releases/r/venv/bin/python -P -m hermes_cli.main config migrate",
+        "Environment=HERMES_BUNDLED_SKILLS=/opt/hermes/releases/r/skills VIRTUAL_ENV=/opt/hermes/releases/r/venv",
+        "Environment=PATH=/opt/hermes/releases/r/venv/bin:/usr/local/bin:/usr/bin:/bin",
+        "Type=oneshot",
+        "TimeoutStartSec=120",
+        COPY,
+        "User=hermes",
+        "ProtectSystem=strict",
+        "",
+    ]
+
+
 def test_one_that_is_no_service_is_refused() -> None:
     with pytest.raises(NotReadyError, match="no \\[Service\\]"):
-        text_of("[Unit]\n")
+        unit_text("[Unit]\n", SLOT, GATEWAY)

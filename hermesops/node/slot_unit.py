@@ -1,0 +1,57 @@
+"""A release's own unit, made to run something of its slot once, so that unit and slot are tried together. Pure."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermesops.node.errors import NotReadyError
+from hermesops.node.layout import UNIT
+
+GATEWAY = "gateway run"
+MIGRATION = "config migrate"
+"""Words to the agent's program. Source: hermes-agent 0.19.0, ``hermes --help``."""
+
+_MIGRATION_S = 120
+_LEFT_OUT = ("ConditionPathExists=", "Restart", "ExecStart=", "ExecReload=")
+_OF_SERVERS = ("Type=", "NotifyAccess=", "WatchdogSec=", "TimeoutStartSec=")
+
+
+def unit_text(unit: str, slot: Path, words: str, *lines: str) -> str:
+    """A unit that runs a slot's agent whatever the machine is, and does not start it again.
+
+    Args:
+        unit: The release's ``hermes-gateway.service``.
+        slot: Where the release is.
+        words: To the agent's program.
+        lines: More of ``[Service]``.
+
+    Raises:
+        NotReadyError: The release's unit is no service.
+    """
+    return _text(unit, slot, words, lines, _LEFT_OUT)
+
+
+def migration_text(unit: str, slot: Path, *lines: str) -> str:
+    """A unit that brings the user's configuration to the form that a release writes; it ends by itself.
+
+    Raises:
+        NotReadyError: The release's unit is no service.
+    """
+    once = ("Type=oneshot", f"TimeoutStartSec={_MIGRATION_S}")
+    return _text(unit, slot, MIGRATION, (*once, *lines), (*_LEFT_OUT, *_OF_SERVERS))
+
+
+def _text(unit: str, slot: Path, words: str, added: Sequence[str], left_out: tuple[str, ...]) -> str:
+    lines = [line for line in unit.splitlines() if not line.startswith(left_out)]
+    if "[Install]" in lines:
+        del lines[lines.index("[Install]") :]
+    if "[Service]" not in lines:
+        raise NotReadyError(f"{UNIT} of the release has no [Service]")
+    at = lines.index("[Service]") + 1
+    lines[at:at] = [
+        "Restart=no",
+        f"ExecStart={slot}/venv/bin/python -P -m hermes_cli.main {words}",
+        f"Environment=HERMES_BUNDLED_SKILLS={slot}/skills VIRTUAL_ENV={slot}/venv",
+        f"Environment=PATH={slot}/venv/bin:/usr/local/bin:/usr/bin:/bin",
+        *added,
+    ]
+    return "\n".join(lines) + "\n"
