@@ -6,6 +6,7 @@ It must not decide what to wait for; callers say it in ``what`` and it is repeat
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from math import isinf
 from typing import Generic, TypeVar
 
 from hermesops.errors import UnavailableError
@@ -48,7 +49,7 @@ async def until(
     Args:
         check: Looks at the world; returns the result or ``Pending(what was seen)``.
         what: What is waited for, as it should read after "waiting for".
-        timeout_s: Seconds until it gives up.
+        timeout_s: Seconds until it gives up; infinite for never.
         every_s: Seconds between the end of one check and the start of the next.
         tell: Called with a line of narration each time the observation changes.
 
@@ -64,7 +65,7 @@ async def until(
         waited = time.monotonic() - started
         if tell and result.seen != said:
             said = result.seen
-            tell(f"waiting for {what}: {said} ({waited:.0f} of {timeout_s:g} s)")
+            tell(f"waiting for {what}: {said} ({waited:.0f}{'' if isinf(timeout_s) else f' of {timeout_s:g}'} s)")
         if waited >= timeout_s:
             raise WaitExpiredError(what, timeout_s, result.seen)
         await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))

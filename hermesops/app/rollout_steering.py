@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from hermesops import waiting
@@ -24,7 +25,6 @@ Show = Callable[["Records"], None]
 
 _TRIES = 10
 _LOOK_S = 1.0
-_FOR_EVER_S = 30 * 86_400.0
 
 
 def steer(app: "App", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
@@ -57,7 +57,7 @@ async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollo
     operation = await apart(app.registry.reopen_rollout_operation, seen.rollout)
     watching = asyncio.ensure_future(watch(app, rollout_id, show))
     try:
-        await session.operations.resume(operation, wait_s=_FOR_EVER_S)
+        await session.operations.resume(operation, wait_s=inf)
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

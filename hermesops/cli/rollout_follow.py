@@ -133,6 +133,8 @@ def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) ->
 
 def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
     hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
+    if rollout.state.value == "aborted":
+        hint = f"hermesops rollback --rollout {rollout.id} puts back whoever has it; rollout explain says why it ended"
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
     return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

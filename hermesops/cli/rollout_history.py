@@ -8,6 +8,8 @@ from hermesops.cli import context, render_rollout, render_rollout_preview
 from hermesops.cli import rollout_options as options
 from hermesops.cli.console import result, table
 
+_RECORDED = "as recorded"
+
 
 def history(rollout_id: options.Id = "") -> None:
     """Tell each change of a rollout's state: when, by whom, why."""
@@ -42,12 +44,22 @@ def explain(
 
 def replay(
     rollout_id: options.Id = "",
-    base_rate: Annotated[float, typer.Option(help="Share that fails whatever the release.")] = -1.0,
-    bad_rate: Annotated[float, typer.Option(help="Share from which on a release is bad.")] = -1.0,
-    alpha: Annotated[float, typer.Option(help="Probability of taking a good release for a bad one.")] = -1.0,
-    beta: Annotated[float, typer.Option(help="Probability of taking a bad release for a good one.")] = -1.0,
-    early_failures: Annotated[int, typer.Option(help="Halt from so many failures on …")] = 0,
-    early_rate: Annotated[float, typer.Option(help="… once more than this share of those touched failed.")] = -1.0,
+    base_rate: Annotated[
+        float, typer.Option(help="Share that fails whatever the release.", show_default=_RECORDED)
+    ] = -1.0,
+    bad_rate: Annotated[
+        float, typer.Option(help="Share from which on a release is bad.", show_default=_RECORDED)
+    ] = -1.0,
+    alpha: Annotated[
+        float, typer.Option(help="Probability of taking a good release for a bad one.", show_default=_RECORDED)
+    ] = -1.0,
+    beta: Annotated[
+        float, typer.Option(help="Probability of taking a bad release for a good one.", show_default=_RECORDED)
+    ] = -1.0,
+    early_failures: Annotated[int, typer.Option(help="Halt from so many failures on …", show_default=_RECORDED)] = 0,
+    early_rate: Annotated[
+        float, typer.Option(help="… once more than this share of those touched failed.", show_default=_RECORDED)
+    ] = -1.0,
     vitals: options.Vitals = "",
 ) -> None:
     """Run other gates over a rollout that was recorded: would they have halted it, and when?"""

@@ -38,8 +38,8 @@ class LeaseRows(Rows):
             if row.holder != _NOBODY and row.expires_at > now:
                 left = (row.expires_at - now).total_seconds()
                 raise LeaseHeldError(
-                    f"{subject} is being worked on by {row.holder} (lease ends in {left:.0f} s unless renewed)",
-                    hint="hermesops operation list",
+                    f"{subject} is being worked on by {row.holder}",
+                    hint=f"hermesops operation list; unless renewed, the lease ends in {left:.0f} s",
                 )
             # A new epoch starts counting anew: (epoch, counter) rises all the same.
             counter = row.counter + 1 if row.epoch == epoch else 1

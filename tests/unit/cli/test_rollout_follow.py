@@ -37,3 +37,10 @@ def test_a_pipeline_hears_of_one_that_was_missed(missed: TargetState) -> None:
 
 def test_a_gate_that_halts_has_a_code_of_its_own() -> None:
     assert isinstance(problem(RolloutState.HALTED, TargetState.FAILED), HaltedError)
+
+
+def test_one_that_was_ended_cannot_be_gone_on_with_but_put_back() -> None:
+    told = problem(RolloutState.ABORTED, TargetState.HEALTHY)
+    assert isinstance(told, PartlyDoneError)
+    assert told.hint.startswith(f"hermesops rollback --rollout {ROLLOUT.id}")
+    assert "retry" not in told.hint

@@ -1,0 +1,27 @@
+"""Waiting for something, and what is told meanwhile."""
+
+from math import inf
+
+import pytest
+
+from hermesops import waiting
+
+
+@pytest.mark.parametrize(("timeout_s", "words"), [(5, "(0 of 5 s)"), (inf, "(0 s)")])
+async def test_each_new_sight_is_told_once_with_the_time_there_is(timeout_s: float, words: str) -> None:
+    sights = ["dark", "dark", "dawn"]
+    told: list[str] = []
+
+    async def look() -> int | waiting.Pending[int]:
+        return waiting.Pending(sights.pop(0)) if sights else 7
+
+    assert await waiting.until(look, what="day", timeout_s=timeout_s, every_s=0.01, tell=told.append) == 7
+    assert told == [f"waiting for day: dark {words}", f"waiting for day: dawn {words}"]
+
+
+async def test_what_was_seen_last_is_told_when_the_time_is_up() -> None:
+    async def look() -> int | waiting.Pending[int]:
+        return waiting.Pending("dark")
+
+    with pytest.raises(waiting.WaitExpiredError, match="day; last seen: dark"):
+        await waiting.until(look, what="day", timeout_s=0, every_s=0.01)
