@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.handover import never_lived, not_its_own, silence, terminated
+from hermesops.lifecycle.handover import never_lived, not_its_own, out_of_reach, terminated
 from hermesops.lifecycle.ports import Copies, Looks
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
@@ -42,7 +42,7 @@ def decide(seen: Copying) -> MakeCopy | Finished | Impossible:
     if instance.status is InstanceStatus.PROVISIONING:
         return Impossible(never_lived(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:
-        return Impossible(silence(instance))
+        return Impossible(out_of_reach(instance))
     if node.instance_id != instance.id:
         return Impossible(not_its_own(instance, node.instance_id or "nobody"))
     return MakeCopy(machine.id)

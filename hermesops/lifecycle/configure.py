@@ -7,7 +7,7 @@ hermes-node restarts the gateway only when what it reads has changed.
 from typing import assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, silence, terminated
+from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, out_of_reach, terminated
 from hermesops.lifecycle.ports import HandsOver
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.ids import InstanceId
@@ -28,7 +28,7 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
     if seen.machine is None or seen.node is None:
-        return Impossible(silence(instance))
+        return Impossible(out_of_reach(instance))
     step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
     return step or Finished(f"the agent of {instance.title} has these settings and is healthy")
 

@@ -7,7 +7,7 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Impossible, Operation
 from hermesops.node import protocol
 
@@ -140,6 +140,14 @@ def under_way(instance: Instance, operation: Operation) -> RefusedError:
         f"operation {operation.id} ({operation.kind}) of {instance.title} has not ended",
         hint=f"hermesops operation continue {operation.id} ends it",
     )
+
+
+def out_of_reach(instance: Instance) -> RefusedError | UnavailableError:
+    """Why nothing can be done on an agent's machine: it may answer later, but not while the agent sleeps.
+
+    What was asked for before it was put to sleep must not wait for that to end: waking it waits for that in turn.
+    """
+    return asleep(instance) if instance.status is InstanceStatus.SUSPENDED else silence(instance)
 
 
 def asleep(instance: Instance) -> RefusedError:

@@ -9,7 +9,7 @@ from typing import Protocol, assert_never
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.awaken import Release
-from hermesops.lifecycle.handover import AwaitGateway, not_its_own, silence, terminated
+from hermesops.lifecycle.handover import AwaitGateway, not_its_own, out_of_reach, terminated
 from hermesops.lifecycle.ports import AwaitsGateways, Copies, Rests
 from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
@@ -65,7 +65,7 @@ def decide(seen: PuttingBack, *, keeps: bool) -> Step | Finished | Impossible:
     if instance.status is InstanceStatus.TERMINATED:
         return Impossible(terminated(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:
-        return Impossible(silence(instance))
+        return Impossible(out_of_reach(instance))
     if node.instance_id != instance.id:
         return Impossible(not_its_own(instance, node.instance_id or "nobody"))
     if seen.is_recorded:

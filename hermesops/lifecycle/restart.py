@@ -7,7 +7,7 @@ restarted yet.
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from hermesops.lifecycle.handover import AwaitGateway, silence
+from hermesops.lifecycle.handover import AwaitGateway, out_of_reach
 from hermesops.lifecycle.ports import AwaitsGateways
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.health import GatewayHealth
@@ -46,7 +46,7 @@ def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
     """
     machine, instance = seen.sight.machine, seen.sight.instance
     if machine is None or seen.sight.node is None:
-        return Impossible(silence(instance))
+        return Impossible(out_of_reach(instance))
     if not seen.invocation or seen.invocation == before:
         return RestartGateway(machine.id)
     if seen.sight.gateway is not GatewayHealth.OK:

@@ -1,0 +1,41 @@
+"""What was asked for of an agent that was put to sleep meanwhile ends: to wake it, nothing may be under way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.lifecycle import back_up, configure, put_back, restart
+from hermesops.lifecycle.sight import Sight
+from hermesops.model.backup import Backup
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Impossible
+from tests.support.instances import ADA
+from tests.support.small_world import MEMORY
+
+SOURCE = Backup("snapshot0", ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 1, 1, MEMORY)
+DECIDED: dict[str, Callable[[Sight], object]] = {
+    "backup": lambda sight: back_up.decide(back_up.Copying(sight, None)),
+    "settings": lambda sight: configure.decide(sight, payload_digest="newer"),
+    "restore": lambda sight: put_back.decide(
+        put_back.PuttingBack(sight, SOURCE, None, None, is_recorded=False), keeps=True
+    ),
+    "restart": lambda sight: restart.decide(restart.Starting(sight, ""), before=""),
+}
+
+
+@pytest.mark.parametrize("what", DECIDED)
+@pytest.mark.parametrize(
+    ("instance", "kind"),
+    [(replace(ADA, status=InstanceStatus.SUSPENDED), RefusedError), (ADA, UnavailableError)],
+    ids=["asleep", "silent"],
+)
+def test_what_sleeps_is_refused_and_what_is_only_silent_is_waited_for(
+    what: str, instance: Instance, kind: type[Exception]
+) -> None:
+    decided = DECIDED[what](Sight(instance, None))
+    assert isinstance(decided, Impossible)
+    assert isinstance(decided.error, kind)
+    assert decided.error.hint
