@@ -12,6 +12,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import BLOBS, Activation, SlotsSeen, WayBack
+from hermesops.node.protocol import PROGRAM
 
 _LOOK_S = 20.0
 _FETCH_S = 900.0
@@ -146,6 +147,16 @@ class Slots:
         """
         done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
         _answer(done, machine_id, "release confirm")
+
+    async def cancel(self, machine_id: MachineId) -> None:
+        """Have a switch that waits for its agent to finish be given up; one that has begun ends as it would.
+
+        Raises:
+            RefusedError: Its hermes-node is older than that.
+            UnavailableError: The machine does not answer.
+        """
+        done = await self._channel_to(machine_id).run(f"{PROGRAM} release cancel", timeout_s=_LOOK_S)
+        _answer(done, machine_id, "release cancel")
 
     async def tidy(self, machine_id: MachineId) -> None:
         """Remove from a machine the slots, files and states that nobody goes back to; safe to call twice.

@@ -122,6 +122,7 @@ def activate(
         said = _is_done(machine, release)
         if said is not None:
             return said, 0
+        machine.remove(machine.layout.activation_cancelled)
         lock = fetched_lock(machine, release)
         refuse(machine, lock)
         tell("installing")
@@ -170,7 +171,12 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
         laying.lay_way_back(machine, before)
         change.tell("draining")
         drained_from = machine.system.monotonic()
-        busy = drain.finish_work(machine, agent, deadline_s=change.options.drain_s)
+        busy = drain.finish_work(
+            machine, agent, deadline_s=change.options.drain_s, is_given_up=lambda: records.is_cancelled(machine)
+        )
+        if records.is_cancelled(machine):
+            going_back.undo_preparation(machine, agent)
+            return {"error": "it was cancelled", "busy": busy, "release": before}, UNFINISHED
         if not drain.is_idle(busy) and not change.options.interrupts:
             going_back.undo_preparation(machine, agent)
             return {"error": "the agent is still at work", "busy": busy, "release": before}, UNFINISHED

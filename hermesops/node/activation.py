@@ -90,6 +90,20 @@ def forget(machine: Machine) -> None:
         machine.remove(path)
 
 
+def cancel(machine: Machine) -> dict[str, Any]:
+    """Ask that whoever changes the release now gives it up, unless the gateway is being switched already.
+
+    Takes no lock: who is asked holds it. It says itself that it gave up, and whoever asks may do so again.
+    """
+    machine.files.write_if_changed(machine.layout.activation_cancelled, b"", PRIVATE)
+    return {"cancelled": True}
+
+
+def is_cancelled(machine: Machine) -> bool:
+    """Whether somebody has asked for that since the change began."""
+    return machine.files.read(machine.layout.activation_cancelled) is not None
+
+
 def is_of_this_boot(machine: Machine) -> bool:
     """Whether the machine has not been rebooted since it was written down."""
     return machine.files.read(machine.layout.activation_boot) is not None

@@ -6,6 +6,7 @@ under way, and for a moment misses one that is just beginning: open connections 
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from hermesops.node import fencing, gateway, jobs
@@ -46,20 +47,33 @@ def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) ->
     return {"drained": drained, "busy": busy, "seconds": round(machine.system.monotonic() - started, 3)}, drained
 
 
-def finish_work(machine: Machine, agent: Agent, *, deadline_s: float) -> dict[str, int]:
+def _never() -> bool:
+    return False
+
+
+def finish_work(
+    machine: Machine, agent: Agent, *, deadline_s: float, is_given_up: Callable[[], bool] = _never
+) -> dict[str, int]:
     """Have the agent take nothing new, and wait until it is at nothing; what it is at in the end.
 
     The caller holds the machine's lock.
+
+    Args:
+        machine: Which.
+        agent: Its.
+        deadline_s: Seconds it may take.
+        is_given_up: Asked meanwhile whether to wait no longer.
     """
     started = machine.system.monotonic()
     is_nobodys = machine.files.read(machine.layout.identity) is None
     if is_nobodys or not is_running(machine, agent):
         return {"runs": 0, "connections": 0, "cron_due": 0}
-    _await_due(machine, agent, until=started + min(deadline_s / 2, _DUE_S))
+    due_until = started + min(deadline_s / 2, _DUE_S)
+    _await_due(machine, agent, lambda: is_given_up() or machine.system.monotonic() >= due_until)
     with machine.files.opened_folder(agent.home.path) as folder:
         machine.files.write(folder, DRAIN_MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
     machine.system.sleep(_SETTLED_S)
-    return _finish(machine, agent, until=started + deadline_s)
+    return _finish(machine, agent, lambda: is_given_up() or machine.system.monotonic() >= started + deadline_s)
 
 
 def under_way(machine: Machine) -> dict[str, int] | None:
@@ -95,18 +109,18 @@ def is_draining(machine: Machine) -> bool:
         return False
 
 
-def _await_due(machine: Machine, agent: Agent, *, until: float) -> None:
-    while _due(machine, agent, _key(machine)) and machine.system.monotonic() < until:
+def _await_due(machine: Machine, agent: Agent, is_over: Callable[[], bool]) -> None:
+    while _due(machine, agent, _key(machine)) and not is_over():
         machine.system.sleep(_EVERY_S * 4)
 
 
-def _finish(machine: Machine, agent: Agent, *, until: float) -> dict[str, int]:
+def _finish(machine: Machine, agent: Agent, is_over: Callable[[], bool]) -> dict[str, int]:
     key = _key(machine)
     while True:
         busy = _busy(machine, agent, key)
         if not busy["runs"] and not busy["connections"]:
             return busy
-        if machine.system.monotonic() >= until or not is_running(machine, agent):
+        if is_over() or not is_running(machine, agent):
             return busy
         machine.system.sleep(_EVERY_S)
 

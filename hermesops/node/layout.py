@@ -117,6 +117,11 @@ class Layout:
         return self.root / "run/hermes-node/activation"
 
     @property
+    def activation_cancelled(self) -> Path:
+        """Exists once somebody has asked that the change of release under way be given up before it switches."""
+        return self.root / "run/hermes-node/cancelled"
+
+    @property
     def release_history(self) -> Path:
         """What came of the last change of release, and which slot was before."""
         return self.root / "etc/hermes-node/releases.json"

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import activate, fetch, going_back, intact, releases
+from hermesops.node import activate, activation, fetch, going_back, intact, releases
 from hermesops.node.confirm import confirm
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
@@ -31,6 +31,7 @@ def add_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa:
     leaving.add_argument("--to", default="", metavar="ID", help="another slot than the one before")
     leaving.add_argument("--lose", action="store_true", help="even if rows written since have no place there")
     leaving.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for what the agent is at")
+    actions.add_parser("cancel", help="have a change that has not begun to switch be given up")
     cleaning = actions.add_parser("gc", parents=[leased], help="remove slots and files that nobody goes back to")
     cleaning.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="at least so many")
     actions.add_parser("check", help="ten looks at whether it is as it was left, and runs; exit 8 where it is not")
@@ -62,6 +63,8 @@ def answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple
             return confirm(machine, release_id(words.release), lease=lease), 0
         case "rollback":
             return releases.rollback(machine, to=words.to, loses=words.lose, drain_s=words.drain, lease=lease)
+        case "cancel":
+            return activation.cancel(machine), 0
         case "gc":
             return releases.gc(machine, keep=max(1, words.keep), lease=lease), 0
         case "check":

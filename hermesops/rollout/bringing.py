@@ -6,6 +6,7 @@ to stop touches nobody new from the next second on; a machine that is changing b
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
@@ -147,7 +148,7 @@ class Bringing:
                 return target, await self._attempt(self._machines.fetch(target.facts, rollout.release))
             case Activate():
                 target = await self._touch(rollout, target, standing)
-                return target, await self._attempt(self._machines.activate(target.facts, rollout.release, rollout.spec))
+                return target, await self._attempt(self._activated(rollout, target))
             case Confirm():
                 target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
                 return target, await self._confirmed(rollout, target)
@@ -172,6 +173,20 @@ class Bringing:
             await self._clock.pause(POLL_S)
             return None
         return ""
+
+    async def _activated(self, rollout: Rollout, target: RolloutTarget) -> None:
+        """Have it activated; once nobody wants that any more, it is asked to give up what it has not begun."""
+        doing = asyncio.ensure_future(self._machines.activate(target.facts, rollout.release, rollout.spec))
+        try:
+            while not doing.done():
+                await asyncio.wait({doing}, timeout=POLL_S)
+                if not doing.done() and self._state not in _GOES_ON:
+                    with suppress(HermesError):
+                        await self._machines.give_up(target.facts)
+            doing.result()
+        finally:
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
 
     async def _confirmed(self, rollout: Rollout, target: RolloutTarget) -> str:
         """Confirm it; why that could not be done, as far as it may be the release's fault."""

@@ -91,6 +91,13 @@ class Machines(Protocol):
             UnknownOutcomeError: The answer was lost.
         """
 
+    async def give_up(self, target: Target) -> None:
+        """Have an ``activate`` under way end sooner where nothing has been switched yet. Safe to call again and again.
+
+        Raises:
+            HermesError: It could not be told.
+        """
+
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """See the gateway answer through the proxy, then tell the machine to keep the release. Safe to call twice.
 

@@ -1,6 +1,7 @@
 """A machine with the real agent goes over to a release that migrates its state, and comes back by itself."""
 
 import json
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from hermesops.node.activation import History
 from hermesops.node.protocol import PROGRAM
+from hermesops.waiting import Pending, until
 from tests.support.agents import Agent, living_agent, role_variables
 from tests.support.image_workshop import Made
 from tests.support.machines import base_python
@@ -35,6 +37,7 @@ custom_providers:
 """
 """A user's configuration in the form of hermes-agent of before 0.18."""
 
+_VISIT = 'import socket, time; visit = socket.create_connection(("127.0.0.1", 8642)); time.sleep(300)'
 _CONFIG = "/var/lib/hermes/config.yaml"
 _UNIT = "systemctl show hermes-release.service --property=ActiveState --value"
 
@@ -60,6 +63,17 @@ async def node(agent: Agent, words: str, *, code: int = 0) -> dict[str, Any]:
 async def messages(agent: Agent) -> dict[str, Any]:
     told: dict[str, Any] = (await node(agent, "state"))["state"]["messages"]
     return told
+
+
+async def waits(agent: Agent) -> bool | Pending[bool]:
+    told = await node(agent, "status")
+    phase = (told["releases"]["activation"] or {}).get("phase")
+    return (phase == "prepared" and told["draining"]) or Pending(str(phase))
+
+
+async def has_ended(agent: Agent) -> bool | Pending[bool]:
+    state = await agent.run("systemctl show change --property=ActiveState --value")
+    return state == "failed" or Pending(state)
 
 
 async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_said_is_lost(
@@ -109,6 +123,18 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert (await node(agent, "release rollback"))["release"] == first
     assert (await agent.channel.get(_CONFIG)).decode() == _OLDER
     assert await agent.run(f"stat -c '%U %a' {_CONFIG}") == "hermes 600"
+
+    # An agent that somebody is connected to is waited for; told that nobody wants that any more, it is left as it was.
+    await agent.run(f"systemd-run --quiet --collect --unit=visitor python3 -c {shlex.quote(_VISIT)}")
+    await agent.run(f"systemd-run --quiet --unit=change {PROGRAM} release activate {newer.id} --no-trial --drain 120")
+    await until(lambda: waits(agent), what="it waits for the agent", timeout_s=60)
+    await node(agent, "release cancel")
+    await until(lambda: has_ended(agent), what="it is given up", timeout_s=10)
+    assert await agent.run("systemctl show change --property=ExecMainStatus --value") == "7"
+    assert not (await node(agent, "status"))["draining"]
+    assert (await node(agent, "release show"))["current"] == first
+    await agent.run("systemctl stop visitor; systemctl reset-failed change")
+    await say(agent, "since", "it takes turns again")
 
     # The same again, to stay: from here on slots and units are hermes-node's alone.
     await node(agent, f"release activate {newer.id} --no-trial")

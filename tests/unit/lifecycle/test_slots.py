@@ -51,6 +51,14 @@ async def test_a_machine_that_does_not_tidy_says_why() -> None:
         await Node(exit_code=3, answer={"error": "no"}).slots().tidy(MACHINE)
 
 
+async def test_a_change_is_cancelled_under_no_lease_as_whoever_makes_it_has_that() -> None:
+    node = Node()
+    await node.slots().cancel(MACHINE)
+    assert node.asked == ["release cancel"]
+    with pytest.raises(RefusedError):
+        await Node(exit_code=2).slots().cancel(MACHINE)  # one that is older than the word
+
+
 @dataclass(frozen=True)
 class Bundled:
     id: ReleaseId

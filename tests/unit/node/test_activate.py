@@ -1,11 +1,13 @@
 """Bringing a machine to another release: what it looks like, and that it comes back wherever hermes-node dies."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hermesops.node import __main__ as node
 from hermesops.node import activate, going_back, releases
 from hermesops.node import activation as records
 from hermesops.node.activate import Options
@@ -171,6 +173,34 @@ def test_an_agent_that_is_still_at_work_is_left_in_peace(home: ReleaseHome) -> N
     assert code == 7
     assert answer["busy"] == {"runs": 1, "connections": 0, "cron_due": 0}
     assert home.seen() == before
+
+
+def test_a_change_that_is_cancelled_while_the_agent_is_at_work_is_given_up_at_once(home: ReleaseHome) -> None:
+    before, began = home.seen(), home.system.monotonic()
+    home.system.work = [1]
+    real = home.system.sleep
+
+    def slept(seconds: float) -> None:
+        if home.system.monotonic() > began + 5:
+            out = io.StringIO()
+            words = ["--root", str(home.layout.root), "release", "cancel"]
+            assert node.run(words, lambda _: home.node, out, out) == 0
+        real(seconds)
+
+    home.system.sleep = slept  # type: ignore[method-assign]
+    answer, code = bring(home.node)
+    assert (code, answer["error"]) == (7, "it was cancelled")
+    assert home.system.monotonic() - began < 8
+    assert home.seen() == before
+    home.system.sleep, home.system.work = real, [0]  # type: ignore[method-assign]
+    assert bring(home.node)[0]["state"] == "unconfirmed", "who was cancelled once may be brought again"
+
+
+def test_one_that_switches_already_is_not_cancelled(home: ReleaseHome) -> None:
+    records.cancel(home.node)
+    assert bring(home.node)[0]["state"] == "unconfirmed"
+    records.cancel(home.node)
+    assert confirm(home.node, NEW, lease=None)["state"] == "active"
 
 
 def test_a_backup_is_made_once_the_agent_has_finished_and_before_it_stops(home: ReleaseHome) -> None:
