@@ -198,12 +198,12 @@ class Crowd:
         if Counter(machine["name"] for machine in machines) != rows:
             found.append(f"machines {machines}, rows {rows}")
         found += [f"{name} was ordered {count} times" for name, count in self._shared.orders().items() if count != 1]
-        return found + [str(ran) for ran in await self._changed([row["user"] for row in living])]
+        return found + [str(ran) for ran in await self._changed({row["user"]: row["plan"] for row in living})]
 
-    async def _changed(self, users: Sequence[str]) -> list[Ran]:
+    async def _changed(self, plans: Mapping[str, str]) -> list[Ran]:
         """Whose machine was not what their rows say: there is something left for a provision to do."""
         ran = await self._at_once(
-            [(self._shared.computers[0], ("provision", user, "--plan", "light")) for user in users]
+            [(self._shared.computers[0], ("provision", user, "--plan", plan)) for user, plan in plans.items()]
         )
         return [one for one in ran if one.exit_code != 0 or one.stderr]
 
