@@ -6,7 +6,6 @@ it has kept one.
 Source: hermes-agent 0.19.0, ``_config_version`` in ``hermes_cli/config.py``; a file without it counts as 0.
 """
 
-import json
 import re
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hermesops.node.errors import NotReadyError
 from hermesops.node.laying import unit_of
 from hermesops.node.layout import UNIT
 from hermesops.node.machine import Machine
-from hermesops.node.overlay import record_of
+from hermesops.node.overlay import form_of, record_of
 from hermesops.node.slot_unit import migration_text
 
 SERVICE = "hermes-migration.service"
@@ -29,7 +28,7 @@ _FORM = re.compile(rb"""^_config_version:\s*["']?(\d+)""", re.MULTILINE)
 def is_due(machine: Machine, agent: Agent, release: str) -> bool:
     """Whether a release writes a newer form of the user's configuration than their file has; never without one."""
     held = _form(machine, agent)
-    return held is not None and held < _form_of(machine, release)
+    return held is not None and held < form_of(record_of(machine, release))
 
 
 def migrate(machine: Machine, agent: Agent, release: str) -> None:
@@ -60,6 +59,7 @@ def run(slot: Path, unit: str, *lines: str) -> None:
     Raises:
         NotReadyError: It failed, or took too long.
     """
+    system.systemctl("stop", SERVICE, check=False)  # what a killed run left
     _UNITS.mkdir(parents=True, exist_ok=True)
     (_UNITS / SERVICE).write_text(migration_text(unit, slot, *lines), encoding="utf-8")
     try:
@@ -80,9 +80,3 @@ def _form(machine: Machine, agent: Agent) -> int | None:
         return None
     found = _FORM.search(data)
     return int(found[1]) if found else 0 if data else None
-
-
-def _form_of(machine: Machine, release: str) -> int:
-    """The number that a release writes; 0 where that is not known."""
-    record = record_of(machine, release)
-    return int(json.loads(record["lock"])["config_schema"]) if "lock" in record else 0
