@@ -4,6 +4,7 @@ Any S3 with any IAM: Amazon's, or the local world's. It must not know what is in
 """
 
 import json
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,8 @@ class ObjectStore:
         except AbsentError as absent:
             if not self._is_local:
                 raise UsageError(f"there is no bucket {name}", hint="make it, or mend backup_bucket") from absent
-            with asking(f"making bucket {name}"):
+            # Who backs another agent up at the same moment may have made it.
+            with asking(f"making bucket {name}"), suppress(self._s3.exceptions.BucketAlreadyOwnedByYou):
                 self._s3.create_bucket(Bucket=name)
         with asking(f"versions of bucket {name}"):
             if self._is_local:

@@ -180,6 +180,24 @@ def test_one_that_was_there_is_asked_again(store: ServedStore, root: "S3Client")
         passing.answers()
 
 
+def test_one_that_somebody_made_a_moment_ago_is_there(store: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Bucket("wanted-by-two", store.bucket.region, store.bucket.endpoint)
+    first, second = (ObjectStore(bucket, store.key_file, is_local=True) for _ in range(2))
+    with pytest.raises(ClientError) as absent:
+        second._s3.head_bucket(Bucket=bucket.name)
+    looked = second._s3.head_bucket
+
+    def before(**words: str) -> object:
+        monkeypatch.setattr(second._s3, "head_bucket", looked)
+        first.prepare()
+        assert words == {"Bucket": "wanted-by-two"}
+        raise absent.value
+
+    monkeypatch.setattr(second._s3, "head_bucket", before)
+    second.prepare()
+    second.answers()
+
+
 def test_a_bucket_without_versions_is_refused(store: ServedStore, root: "S3Client") -> None:
     root.create_bucket(Bucket="forgetful")
     bucket = Bucket("forgetful", store.bucket.region, store.bucket.endpoint)
