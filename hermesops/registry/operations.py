@@ -165,11 +165,12 @@ class OperationRows(Rows):
             "created_at": now,
             "updated_at": now,
         }
-        if insert_if_absent(connection, operations, values):
-            self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
-        row = connection.execute(
-            sa.select(operations).where(operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
-        ).one()
+        is_it = (operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
+        row = None
+        while row is None:  # the one that was in the way may end before it is read
+            if insert_if_absent(connection, operations, values):
+                self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
+            row = connection.execute(sa.select(operations).where(*is_it)).one_or_none()
         return _operation(row)
 
     def _begin_step(self, connection: sa.Connection, operation_id: OperationId, step: str, lease: Lease | None) -> int:

@@ -1,12 +1,14 @@
 """The history of operations, on both databases."""
 
 import itertools
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
-from hermesops.registry import Registry, schema
+from hermesops.registry import Registry, operations, schema
+from hermesops.registry.rows import insert_if_absent
 from tests.support.registries import TurnedClock
 
 
@@ -73,3 +75,20 @@ def test_the_unfinished_ones_come_oldest_first_and_of_known_kinds(registry: Regi
 
 def test_the_moment_is_that_of_the_rows(registry: Registry, clock: TurnedClock) -> None:
     assert registry.moment() == clock()
+
+
+def test_one_that_ends_while_it_is_asked_for_again_is_followed_by_a_new_one(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = registry.open_operation(OperationKind.STACK_UP, "stack/a")
+
+    def ends_meanwhile(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
+        monkeypatch.undo()
+        assert not insert_if_absent(connection, table, values), "it is in the way"
+        connection.execute(schema.operations.update().values(status=OperationStatus.DONE))
+        return False
+
+    monkeypatch.setattr(operations, "insert_if_absent", ends_meanwhile)
+    second = registry.open_operation(OperationKind.STACK_UP, "stack/a")
+    assert second.id != first.id
+    assert registry.get_operation(second.id).status is OperationStatus.PENDING
