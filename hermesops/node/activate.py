@@ -4,7 +4,7 @@ Until the way back is laid nothing of the agent's is touched; from then on whate
 included, ends on the release that ran before. Never does a gateway run while the slot or its state changes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -161,7 +161,7 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
     volume.refuse_closed(machine)
     backup.settle(machine, agent)
     starts = is_running(machine, agent) and not fence.is_fenced(machine)
-    if migration.is_due(machine, agent, change.release):  # it keeps no copy of the older form
+    if migration.is_due(machine, agent, change.release):  # it keeps no copy of its own
         tried = replace(tried, way_back="copy")
     kept = f"{int(machine.system.now())}-{change.release}" if tried.way_back == "copy" else ""
     held = Activation(change.release, before, Phase.PREPARED, kept, starts)
@@ -172,14 +172,11 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
         change.tell("draining")
         drained_from = machine.system.monotonic()
         busy = drain.finish_work(
-            machine, agent, deadline_s=change.options.drain_s, is_given_up=lambda: records.is_cancelled(machine)
+            machine, agent, deadline_s=change.options.drain_s, is_cancelled=lambda: records.is_cancelled(machine)
         )
-        if records.is_cancelled(machine):
+        if why := _why_not_now(change, busy):
             going_back.undo_preparation(machine, agent)
-            return {"error": "it was cancelled", "busy": busy, "release": before}, UNFINISHED
-        if not drain.is_idle(busy) and not change.options.interrupts:
-            going_back.undo_preparation(machine, agent)
-            return {"error": "the agent is still at work", "busy": busy, "release": before}, UNFINISHED
+            return {"error": why, "busy": busy, "release": before}, UNFINISHED
         drained = machine.system.monotonic() - drained_from
         if repository is not None:
             change.tell("backing up")
@@ -189,6 +186,12 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
         going_back.undo_preparation(machine, agent)
         raise
     return _switch(change, held, tried, drained)
+
+
+def _why_not_now(change: _Change, busy: Mapping[str, int]) -> str:
+    if records.is_cancelled(change.machine):
+        return "it was cancelled"
+    return "" if drain.is_idle(busy) or change.options.interrupts else "the agent is still at work"
 
 
 def _switch(change: _Change, held: Activation, tried: Tried, drained_s: float) -> tuple[dict[str, Any], int]:
@@ -232,7 +235,7 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
     if held.kept:
         machine.state.keep(agent.home, held.kept)
     laying.go_over(machine, held.to)
-    if migration.is_due(machine, agent, held.to):
+    if held.kept and migration.is_due(machine, agent, held.to):
         change.tell("migrating")
         migration.migrate(machine, agent, held.to)
     going_back.release_gateway(machine)

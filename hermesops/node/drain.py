@@ -6,7 +6,7 @@ under way, and for a moment misses one that is just beginning: open connections 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hermesops.node import fencing, gateway, jobs
@@ -52,7 +52,7 @@ def _never() -> bool:
 
 
 def finish_work(
-    machine: Machine, agent: Agent, *, deadline_s: float, is_given_up: Callable[[], bool] = _never
+    machine: Machine, agent: Agent, *, deadline_s: float, is_cancelled: Callable[[], bool] = _never
 ) -> dict[str, int]:
     """Have the agent take nothing new, and wait until it is at nothing; what it is at in the end.
 
@@ -62,32 +62,29 @@ def finish_work(
         machine: Which.
         agent: Its.
         deadline_s: Seconds it may take.
-        is_given_up: Asked meanwhile whether to wait no longer.
+        is_cancelled: Asked meanwhile whether to wait no longer.
     """
     started = machine.system.monotonic()
     is_nobodys = machine.files.read(machine.layout.identity) is None
     if is_nobodys or not is_running(machine, agent):
         return {"runs": 0, "connections": 0, "cron_due": 0}
     due_until = started + min(deadline_s / 2, _DUE_S)
-    _await_due(machine, agent, lambda: is_given_up() or machine.system.monotonic() >= due_until)
+    _await_due(machine, agent, lambda: is_cancelled() or machine.system.monotonic() >= due_until)
     with machine.files.opened_folder(agent.home.path) as folder:
         machine.files.write(folder, DRAIN_MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
     machine.system.sleep(_SETTLED_S)
-    return _finish(machine, agent, lambda: is_given_up() or machine.system.monotonic() >= started + deadline_s)
+    return _finish(machine, agent, lambda: is_cancelled() or machine.system.monotonic() >= started + deadline_s)
 
 
 def under_way(machine: Machine) -> dict[str, int] | None:
-    """What the agent is at just now, which nothing is done about; ``None`` where there is none, or it does not say."""
+    """What a user's agent that runs is at just now, which nothing is done about; ``None`` where it does not say."""
     try:
-        agent = agent_of(machine)
-        if machine.files.read(machine.layout.identity) is None or not is_running(machine, agent):
-            return None
-        return _at_work(machine, agent, _key(machine))
+        return _at_work(machine, agent_of(machine), _key(machine))
     except NodeError:
         return None
 
 
-def is_idle(busy: dict[str, int]) -> bool:
+def is_idle(busy: Mapping[str, int]) -> bool:
     """Whether nothing would be cut off; a job that came due meanwhile waits for the gateway that comes next."""
     return not busy["runs"] and not busy["connections"]
 
@@ -118,9 +115,7 @@ def _finish(machine: Machine, agent: Agent, is_over: Callable[[], bool]) -> dict
     key = _key(machine)
     while True:
         busy = _busy(machine, agent, key)
-        if not busy["runs"] and not busy["connections"]:
-            return busy
-        if is_over() or not is_running(machine, agent):
+        if is_idle(busy) or is_over() or not is_running(machine, agent):
             return busy
         machine.system.sleep(_EVERY_S)
 

@@ -8,14 +8,13 @@ import shutil
 import time
 from pathlib import Path
 
-from hermesops.node import checks, errand, migration, rehearsal, system
+from hermesops.node import checks, errand, migration, rehearsal, system, transient_unit
 from hermesops.node.check import Check
 from hermesops.node.errors import NotReadyError
 from hermesops.node.slot_unit import GATEWAY, unit_text
 from hermesops.node.trial import Side, Trial, Tried
 
 TRIAL = "hermes-trial.service"
-_UNITS = Path("/run/systemd/system")
 _MANAGED = Path("/run/hermes-node/trial")
 _COPY_S = 600.0
 
@@ -62,7 +61,7 @@ def _schemas(trial: Trial) -> dict[str, str]:
 def _migrated(trial: Trial) -> tuple[Check, ...]:
     if not trial.migrates:
         return ()
-    _lay(trial, trial.new)
+    _lay_managed(trial, trial.new)
     try:
         migration.run(trial.new.slot, trial.new.unit, *_bound(trial))
     except NotReadyError as error:
@@ -71,8 +70,8 @@ def _migrated(trial: Trial) -> tuple[Check, ...]:
 
 
 def _run(trial: Trial, side: Side) -> tuple[Check, ...]:
-    _lay(trial, side)
-    system.systemctl("daemon-reload")
+    _lay_managed(trial, side)
+    transient_unit.lay(TRIAL, unit_text(side.unit, side.slot, GATEWAY, *_bound(trial)))
     system.systemctl("reset-failed", TRIAL, check=False)
     system.systemctl("start", "--no-block", TRIAL)
     try:
@@ -81,7 +80,7 @@ def _run(trial: Trial, side: Side) -> tuple[Check, ...]:
         system.systemctl("stop", TRIAL, check=False)
 
 
-def _lay(trial: Trial, side: Side) -> None:
+def _lay_managed(trial: Trial, side: Side) -> None:
     _MANAGED.mkdir(mode=0o750, parents=True, exist_ok=True)
     for name, data in (("config.yaml", side.config), (".env", side.environment)):
         (_MANAGED / name).write_bytes(data)
@@ -89,9 +88,6 @@ def _lay(trial: Trial, side: Side) -> None:
         shutil.chown(_MANAGED / name, 0, trial.home.access.gid)
     shutil.chown(_MANAGED, 0, trial.home.access.gid)
     _MANAGED.chmod(0o750)
-    _UNITS.mkdir(parents=True, exist_ok=True)
-    text = unit_text(side.unit, side.slot, GATEWAY, *_bound(trial))
-    (_UNITS / TRIAL).write_text(text, encoding="utf-8")
 
 
 def _bound(trial: Trial) -> tuple[str, str]:
@@ -101,9 +97,6 @@ def _bound(trial: Trial) -> tuple[str, str]:
 
 
 def _end(trial: Trial) -> None:
-    system.systemctl("stop", TRIAL, check=False)
-    if (_UNITS / TRIAL).exists():
-        (_UNITS / TRIAL).unlink()
-        system.systemctl("daemon-reload", check=False)
+    transient_unit.take_away(TRIAL)
     shutil.rmtree(_MANAGED, ignore_errors=True)
     errand.run(trial.home, "end_rehearsal", timeout_s=_COPY_S)

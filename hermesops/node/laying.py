@@ -30,6 +30,11 @@ def unit_of(machine: Machine, release: str) -> bytes | None:
     return machine.files.read(machine.layout.releases / release / UNIT)
 
 
+def unit_under(machine: Machine, release: str) -> str:
+    """The unit that a slot runs under: its own, else the roles'; empty where there is none."""
+    return (unit_of(machine, release) or machine.files.read(machine.layout.unit(UNIT)) or b"").decode()
+
+
 def adopt(machine: Machine) -> None:
     """Have the running slot hold its unit, as those do that hermes-node has made."""
     running = current(machine)

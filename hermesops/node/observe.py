@@ -66,7 +66,7 @@ def status(machine: Machine) -> dict[str, Any]:
             "uptime_s": unit.uptime_s(machine.system.monotonic()),
             "enabled": unit.properties.get("UnitFileState", ""),
         },
-        "busy": drain.under_way(machine),
+        "busy": drain.under_way(machine) if identity and unit.is_running else None,
         "draining": drain.is_draining(machine),
         "fenced": fence.is_fenced(machine),
         "restoring": backup.is_cut_short(machine),

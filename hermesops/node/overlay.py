@@ -37,10 +37,10 @@ def base_of(machine: Machine, release: str | None = None) -> Base:
         base,
         config=merged(base.config, managed.get("config") or {}),
         environment={**base.environment, **(managed.get("environment") or {})},
-        user_config={**base.user_config, **({"_config_version": form} if (form := form_of(record)) else {})},
+        user_config={**base.user_config, **({"_config_version": schema} if (schema := schema_of(record)) else {})},
     )
 
 
-def form_of(record: dict[str, Any]) -> int:
-    """The form of the user's configuration that a slot's agent writes, as it numbers them; 0 where nobody says."""
+def schema_of(record: dict[str, Any]) -> int:
+    """The schema of the user's configuration that a slot's agent writes, as it numbers them; 0 where nobody says."""
     return int(json.loads(record["lock"])["config_schema"]) if "lock" in record else 0

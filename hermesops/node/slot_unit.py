@@ -31,7 +31,7 @@ def unit_text(unit: str, slot: Path, words: str, *lines: str) -> str:
 
 
 def migration_text(unit: str, slot: Path, *lines: str) -> str:
-    """A unit that brings the user's configuration to the form that a release writes; it ends by itself.
+    """A unit that migrates the user's configuration to the schema that a release writes; it ends by itself.
 
     Raises:
         NotReadyError: The release's unit is no service.

@@ -39,7 +39,7 @@ class Trial:
         takes_turns: Whether there is a model for it.
         new: The release that is tried.
         old: The one that must still run on what the new one made of the copy; ``None`` where there is none.
-        migrates: Whether the new one has to bring the user's configuration to a newer form first.
+        migrates: Whether the new one has to migrate the user's configuration to a newer schema first.
     """
 
     home: Home

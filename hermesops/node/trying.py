@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from hermesops.node import migration, render
 from hermesops.node.agent import Agent
-from hermesops.node.laying import unit_of
-from hermesops.node.layout import UNIT
+from hermesops.node.laying import unit_under
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of
 from hermesops.node.protocol import Payload, Settings
@@ -46,5 +45,5 @@ def _side(machine: Machine, release: str, payload: Payload, key: str) -> Side:
     slot = machine.layout.releases / release
     base = base_of(machine, release)
     base = replace(base, port=_PORT, environment={**base.environment, "VIRTUAL_ENV": str(slot / "venv")})
-    unit = unit_of(machine, release) or machine.files.read(machine.layout.unit(UNIT)) or b""
-    return Side(slot, unit.decode(), render.managed_config(base, quiet), render.managed_environment(base, quiet))
+    unit = unit_under(machine, release)
+    return Side(slot, unit, render.managed_config(base, quiet), render.managed_environment(base, quiet))

@@ -167,7 +167,7 @@ class Slots(Protocol):
         """Try a release on a private copy of the state."""
 
     def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
-        """Have a release's agent bring the user's configuration to its form, under that unit."""
+        """Have a release's agent migrate the user's configuration to its schema, under that unit."""
 
     def update_node(self, program: Blob, /) -> str:
         """Have a release's own hermes-node be the machine's from here on; why not, or nothing."""

@@ -17,6 +17,7 @@ from hermesops.node.files import Access
 from hermesops.node.keeping import PutBack
 from hermesops.node.layout import UNIT, Layout
 from hermesops.node.machine import Machine
+from hermesops.node.overlay import schema_of
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
 from hermesops.node.repository import Repository
@@ -174,8 +175,8 @@ class FolderSlots(DiskSlots):
     def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
         assert unit
         assert not self._system.running, "never under a gateway that runs"
-        form = json.loads(json.loads((slot / "release.json").read_text())["lock"])["config_schema"]
-        (home.path / "config.yaml").write_text(f"_config_version: {form}\n")
+        schema = schema_of(json.loads((slot / "release.json").read_text()))
+        (home.path / "config.yaml").write_text(f"_config_version: {schema}\n")
 
     def update_node(self, program: Blob, /) -> str:
         del program

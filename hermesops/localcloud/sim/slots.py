@@ -21,6 +21,7 @@ from hermesops.node.check import Check
 from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.layout import UNIT, Layout
+from hermesops.node.overlay import schema_of
 from hermesops.node.release_lock import SIMULATED, Blob, Lock
 from hermesops.node.trial import Trial, Tried
 
@@ -127,13 +128,13 @@ class SimSlots:
         return Tried(checks, seconds=0.1)
 
     def migrate(self, home: Home, slot: Path, unit: str) -> None:
-        """See ``node.slots.migrate``: only the number of the form changes."""
+        """See ``node.slots.migrate``: only the number of the schema changes."""
         del unit
         record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))
         if record is None or config is None:
             raise NotReadyError("the user's configuration cannot be brought to a newer form")
-        form = json.loads(json.loads(record.data)["lock"])["config_schema"]
-        told = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {form}\n".encode()
+        schema = schema_of(json.loads(record.data))
+        told = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {schema}\n".encode()
         self._disk.put(str(home.path / "config.yaml"), replace(config, data=told))
 
     def update_node(self, program: Blob) -> str:
