@@ -57,7 +57,7 @@ async def until(
         WaitExpiredError: The deadline passed.
     """
     started = time.monotonic()
-    said = ""
+    said, limit = "", "" if isinf(timeout_s) else f" of {timeout_s:g}"
     while True:
         result = await check()
         if not isinstance(result, Pending):
@@ -65,7 +65,7 @@ async def until(
         waited = time.monotonic() - started
         if tell and result.seen != said:
             said = result.seen
-            tell(f"waiting for {what}: {said} ({waited:.0f}{'' if isinf(timeout_s) else f' of {timeout_s:g}'} s)")
+            tell(f"waiting for {what}: {said} ({waited:.0f}{limit} s)")
         if waited >= timeout_s:
             raise WaitExpiredError(what, timeout_s, result.seen)
         await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))

@@ -37,7 +37,7 @@ class SlotMachines:
         self._session = session
         self._registry = session.app.registry
         self._purpose = purpose
-        self._given_up: set[InstanceId] = set()
+        self._cancelled: set[InstanceId] = set()
 
     async def look(self, instance_id: InstanceId) -> Standing:
         """Ask the machine.
@@ -73,9 +73,9 @@ class SlotMachines:
             UnavailableError: Not begun: no answer, or somebody else works on the instance.
             UnknownOutcomeError: The answer was lost.
         """
-        self._given_up.discard(target.instance_id)
+        self._cancelled.discard(target.instance_id)
         await self._back_up(target)
-        if target.instance_id in self._given_up:
+        if target.instance_id in self._cancelled:
             raise UnavailableError(f"{target.user} is left as it was: nobody wants it changed any more")
         async with self._alone(target) as (slots, machine_id):
             done = await slots.activate(machine_id, release, confirm_s=spec.confirm_s, drain_s=spec.drain_s)
@@ -84,13 +84,13 @@ class SlotMachines:
             words = "; ".join(bad) or done.problem
             raise RefusedError(f"{done.stage or 'activate'}: {words}")
 
-    async def give_up(self, target: Target) -> None:
+    async def cancel(self, target: Target) -> None:
         """Leave a machine as it is unless it is switching already; its agent takes turns again.
 
         Raises:
             HermesError: It could not be told.
         """
-        self._given_up.add(target.instance_id)
+        self._cancelled.add(target.instance_id)
         instance = await apart(self._registry.get_instance, target.instance_id)
         await Slots(self._session.reach.channel).cancel(machine_of(instance))
 

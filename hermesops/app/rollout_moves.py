@@ -100,7 +100,7 @@ class MachineMoves:
             operation = await self._renewal(target, release)
         await self._finish(target, operation)
 
-    async def give_up(self, target: Target) -> None:
+    async def cancel(self, target: Target) -> None:
         """A relocation that has begun is brought to its end, and back where that is what is wanted."""
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:

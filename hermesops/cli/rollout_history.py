@@ -1,6 +1,6 @@
 """What became of a rollout, told from all that was decided: its history, why, and how other gates would judge."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -8,7 +8,9 @@ from hermesops.cli import context, render_rollout, render_rollout_preview
 from hermesops.cli import rollout_options as options
 from hermesops.cli.console import result, table
 
-_RECORDED = "as recorded"
+
+def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not for others
+    return typer.Option(help=what, show_default="as recorded")
 
 
 def history(rollout_id: options.Id = "") -> None:
@@ -44,22 +46,12 @@ def explain(
 
 def replay(
     rollout_id: options.Id = "",
-    base_rate: Annotated[
-        float, typer.Option(help="Share that fails whatever the release.", show_default=_RECORDED)
-    ] = -1.0,
-    bad_rate: Annotated[
-        float, typer.Option(help="Share from which on a release is bad.", show_default=_RECORDED)
-    ] = -1.0,
-    alpha: Annotated[
-        float, typer.Option(help="Probability of taking a good release for a bad one.", show_default=_RECORDED)
-    ] = -1.0,
-    beta: Annotated[
-        float, typer.Option(help="Probability of taking a bad release for a good one.", show_default=_RECORDED)
-    ] = -1.0,
-    early_failures: Annotated[int, typer.Option(help="Halt from so many failures on …", show_default=_RECORDED)] = 0,
-    early_rate: Annotated[
-        float, typer.Option(help="… once more than this share of those touched failed.", show_default=_RECORDED)
-    ] = -1.0,
+    base_rate: Annotated[float, _as_recorded("Share that fails whatever the release.")] = -1.0,
+    bad_rate: Annotated[float, _as_recorded("Share from which on a release is bad.")] = -1.0,
+    alpha: Annotated[float, _as_recorded("Probability of taking a good release for a bad one.")] = -1.0,
+    beta: Annotated[float, _as_recorded("Probability of taking a bad release for a good one.")] = -1.0,
+    early_failures: Annotated[int, _as_recorded("Halt from so many failures on …")] = 0,
+    early_rate: Annotated[float, _as_recorded("… once more than this share of those touched failed.")] = -1.0,
     vitals: options.Vitals = "",
 ) -> None:
     """Run other gates over a rollout that was recorded: would they have halted it, and when?"""

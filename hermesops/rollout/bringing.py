@@ -176,18 +176,18 @@ class Bringing:
 
     async def _activated(self, rollout: Rollout, target: RolloutTarget) -> None:
         """Have it activated; once nobody wants that any more, it is asked to give up what it has not begun."""
-        asking = asyncio.ensure_future(self._give_up_in_the_end(target))
+        asking = asyncio.ensure_future(self._cancel_in_the_end(target))
         try:
             await self._machines.activate(target.facts, rollout.release, rollout.spec)
         finally:
             asking.cancel()
 
-    async def _give_up_in_the_end(self, target: RolloutTarget) -> None:
+    async def _cancel_in_the_end(self, target: RolloutTarget) -> None:
         while True:
             await self._clock.pause(POLL_S)
             if self._state not in _GOES_ON:
                 with suppress(HermesError):
-                    await self._machines.give_up(target.facts)
+                    await self._machines.cancel(target.facts)
 
     async def _confirmed(self, rollout: Rollout, target: RolloutTarget) -> str:
         """Confirm it; why that could not be done, as far as it may be the release's fault."""

@@ -91,7 +91,7 @@ class Machines(Protocol):
             UnknownOutcomeError: The answer was lost.
         """
 
-    async def give_up(self, target: Target) -> None:
+    async def cancel(self, target: Target) -> None:
         """Have an ``activate`` under way end sooner where nothing has been switched yet. Safe to call again and again.
 
         Raises:

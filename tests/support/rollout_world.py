@@ -90,7 +90,7 @@ class Machine:
     lapsed: bool = False
     last_to: str = ""
     unheard: bool = False
-    given_up: int = 0
+    cancelled: int = 0
 
     def advance(self, now: datetime) -> None:
         if self.began_at is None:
@@ -229,8 +229,8 @@ class World:
         if machine.breaks:
             raise RefusedError("the gateway does not start")
 
-    async def give_up(self, target: Target) -> None:
-        self._reach(target.instance_id).given_up += 1
+    async def cancel(self, target: Target) -> None:
+        self._reach(target.instance_id).cancelled += 1
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         machine = self._reach(target.instance_id)

@@ -78,7 +78,7 @@ def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
     begun, at, changing = seen[0]
     assert world.begun() == begun
     assert {machine.current for machine in changing} == {OLD}
-    assert all(machine.given_up for machine in changing), "who has not begun to switch need not end that first"
+    assert all(machine.cancelled for machine in changing), "who has not begun to switch need not end that first"
     assert (world.now - at).total_seconds() <= 60
 
 
