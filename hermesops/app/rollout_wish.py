@@ -66,6 +66,20 @@ def check_release(app: "App", text: str) -> ReleaseId:
     return ReleaseId(lock.id)
 
 
+def refuse_damaged(app: "App", release: ReleaseId) -> None:
+    """Go on when every file of a release is in the store as its lock says; reads them all.
+
+    Raises:
+        RefusedError: Some are not.
+    """
+    damage = app.releases.verify(release)
+    if damage:
+        told = ", ".join(f"{one.name} {one.what}" for one in damage)
+        raise RefusedError(
+            f"release {release} is not whole: {told}", hint=f"hermesops release verify {release}; then build it again"
+        )
+
+
 def _image(registry: "Registry", text: str) -> ReleaseId:
     meant = registry.latest_image(text) or next((one for one in registry.list_images() if one.id == text), None)
     if meant is None:

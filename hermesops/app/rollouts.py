@@ -10,7 +10,7 @@ from hermesops import waiting
 from hermesops.app.narration import warn
 from hermesops.app.rollout_rows import RolloutRows
 from hermesops.app.rollout_targets import look_at_unknown
-from hermesops.app.rollout_wish import Wish, ahead, check_wanted, meant, unfinished
+from hermesops.app.rollout_wish import Wish, ahead, check_wanted, meant, refuse_damaged, unfinished
 from hermesops.app.watching import Watching
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
@@ -77,14 +77,16 @@ class Rollouts:
 
         Raises:
             UsageError: Nobody is meant, or everybody without a word that says so.
-            RefusedError: The release is unknown, revoked or bad, a gate has no figures to stand on, or another rollout
-                has some of the instances.
+            RefusedError: The release is unknown, revoked, bad or not whole, a gate has no figures to stand on, or
+                another rollout has some of the instances.
         """
         refuse_spec(wish.spec)
         release = await apart(check_wanted, self._app, wish)
         await self._end_left()
         if found := await apart(unfinished, self._registry, release, wish):
             return found
+        if wish.action is Action.SLOT:
+            await apart(refuse_damaged, self._app, release)
         await Watching(self._session, self._registry.now).require(wish.spec.gates.health.vitals)
         targets = await apart(meant, self._registry, wish)
         if wish.action is Action.SLOT:

@@ -20,7 +20,7 @@ def make_worker(session: "Session", *, concurrency: int, grace_s: float) -> "Wor
         grace_s: Seconds that steps have to end once it was told to stop.
     """
     from hermesops.operation.dbos_queue import DbosQueue
-    from hermesops.operation.lease import this_process
+    from hermesops.operation.presence import this_process
     from hermesops.operation.worker import Worker
 
     env, name = session.app.env, this_process()

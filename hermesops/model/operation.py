@@ -54,7 +54,7 @@ class Lease:
 
     Attributes:
         subject: What is leased, as ``instance/<id>`` or ``stack/<project>/<name>``.
-        holder: Host, process and a random part of whoever holds it.
+        holder: Who holds it, as ``operation.presence`` writes it.
         epoch: Opened anew when the database is restored.
         counter: Rises with every taking; ``(epoch, counter)`` is the fencing token.
     """
@@ -72,7 +72,17 @@ class Lease:
 
 
 class LeaseHeldError(RefusedError):
-    """Somebody else holds the lease that was asked for."""
+    """Somebody else holds the lease that was asked for.
+
+    Args:
+        message: What is held, and by whom.
+        hint: The next command.
+        holder: Who holds it; empty where that is not known.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", holder: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
 
 
 class LeaseLostError(RefusedError):

@@ -1,7 +1,5 @@
 """What the file system of a data volume is like, whoever makes it: the machine itself, or the local world for it."""
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 BLOCK = 4096
@@ -10,8 +8,13 @@ BLOCK = 4096
 MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(BLOCK), "-J", "size=128")
 """With a journal of 128 MiB: mkfs would take a gigabyte of the user's forty."""
 
-CLEAN_OR_CORRECTED = (0, 1)
-"""Exit codes of e2fsck after which a file system may be used."""
+_FURNISH = """
+mount -t ext4 -o "$1" "$2" "$3"
+rmdir "$3/lost+found"
+chown "$4" "$3"
+chmod "$5" "$3"
+umount "$3"
+"""
 
 _SUPERBLOCK, _BLOCKS_AT = 1024, slice(4, 8)
 
@@ -23,15 +26,19 @@ def size_of(device: Path) -> int:
         return int.from_bytes(file.read(_BLOCKS_AT.stop)[_BLOCKS_AT], "little") * BLOCK
 
 
-def move_in(place: Path, before: os.stat_result) -> None:
-    """Have a file system that was just mounted look like the folder that it hides.
+def furnish(device: Path, place: Path, *, options: str = "noatime") -> tuple[str, ...]:
+    """The command that makes a new file system look like the folder that it will hide.
+
+    It sees the mount alone, in a namespace that ends with it: killed anywhere, it leaves no mount behind. Done before
+    anybody may use the file system, since who finds one mounted does not look at it again.
 
     Args:
-        place: Where it is mounted.
-        before: What the folder was like.
+        device: What the file system is on.
+        place: The folder; mounted over where nobody else sees it.
+        options: Of mount.
+
+    Source: unshare(1) of util-linux: mounts of the new namespace are private.
     """
-    with suppress(OSError):  # absent, or it holds what a repair has found
-        (place / "lost+found").rmdir()
-    if place.stat().st_uid == 0:
-        os.chown(place, before.st_uid, before.st_gid)
-        place.chmod(before.st_mode & 0o7777)
+    folder = place.stat()
+    owner, mode = f"{folder.st_uid}:{folder.st_gid}", f"{folder.st_mode & 0o7777:o}"
+    return ("unshare", "--mount", "/bin/sh", "-ec", _FURNISH, "sh", options, str(device), str(place), owner, mode)

@@ -94,7 +94,7 @@ def identify(file: Path, /) -> str:
 
 
 def open_volume(file: Path, place: Path, key: bytes, size: int, /) -> None:
-    """Mount a volume, made first where there is none, and grown where it shall be larger; may be killed anywhere.
+    """Mount a volume, made first where there is none, longer where it shall be larger; may be killed anywhere.
 
     Args:
         file: What it is kept in.
@@ -111,13 +111,20 @@ def open_volume(file: Path, place: Path, key: bytes, size: int, /) -> None:
         _make(file, place, key, size)
     elif not (_MAPPER / MAPPING).exists():
         _extend(file, size)
-    device = _unlock(file, key, MAPPING)
-    if ext4.size_of(device) < _device_bytes(device):
-        _run("e2fsck", "-fp", str(device), accept=ext4.CLEAN_OR_CORRECTED)
+    _run(*_MOUNT, str(_unlock(file, key, MAPPING)), str(place))
+
+
+def fill_volume() -> None:
+    """Let the file system of an open volume take all of it; nothing to do, or no volume of ours, is success.
+
+    While it is mounted: its journal then keeps it whole wherever this is killed, which off-line growing does not.
+
+    Raises:
+        NotReadyError: It is damaged.
+    """
+    device = _MAPPER / MAPPING
+    if device.exists() and ext4.size_of(device) < _device_bytes(device):
         _run("resize2fs", str(device))
-    before = place.stat()
-    _run(*_MOUNT, str(device), str(place))
-    ext4.move_in(place, before)
 
 
 def close_volume(place: Path, /) -> None:
@@ -144,6 +151,7 @@ def _make(file: Path, place: Path, key: bytes, size: int) -> None:
         _run("cryptsetup", "luksFormat", *_FORMAT, "--uuid", identify(file), "--key-file=-", str(making), given=key)
         device = _unlock(making, key, mapping)
         _run(*ext4.MKFS, "-d", str(place), str(device))
+        _run(*ext4.furnish(device, place))
         _run("cryptsetup", "close", mapping)
         os.fsync(descriptor)
         making.rename(file)
@@ -182,14 +190,14 @@ def _unlock(file: Path, key: bytes, mapping: str) -> Path:
     return _MAPPER / mapping
 
 
-def _run(*words: str, given: bytes = b"", accept: tuple[int, ...] = (0,)) -> str:
+def _run(*words: str, given: bytes = b"") -> str:
     try:
         done = subprocess.run(words, input=given, capture_output=True, check=False, timeout=_STEP_S, cwd="/")
     except FileNotFoundError as error:
         raise NotReadyError(f"{words[0]} is not installed: role hermes_data has not been applied") from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotReadyError(f"{words[0]}: {error}") from error
-    if done.returncode in accept:
+    if done.returncode == 0:
         return done.stdout.decode(errors="replace")
     if words[:2] == ("cryptsetup", "open") and done.returncode == _WRONG_KEY:
         raise RefusedError("the data volume is not opened by the key that the platform keeps for it")

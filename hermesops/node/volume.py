@@ -117,6 +117,7 @@ def open_volume(machine: Machine) -> dict[str, Any]:
                 continue
             machine.system.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    machine.volumes.fill_volume()
     return told(machine) or {}
 
 

@@ -198,6 +198,9 @@ class Volumes(Protocol):
     def open_volume(self, file: Path, place: Path, key: bytes, size: int, /) -> None:
         """Mount it, made first where there is none."""
 
+    def fill_volume(self) -> None:
+        """Let the file system of an open volume take all of it."""
+
     def close_volume(self, place: Path, /) -> None:
         """Unmount it and forget its key."""
 

@@ -1,13 +1,11 @@
 """Holds a lease while work runs: taken, renewed in the background with the others of this process, given back.
 
-A lease that could not be renewed in time stops the work: somebody else may hold it by now.
+A lease that could not be renewed in time stops the work: somebody else may hold it by now. One whose holder is seen
+to be gone is taken over without waiting until it runs out.
 """
 
 import asyncio
 import contextlib
-import os
-import secrets
-import socket
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -15,6 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.operation.presence import is_gone, this_process
 from hermesops.operation.registry_thread import apart
 from hermesops.operation.renewals import Held, Renews, renewals_in
 
@@ -23,20 +22,18 @@ T = TypeVar("T")
 POLL_S = 0.5
 """Seconds between two attempts of whoever waits for a lease: each of them is a write."""
 
+SETTLE_S = 2.0
+"""Seconds that what a dead process had asked of others has to come to its end."""
+
 
 class Leases(Renews, Protocol):
     """Where leases are kept."""
 
-    def take_lease(self, subject: str, holder: str) -> Lease:
-        """Take a free or expired lease; LeaseHeldError names who holds it."""
+    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        """Take a lease that is free, has expired or is held by ``over``; LeaseHeldError names who holds it."""
 
     def release_lease(self, lease: Lease) -> None:
         """Give it back; harmless when it is lost."""
-
-
-def this_process() -> str:
-    """Who we are in a lease: host, process, and a random part against reused process ids."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 class LeaseKeeper:
@@ -93,10 +90,17 @@ class LeaseKeeper:
         await self._held.lost.wait()
 
     async def _take(self) -> Lease:
+        gone = ""
+
         async def attempt() -> Lease | waiting.Pending[Lease]:
+            nonlocal gone
             try:
-                return self._leases.take_lease(self._subject, self._holder)
+                return self._leases.take_lease(self._subject, self._holder, over=gone)
             except LeaseHeldError as held:
+                if held.holder != gone and is_gone(held.holder):
+                    gone = held.holder
+                    await waiting.pause(SETTLE_S)
+                    return await attempt()
                 if self._wait_s == 0:
                     raise
                 return waiting.Pending(held.message)

@@ -19,12 +19,14 @@ _NOBODY = ""
 class LeaseRows(Rows):
     """Leases. Rows stay when a lease ends, so that their counters only rise."""
 
-    def take_lease(self, subject: str, holder: str) -> Lease:
+    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
         """Take a lease that is free or has expired.
 
         Args:
             subject: ``instance/<id>``, ``stack/<project>/<name>`` …
-            holder: Host, process and a random part; one who holds it already is refused like anybody else.
+            holder: Who takes it, as ``operation.presence`` writes it; one who holds it already is refused like
+                anybody else.
+            over: A holder who is known to be gone: from them it is taken though it has not expired.
 
         Raises:
             LeaseHeldError: Somebody holds it; the message says who and until when.
@@ -35,11 +37,12 @@ class LeaseRows(Rows):
             free = {"subject": subject, "holder": _NOBODY, "epoch": epoch, "counter": 0, "expires_at": now}
             insert_if_absent(connection, leases, free)
             row = _locked(connection, subject)
-            if row.holder != _NOBODY and row.expires_at > now:
+            if row.holder not in {_NOBODY, over} and row.expires_at > now:
                 left = (row.expires_at - now).total_seconds()
                 raise LeaseHeldError(
                     f"{subject} is being worked on by {row.holder}",
                     hint=f"hermesops operation list; unless renewed, the lease ends in {left:.0f} s",
+                    holder=row.holder,
                 )
             # A new epoch starts counting anew: (epoch, counter) rises all the same.
             counter = row.counter + 1 if row.epoch == epoch else 1

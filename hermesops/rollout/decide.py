@@ -12,7 +12,7 @@ from hermesops.model.rollout_spec import HurtCare
 from hermesops.rollout.gates import Judgement, evidence_of, judge
 from hermesops.rollout.marks import changed_by_health, deferred_by_hour, owed_at_end
 from hermesops.rollout.sight import Sight, count_states
-from hermesops.rollout.stage_door import LOOK_S, closed_door
+from hermesops.rollout.stage_door import LOOK_S, closed_door, objections
 from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Wait
 from hermesops.rollout.windows import closed_at
 
@@ -117,6 +117,9 @@ def _end_of_course(sight: Sight, judgement: Judgement) -> Decision:
         return Decision(
             Mark(owed), f"{len(owed)} could not be brought, and are owed the release", evidence_of(judgement)
         )
+    objection = objections(sight, judgement)
+    if objection:
+        return objection
     reached = sum(target.state.is_well for target in sight.targets)
     words = f"{reached} of {len(sight.targets)} run {sight.rollout.release}{_left_over(sight)}"
     return Decision(Change(RolloutState.DONE), words, {**evidence_of(judgement), "targets": _counts(sight)})

@@ -35,6 +35,16 @@ def closed_door(sight: Sight, judgement: Judgement, stage: int) -> Decision | No
     return None
 
 
+def objections(sight: Sight, judgement: Judgement) -> Decision | None:
+    """What the gates that others keep say before a rollout ends; ``None`` when they are content.
+
+    They are asked as at the door of a stage: else nobody would ask them about the last one.
+    """
+    for step, why in _of_hooks(sight, len(sight.spec.stages), "all is well"):
+        return Decision(step, why, evidence_of(judgement))
+    return None
+
+
 def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
     wishes = sight.rollout.wishes
     yield from _of_two_people(sight, stage)
@@ -43,7 +53,7 @@ def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple
     if stage > 0 and wishes.promoted < stage:
         yield from _of_soak(sight, judgement, stage)
     if stage > 0:
-        yield from _of_hooks(sight, stage, promoted=wishes.promoted >= stage)
+        yield from _of_hooks(sight, stage, f"stage {stage + 1} may begin")
     if stage + 1 in sight.spec.gates.manual_before and wishes.promoted < stage:
         yield Change(RolloutState.PAUSED), f"stage {stage + 1} waits for an operator: rollout promote"
 
@@ -92,11 +102,12 @@ def _of_the_drill(sight: Sight, *, promoted: bool) -> Iterator[tuple[Step, str]]
         yield Change(RolloutState.PAUSED), f"the way back was not tried ({result.replace('_', ' ')}): {detail}"
 
 
-def _of_hooks(sight: Sight, stage: int, *, promoted: bool) -> Iterator[tuple[Step, str]]:
+def _of_hooks(sight: Sight, stage: int, what: str) -> Iterator[tuple[Step, str]]:
+    promoted = sight.rollout.wishes.promoted >= stage
     for hook in sight.spec.gates.hooks:
         answer = sight.latest(hook_kind(hook))
         if answer is None or answer.decision.get("stage") != stage or _is_old(sight, answer):
-            yield Ask(hook, stage), f"gate {hook.name} is asked whether stage {stage + 1} may begin"
+            yield Ask(hook, stage), f"gate {hook.name} is asked whether {what}"
             return
         result, detail = str(answer.decision.get("result")), str(answer.decision.get("detail"))
         if result == GateResult.FAIL:

@@ -53,7 +53,7 @@ class Drill:
 
 @dataclass(frozen=True)
 class Ask:
-    """A gate that others keep is asked whether a stage may begin."""
+    """A gate that others keep is asked whether a stage may begin, or, behind the last one, whether all is well."""
 
     hook: HookGate
     stage: int

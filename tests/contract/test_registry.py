@@ -592,6 +592,16 @@ def test_a_held_lease_is_refused_and_names_its_holder(registry: Registry, clock:
         registry.take_lease("instance/a", "host2:1:cd")
 
 
+def test_a_lease_ends_with_a_holder_that_is_known_to_be_gone_and_with_no_other(registry: Registry) -> None:
+    stale = registry.take_lease("instance/a", "dead")
+    fresh = registry.take_lease("instance/a", "two", over="dead")
+    assert (fresh.epoch, fresh.counter) > (stale.epoch, stale.counter)
+    with pytest.raises(LeaseHeldError) as held:
+        registry.take_lease("instance/a", "three", over="dead")
+    assert held.value.holder == "two"
+    assert registry.renew_leases([stale]) == {"instance/a"}
+
+
 def test_an_expired_lease_is_taken_over_with_a_higher_number(registry: Registry, clock: TurnedClock) -> None:
     stale = registry.take_lease("instance/a", "one")
     clock.turn(15)

@@ -25,7 +25,7 @@ WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
 
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
-    releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None)
+    releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None, verify=lambda _: ())
     env = SimpleNamespace(settings=SimpleNamespace(prometheus_url=prometheus))
     app = SimpleNamespace(registry=registry, releases=releases, env=env)
     operations = Operations(registry, {}, lambda _: None)

@@ -1,55 +1,18 @@
 """Machines prove who they are to the service of a local world, from their first user to the end; by commands."""
 
-import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from hermesops.channel import ToolboxChannel
-from hermesops.justavps import Client
-from hermesops.model.ids import MachineId
-from hermesops.node import platform
 from hermesops.node.credential import Credential
 from hermesops.node.errors import RefusedError
-from hermesops.node.layout import Layout
 from hermesops.waiting import Pending, until
 from tests.support.command import Command, local_world
+from tests.support.identities import Machine, machine_of
 
 ASKED = ("--reason", "test")
-SLOW_S = 60.0
-"""Seconds that the service may take to come at the first knock, on a computer that has other things to do."""
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What a machine has in its files."""
-
-    credential: Credential
-    key: bytes
-    request: bytes
-
-    async def ask(self, path: str = "/v1/standing", body: bytes = b"") -> dict[str, Any]:
-        return dict(json.loads(await self.fetch(path, body)))
-
-    async def fetch(self, path: str, body: bytes = b"") -> bytes:
-        method = "POST" if body else "GET"
-        return await asyncio.to_thread(platform.ask, self.credential, self.key, method, path, body, patience_s=SLOW_S)
-
-
-async def machine_of(world: Command, user: str) -> Machine:
-    """Its files, as somebody with the vendor's key reads them."""
-    folder, layout = world.home / "local" / "world", Layout()
-    facts = json.loads((folder / "world.json").read_text())
-    shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
-    async with Client(f"{facts['api_url']}/api/v1", (folder / "api.key").read_text().strip()) as client:
-        channel = ToolboxChannel(client, MachineId(shown["machine_id"]))
-        paths = (layout.machine_certificate, layout.authority, layout.machine_key, layout.machine_request)
-        certificate, authority, key, request = [await channel.get(str(path)) for path in paths]
-    return Machine(Credential.from_pem(certificate, authority), key, request)
 
 
 @pytest.fixture

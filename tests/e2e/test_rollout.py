@@ -1,11 +1,9 @@
 """Releases brought to a simulated fleet by the installed command: they halt, heal, go on and go back."""
 
 import asyncio
-import json
 import signal
 from collections.abc import AsyncIterator
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -13,6 +11,7 @@ from hermesops.errors import INTERRUPTED
 from hermesops.waiting import Pending, until
 from tests.support.behind_its_back import vendor_of
 from tests.support.command import Command, local_world
+from tests.support.simulated_releases import built
 
 USERS = 8
 QUICK = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%")
@@ -28,18 +27,6 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         await command.ok("provision", "--from", str(wishes))
         await command.ok("rollout", "start", await built(command, "good"), "--all", *QUICK)
         yield command
-
-
-async def built(command: Command, note: str, fault: str = "") -> str:
-    managed = command.home / f"{note}.json"
-    managed.write_text(
-        json.dumps(
-            {"config": {}, "environment": {"HERMES_SIMULATED_FAULT": fault or f"queue:0:{crc32(note.encode())}"}}
-        )
-    )
-    await command.ok("release", "build", "--managed", str(managed), "--note", note)
-    releases = (await command.ok("release", "list", "--json")).json["releases"]
-    return next(str(release["id"]) for release in releases if release["note"] == note)
 
 
 async def mood_of(command: Command, user: str, mood: str) -> None:
@@ -222,6 +209,21 @@ async def test_a_revoked_release_is_refused(fleet: Command) -> None:
     ran = await fleet.run("rollout", "start", release, "--all")
     assert ran.exit_code == 3, ran
     assert "loses messages" in ran.stderr
+
+
+async def test_a_release_that_is_not_whole_in_the_store_is_refused_before_anybody_is_touched(fleet: Command) -> None:
+    release = await built(fleet, "truncated")
+    lock = (fleet.home / f"local/releases/locks/{release}.json").read_text()
+    blob = next(path for path in fleet.home.glob("local/releases/blobs/*") if path.name in lock)
+    count = len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"])
+    whole = blob.read_bytes()
+    blob.write_bytes(whole[:-1])
+    ran = await fleet.run("rollout", "start", release, "--all", *QUICK)
+    blob.write_bytes(whole)
+    assert ran.exit_code == 3, ran
+    assert "is not whole" in ran.stderr
+    assert f"hermesops release verify {release}" in ran.stderr
+    assert len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]) == count
 
 
 async def test_a_preview_touches_nothing_and_says_who_is_first(fleet: Command) -> None:

@@ -1,8 +1,10 @@
 """An encrypted data volume on a whole computer: opened with the platform's key or not at all, and noise on its disk.
 
-The unit and hermes-node are the roles' own; in the platform's place a service answers on the guest's loopback.
+The unit and hermes-node are the roles' own. The platform is `hermesops identity serve` of a local world, or, where it
+must answer what that never does, a service on the guest's loopback.
 """
 
+import inspect
 import json
 import os
 import subprocess
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,7 +23,10 @@ from hermesops.node.credential import Credential
 from hermesops.node.data_size import with_gb
 from hermesops.node.protocol import GB, PROGRAM, VARIABLES
 from hermesops.waiting import Pending, until
+from tests.support import volume_deaths
+from tests.support.command import local_world
 from tests.support.credentials import authority_in, credential_of
+from tests.support.identities import Machine, machine_of
 from tests.support.qemu_guest import Guest, booted_guest
 from tests.support.role_files import rendered
 
@@ -29,10 +35,13 @@ pytestmark = pytest.mark.qemu
 SAYING = "the sentence that nobody may find on the disk"
 CONTROL = "the sentence that lies beside the volume"
 UNIT = "hermes-data.service"
+ASKED = ("--reason", "test")
 SLOW_S = 300.0
 """For anything at all: a computer without KVM, beside other work."""
 
-PACKAGES = ("cryptsetup-bin", "e2fsprogs")  # as the role asks for
+DEATHS_S = 3600.0
+
+PACKAGES = ("cryptsetup-bin", "e2fsprogs", "socat")  # the last is the tests' own
 SERVICE = """
 import http.server, pathlib, ssl
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,6 +68,31 @@ async def output(guest: Guest, command: str) -> str:
     return await guest.output(command, timeout_s=SLOW_S)
 
 
+async def install(guest: Guest, *, gigabytes: int = 1) -> None:
+    """Put on a freshly booted guest what image and vendor put on a machine."""
+    await output(guest, "mkdir -p /var/lib/hermes-data && mount /dev/vdb /var/lib/hermes-data")
+    await output(guest, f"echo {CONTROL!r} >/var/lib/hermes-data/beside")
+    await output(
+        guest,
+        "useradd --system --home-dir /var/lib/hermes --shell /usr/sbin/nologin hermes"
+        " && install -d -o hermes -g hermes -m 700 /var/lib/hermes /var/lib/hermes/skills",
+    )
+    await guest.put("/var/lib/hermes/skills/SKILL.md", "as the image has it")
+    await guest.put(PROGRAM, build.zipapp(), mode=0o755)
+    await guest.put(f"/etc/systemd/system/{UNIT}", rendered("hermes_data", f"{UNIT}.j2"))
+    await guest.put(VARIABLES, with_gb(b"", gigabytes))
+    await output(guest, "systemctl daemon-reload")
+
+
+def fresh_disk(folder: Path) -> Path:
+    """A disk of 8 GiB with an empty file system."""
+    disk = folder / "disk.raw"
+    disk.touch()
+    os.truncate(disk, 8 << 30)
+    subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
+    return disk
+
+
 @dataclass(frozen=True)
 class Computer:
     """A rented machine, of which the disk that holds the volume outlives a boot.
@@ -74,26 +108,14 @@ class Computer:
     data_key: str
 
     async def install(self, guest: Guest, *, gigabytes: int = 1) -> None:
-        """Put on a freshly booted guest what image, vendor and platform put on a machine; nothing is opened yet."""
-        await output(guest, "mkdir -p /var/lib/hermes-data && mount /dev/vdb /var/lib/hermes-data")
-        await output(guest, f"echo {CONTROL!r} >/var/lib/hermes-data/beside")
-        await output(
-            guest,
-            "useradd --system --home-dir /var/lib/hermes --shell /usr/sbin/nologin hermes"
-            " && install -d -o hermes -g hermes -m 700 /var/lib/hermes /var/lib/hermes/skills",
-        )
-        await guest.put("/var/lib/hermes/skills/SKILL.md", "as the image has it")
-        await guest.put(PROGRAM, build.zipapp(), mode=0o755)
-        await guest.put(f"/etc/systemd/system/{UNIT}", rendered("hermes_data", f"{UNIT}.j2"))
-        await guest.put(VARIABLES, with_gb(b"", gigabytes))
+        """Put on a freshly booted guest what a machine has, and a platform; nothing is opened yet."""
+        await install(guest, gigabytes=gigabytes)
         await guest.put("/etc/hermes-node/machine.crt", self.credential.to_pem(), mode=0o600)
         await guest.put("/etc/hermes-node/authority.crt", self.credential.authority)
         await guest.put("/run/platform/service.pem", f"{self.service.pem}{self.service.key}", mode=0o600)
         await guest.put("/run/platform/service.py", SERVICE)
         await guest.put("/run/platform/key", self.data_key)
-        await output(
-            guest, "systemctl daemon-reload && systemd-run --no-block --unit=platform python3 /run/platform/service.py"
-        )
+        await output(guest, "systemd-run --no-block --unit=platform python3 /run/platform/service.py")
 
     async def certify(self, guest: Guest) -> None:
         """Give the machine its key, without which its certificate is none."""
@@ -103,14 +125,12 @@ class Computer:
 @pytest.fixture(scope="module")
 def computer(tmp_path_factory: pytest.TempPathFactory) -> Computer:
     folder = tmp_path_factory.mktemp("computer")
-    disk = folder / "disk.raw"
-    disk.touch()
-    os.truncate(disk, 8 << 30)
-    subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
     authority: Authority = authority_in(folder)
     own = keys.make()
     credential = credential_of(authority, keys.request(own).decode(), url="https://127.0.0.1:8443")
-    return Computer(disk, credential, own, authority.serve(["127.0.0.1"], life=timedelta(days=1)), "5c" * 32)
+    return Computer(
+        fresh_disk(folder), credential, own, authority.serve(["127.0.0.1"], life=timedelta(days=1)), "5c" * 32
+    )
 
 
 async def shown(guest: Guest) -> dict[str, Any]:
@@ -194,3 +214,52 @@ async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_no
         assert (await shown(guest))["encrypted"]
         await output(guest, f"systemctl stop {UNIT}")
     assert not is_on(computer.disk, SAYING)
+
+
+async def identify(guest: Guest, machine: Machine) -> None:
+    """Give the guest what a machine of a local world proves itself with."""
+    await guest.put("/etc/hermes-node/machine.crt", machine.credential.to_pem(), mode=0o600)
+    await guest.put("/etc/hermes-node/authority.crt", machine.credential.authority)
+    await guest.put("/etc/hermes-node/machine.key", machine.key, mode=0o600)
+
+
+async def test_the_platforms_own_service_opens_it_to_its_machine_until_that_is_trusted_no_more(tmp_path: Path) -> None:
+    disk = fresh_disk(tmp_path)
+    async with local_world(tmp_path / "home", driver="sim") as world:
+        await world.ok("provision", "ada", "--plan", "light")
+        machine = await machine_of(world, "ada")
+        port = urlsplit(machine.credential.url).port
+        assert port
+        async with booted_guest(packages=PACKAGES, disks=[disk], reaches=port) as guest:
+            await install(guest)
+            await identify(guest, machine)
+            await output(guest, f"systemctl start {UNIT}")
+            assert (await shown(guest))["encrypted"]
+            await output(guest, f"echo {SAYING!r} >/var/lib/hermes/memory")
+            await output(guest, f"systemctl stop {UNIT}")
+
+            await world.ok("identity", "revoke", "ada", "--yes", *ASKED)
+            await output(guest, f"systemctl start --no-block {UNIT}")
+            await comes_to_be(guest, "closed", "counts no more")
+            await world.ok("identity", "renew", "ada")
+            await identify(guest, await machine_of(world, "ada"))
+            await comes_to_be(guest, "open")
+            assert await output(guest, "cat /var/lib/hermes/memory") == SAYING
+            await output(guest, f"systemctl stop {UNIT}")
+
+            await world.ok("instance", "terminate", "ada", "--now", "--without-backup", "--yes", *ASKED)
+            await output(guest, f"systemctl start --no-block {UNIT}")
+            await comes_to_be(guest, "closed", "counts no more")
+    assert is_on(disk, CONTROL)
+    assert not is_on(disk, SAYING)
+
+
+@pytest.mark.parametrize("what", ["make", "grow"])
+async def test_a_volume_is_whole_wherever_its_making_or_growing_was_killed(tmp_path: Path, what: str) -> None:
+    async with booted_guest(packages=PACKAGES, disks=[fresh_disk(tmp_path)]) as guest:
+        await install(guest)
+        await guest.put("/root/volume_deaths.py", inspect.getsource(volume_deaths))
+        told = await guest.output(f"python3 /root/volume_deaths.py /var/lib/hermes-data {what}", timeout_s=DEATHS_S)
+        deaths = json.loads(told)["deaths"]
+        print(f"{what}: killed {deaths} times")  # noqa: T201 - for whoever soaks
+        assert deaths > len(volume_deaths.MOMENTS)

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -123,7 +123,9 @@ class Command:
 
 
 @asynccontextmanager
-async def local_world(home: Path, *, image: bool = True, base: str = "", driver: str = "") -> AsyncIterator[Command]:
+async def local_world(
+    home: Path, *, image: bool = True, base: str = "", driver: str = "", variables: Mapping[str, str] | None = None
+) -> AsyncIterator[Command]:
     """A running local world with an image in it; nothing of it is left afterwards.
 
     Args:
@@ -131,8 +133,9 @@ async def local_world(home: Path, *, image: bool = True, base: str = "", driver:
         image: Whether to build the image.
         base: What its machines boot from; the default unless given.
         driver: What runs them; the default unless given.
+        variables: What else is set.
     """
-    chosen = {"HERMESOPS_LOCAL_BASE": base, "HERMESOPS_LOCAL_DRIVER": driver}
+    chosen = {"HERMESOPS_LOCAL_BASE": base, "HERMESOPS_LOCAL_DRIVER": driver, **(variables or {})}
     command = Command(home, {name: value for name, value in chosen.items() if value})
     remember_world(home / "local" / "world")
     try:

@@ -1,4 +1,6 @@
-"""A whole computer in QEMU for a test: its own kernel, no network, commands over the guest agent's serial port.
+"""A whole computer in QEMU for a test: its own kernel, commands over the guest agent's serial port.
+
+It has no network, or one in which there is nothing but chosen services of this computer's loopback.
 
 It dies with the test run, however that ends, and writes to nothing but disks that a test adds.
 """
@@ -30,6 +32,11 @@ _KERNEL_ARGUMENTS = (
     " systemd.firstboot=off systemd.show_status=off"  # the first asks questions and waits for answers
 )
 _CONSOLE_TAIL = 4000
+_DOOR = "10.0.2.100"
+_LINK = (
+    "ip link set eth0 up && ip address replace 10.0.2.15/24 dev eth0"
+    " && systemd-run --quiet --unit=door socat TCP4-LISTEN:{port},bind=127.0.0.1,fork TCP4:{address}:{port}"
+)
 _KILLED = 128
 
 
@@ -143,7 +150,12 @@ class Guest:
 
 @asynccontextmanager
 async def booted_guest(
-    *, memory_mib: int = 1024, packages: Sequence[str] = (), disks: Sequence[Path] = (), accelerate: bool | None = None
+    *,
+    memory_mib: int = 1024,
+    packages: Sequence[str] = (),
+    disks: Sequence[Path] = (),
+    reaches: int = 0,
+    accelerate: bool | None = None,
 ) -> AsyncIterator[Guest]:
     """A computer that runs, switched off without a word at the end.
 
@@ -151,6 +163,7 @@ async def booted_guest(
         memory_mib: Its memory; it has no swap.
         packages: Debian packages beyond those of the local base.
         disks: Raw images that it sees as ``/dev/vdb``, ``/dev/vdc`` … and writes to for good.
+        reaches: A port of this computer's loopback that is the same port of the guest's; needs package ``socat``.
         accelerate: Use KVM; by default where it is there.
     """
     files = await asyncio.to_thread(boot_files, packages)
@@ -159,7 +172,7 @@ async def booted_guest(
     remember_folder(folder)
     try:
         process = await asyncio.create_subprocess_exec(
-            *_command(files, folder, disks, memory_mib=memory_mib, kvm=kvm),
+            *_command(files, folder, disks, memory_mib=memory_mib, reaches=reaches, kvm=kvm),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=(folder / "console.log").open("ab"),
             stderr=asyncio.subprocess.STDOUT,
@@ -168,6 +181,8 @@ async def booted_guest(
             reader, writer = await _agent_port(folder / "agent", process, folder / "console.log")
             guest = Guest(folder / "console.log", process, reader, writer)
             await guest.wait_for_agent()
+            if reaches:
+                await guest.output(_LINK.format(address=_DOOR, port=reaches))
             yield guest
         finally:
             with suppress(ProcessLookupError):
@@ -177,13 +192,15 @@ async def booted_guest(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _command(files: BootFiles, folder: Path, disks: Sequence[Path], *, memory_mib: int, kvm: bool) -> list[str]:
+def _command(
+    files: BootFiles, folder: Path, disks: Sequence[Path], *, memory_mib: int, reaches: int, kvm: bool
+) -> list[str]:
     # What the guest writes to its root goes to a file without a name, which the kernel removes with the process.
     drives = [f"file={files.disk},if=virtio,format=raw,snapshot=on"]
     drives += [f"file={disk},if=virtio,format=raw,cache=writeback" for disk in disks]
     return [
         *("setpriv", "--pdeathsig", "KILL", QEMU),  # nothing outlives a test run that was killed
-        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none"),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", _network(reaches)),
         *("-machine", "q35", "-accel", "kvm" if kvm else "tcg,thread=multi"),
         *("-cpu", "max", "-smp", "2", "-m", str(memory_mib)),
         *("-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", _KERNEL_ARGUMENTS),
@@ -192,6 +209,14 @@ def _command(files: BootFiles, folder: Path, disks: Sequence[Path], *, memory_mi
         *("-chardev", f"socket,path={folder / 'agent'},server=on,wait=off,id=agent"),
         *("-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"),
     ]
+
+
+def _network(port: int) -> str:
+    """No other address than the door answers the guest, and behind that is one port of this computer's loopback."""
+    if not port:
+        return "none"
+    door = f"guestfwd=tcp:{_DOOR}:{port}-cmd:socat - TCP4:127.0.0.1:{port}"
+    return f"user,model=virtio-net-pci,ipv6=off,restrict=on,{door}"
 
 
 async def _agent_port(

@@ -21,7 +21,7 @@ from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Lease, Operation, OperationKind
 from hermesops.operation import renewals
 from hermesops.operation.dbos_queue import DbosQueue
-from hermesops.operation.lease import this_process
+from hermesops.operation.presence import this_process
 from hermesops.operation.runner import LEFT, Operations
 from hermesops.operation.worker import Worker
 from hermesops.registry import Registry

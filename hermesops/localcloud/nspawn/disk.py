@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.growth import lengthen
 from hermesops.localcloud.nspawn.guest import remove_tree
 from hermesops.localcloud.nspawn.mounts import is_attached, is_mounted
 from hermesops.localcloud.nspawn.volume import Volume, copy_volume
@@ -13,7 +14,6 @@ from hermesops.waiting import pause_blocking
 _GIB = 1024**3
 _DETACH_S = 2.0
 _TICK_S = 0.02
-_CLEAN_OR_CORRECTED = (0, 1)
 _OWN = "disk"
 _OPTIONS = "loop,discard,noatime"
 _MKFS = ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
@@ -51,18 +51,13 @@ class Disk:
         if is_attached(self._image):
             self._copy_over(size)
             return
-        with self._image.open("r+b") as image:
-            image.truncate(size)
-        # Also when the file has the size already: a killed call may have come no further.
-        run(["e2fsck", "-fp", str(self._image)], accept=_CLEAN_OR_CORRECTED)
-        run(["resize2fs", str(self._image)])
+        lengthen(self._image, size)
 
     def _copy_over(self, size_bytes: int) -> None:
         """Take a new image for one that is mounted somewhere still, and that the next mount would find as it was.
 
         Whoever copied this computer's mounts and hears of no unmounts (``unshare --mount``) holds it. The kernel then
-        goes on with the size it knows and would write over what was changed in the file behind its back; growing it
-        where it is mounted takes ``CAP_SYS_RESOURCE``, which root does not have everywhere.
+        goes on with the size it knows and would write over what was changed in the file behind its back.
         """
         self._mount_own()
         try:

@@ -4,11 +4,13 @@ A machine in a container can mount no disk, so this computer does it for it, and
 the machine's own disk, which limits and carries it, beside what the machine itself sees.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from hermesops.errors import RefusedError
 from hermesops.localcloud.nspawn import guest
 from hermesops.localcloud.nspawn.command import run
+from hermesops.localcloud.nspawn.growth import lengthen
 from hermesops.localcloud.nspawn.mounts import is_attached, is_mounted
 from hermesops.node import ext4
 from hermesops.node.data_size import wanted_gb
@@ -53,9 +55,9 @@ class Volume:
             self._grow(size)
         else:
             self._make(size)
-        before = self._place.stat()
         run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self.file), str(self._place)])
-        ext4.move_in(self._place, before)
+        with suppress(OSError):  # of a repair before it grew; absent, or it holds what that has found
+            (self._place / "lost+found").rmdir()
 
     def close(self) -> None:
         """Unmount it; absent is success."""
@@ -79,17 +81,14 @@ class Volume:
         with making.open("wb") as file:
             file.truncate(size)
         run([*ext4.MKFS, *_LAZY, "-d", str(self._place), str(making)])
+        run(ext4.furnish(making, self._place, options=_OPTIONS))
         making.rename(self.file)
 
     def _grow(self, size: int) -> None:
         """Never smaller; the same again after it was killed. While somebody's copy of the mount lives, it stays."""
         size = max(size, self.file.stat().st_size)
-        if ext4.size_of(self.file) >= size or is_attached(self.file):
-            return
-        with self.file.open("r+b") as file:
-            file.truncate(size)
-        run(["e2fsck", "-fp", str(self.file)], accept=ext4.CLEAN_OR_CORRECTED)
-        run(["resize2fs", str(self.file)])
+        if ext4.size_of(self.file) < size and not is_attached(self.file):
+            lengthen(self.file, size)
 
 
 def copy_volume(source: Path, target: Path) -> None:

@@ -39,5 +39,8 @@ class SimVolumes:
     def open_volume(self, file: Path, place: Path, key: bytes, size: int) -> None:
         """See ``node.luks.open_volume``; it is open."""
 
+    def fill_volume(self) -> None:
+        """See ``node.luks.fill_volume``; it has its size from its order."""
+
     def close_volume(self, place: Path) -> None:
         """See ``node.luks.close_volume``; it goes with the machine."""

@@ -32,11 +32,13 @@ class Volumes:
 
     Attributes:
         key: What opens it; ``None`` before it was made.
+        filled: How often its file system was told to take all of it.
     """
 
     key: bytes | None = None
     is_open: bool = False
     sizes: list[int] = field(default_factory=list)
+    filled: int = 0
 
     def look(self, place: Path) -> Room:
         assert place.name == "hermes"
@@ -55,6 +57,9 @@ class Volumes:
             raise RefusedError("the data volume is not opened by the key that the platform keeps for it")
         self.key, self.is_open = key, True
         self.sizes.append(size)
+
+    def fill_volume(self) -> None:
+        self.filled += 1
 
     def close_volume(self, _place: Path) -> None:
         self.is_open = False
@@ -144,6 +149,7 @@ def test_a_volume_is_opened_with_the_key_that_the_platform_keeps_for_it(computer
     assert computer.volumes.sizes == [40 * GB]
     volume.open_volume(computer.node)
     assert len(computer.platform.asked) == 1  # it is open already
+    assert computer.volumes.filled == 2  # whoever opened it may have been killed before that
     assert volume.close_volume(computer.node)["kind"] == "closed"
 
 

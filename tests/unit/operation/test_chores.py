@@ -38,8 +38,8 @@ class Rows:
         assert self.leases[f"chore/{name}"] == lease
         self.turns[name] = ChoreTurn(self.turns[name].began_at, self.now, done, problem)
 
-    def take_lease(self, subject: str, holder: str) -> Lease:
-        if subject in self.leases:
+    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        if subject in self.leases and self.leases[subject].holder != over:
             raise LeaseHeldError(f"{subject} is being worked on by {self.leases[subject].holder}")
         self.leases[subject] = Lease(subject, holder, 1, 1, NOON)
         return self.leases[subject]

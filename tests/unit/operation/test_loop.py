@@ -68,9 +68,9 @@ class Leases:
         self.lost = lost
         self.released = 0
 
-    def take_lease(self, subject: str, holder: str) -> Lease:
-        if self.holder:
-            raise LeaseHeldError(f"{subject} is held by {self.holder}")
+    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        if self.holder not in {"", over}:
+            raise LeaseHeldError(f"{subject} is held by {self.holder}", holder=self.holder)
         self.holder = holder
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
@@ -230,7 +230,8 @@ class Many(Leases):
         super().__init__()
         self.renewed: list[set[str]] = []
 
-    def take_lease(self, subject: str, holder: str) -> Lease:
+    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        assert not over
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
     def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:

@@ -123,6 +123,22 @@ def test_a_hook_that_fails_halts() -> None:
     assert world.begun() == 2
 
 
+@pytest.mark.parametrize(
+    ("then", "ends"),
+    [(GateResult.PASS, f"done: 4 of 4 run {NEW}"), (GateResult.FAIL, "halted: gate billing fails: billing")],
+)
+def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -> None:
+    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
+    world = World(fleet(4), replace(QUICK, stages=(1.0,), gates=gates))
+    world.hooked = GateResult.INCONCLUSIVE
+    until(world, RolloutState.PAUSED)
+    assert world.count(TargetState.HEALTHY) == world.begun() == 4
+    assert world.rollout.reason == "gate billing is inconclusive: billing"
+    world.hooked = then
+    world.say(controls.resume(world.rollout, said(world)))
+    assert world.run() == ends
+
+
 @pytest.mark.parametrize("care", HurtCare)
 def test_whom_a_halt_puts_back_was_chosen_before(care: HurtCare) -> None:
     spec = replace(QUICK, on_halt=care, gates=replace(QUICK.gates, failures=_strict()))
