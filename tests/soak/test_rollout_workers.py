@@ -83,7 +83,9 @@ async def test_a_rollout_ends_well_whichever_of_four_workers_is_killed(tmp_path:
     require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
     with postgresql.running() as database:
         registry = {"HERMESOPS_REGISTRY_URL": database.new_database()}
-        async with local_world(tmp_path, driver="sim", variables=registry) as command:
+        async with local_world(tmp_path, image=False, driver="sim", variables=registry) as command:
+            await command.ok("registry", "migrate")
+            await command.ok("image", "build")
             wishes = tmp_path / "users.csv"
             wishes.write_text("user,plan,region\n" + "".join(f"user-{number},light,\n" for number in range(USERS)))
             await command.ok("provision", "--from", str(wishes))
