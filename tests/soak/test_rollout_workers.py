@@ -60,7 +60,7 @@ async def _killed_until_done(command: Command, workers: list[asyncio.subprocess.
     next_kill = FIRST_S
     while True:
         told = await _status(command)
-        if told["rollout"]["state"] != "running":
+        if told["rollout"]["state"] not in {"pending", "running"}:
             return killed, gaps
         now = time.monotonic() - began
         assert now < PATIENCE_S, told["rollout"]
