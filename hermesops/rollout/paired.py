@@ -97,18 +97,23 @@ def _verdict(
 
 
 def hurt(comparisons: Iterable[Comparison]) -> dict[InstanceId, str]:
-    """Canaries that got critically worse, each by itself, with the reason."""
+    """Canaries that got critically worse, each by itself, with the reason.
+
+    Worse than before and worse than others: where others got better, as after the first turn of their lives, one that
+    stayed as it was is not hurt.
+    """
     found: dict[InstanceId, str] = {}
     for comparison in comparisons:
         tolerance = TOLERANCES[comparison.vital]
         controls = _changes(comparison.controls, tolerance)
         if len(controls) < _WITNESSES:
             continue
-        usual = median(controls)
+        usual = max(0.0, median(controls))
+        against = "others" if usual else "itself before"
         for instance_id, pair in comparison.canaries.items():
             excess = _change(pair, tolerance) - usual
             if excess > _critical(tolerance):
-                found.setdefault(instance_id, f"{comparison.vital} {_words(excess, tolerance)} than that of others")
+                found.setdefault(instance_id, f"{comparison.vital} {_words(excess, tolerance)}, against {against}")
     return found
 
 

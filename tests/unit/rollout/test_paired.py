@@ -90,6 +90,13 @@ def test_one_that_got_critically_worse_is_named() -> None:
     assert hurt([Comparison(Vital.TURN_LATENCY, canaries, {InstanceId("c1"): (1.0, 1.0)})]) == {}
 
 
+def test_one_that_stayed_as_it_was_is_not_hurt_because_others_got_better() -> None:
+    canaries = figures((2.7, 2.0), (2.7, 11.0))
+    controls = {InstanceId(f"c{number}"): (12.0, 2.0) for number in range(7)}
+    found = hurt([Comparison(Vital.TURN_LATENCY, canaries, controls)])
+    assert found == {InstanceId("1"): "turn_latency 4.07 times, against itself before"}
+
+
 def test_noise_is_rarely_harm_and_harm_is_found() -> None:
     """A shard of the soak's thousands."""
     first = shard() % 10_000 * 100
