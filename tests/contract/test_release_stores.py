@@ -2,6 +2,7 @@
 
 import hashlib
 import subprocess
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.node.release_lock import NAMESPACE, Lock
 from tests.support.bucket import new_bucket, s3_server, use_credentials
+from tests.support.object_store import ServedStore, served_store
 from tests.support.release_operator import Operator
 from tests.support.release_world import AT, Index, builder_of, order
 
@@ -22,10 +24,27 @@ def endpoint() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["folder", "bucket"])
-def where(request: pytest.FixtureRequest, tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore]:
+    """S3 as a local world has it, which is stricter than moto: links of an old signature it does not take."""
+    with served_store(tmp_path_factory.mktemp("store") / "world") as up:
+        yield up
+
+
+@pytest.fixture(params=["folder", "bucket", "gateway"])
+def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     use_credentials(monkeypatch)
-    return str(tmp_path / "releases") if request.param == "folder" else new_bucket(endpoint, "some/releases")
+    if request.param == "folder":
+        return str(tmp_path / "releases")
+    if request.param == "bucket":
+        return new_bucket(request.getfixturevalue("endpoint"), "some/releases")
+    served: ServedStore = request.getfixturevalue("gateway")
+    credential = served.platform.credential()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", credential.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", credential.secret_key)
+    name = f"releases-{uuid.uuid4().hex[:12]}"
+    served.s3(credential).create_bucket(Bucket=name)
+    return f"s3://{name}/some/releases?region=us-east-1&endpoint={served.bucket.endpoint}&s3ForcePathStyle=true"
 
 
 @pytest.fixture

@@ -119,8 +119,9 @@ class BucketPlace:
         style: dict[str, Any] = {"use_accelerate_endpoint": "accelerate" in bucket.flags}
         if bucket.in_path:
             style["addressing_style"] = "path"
-        options: dict[str, Any] = {"signature_version": UNSIGNED} if "anonymous" in bucket.flags else {}
         config = Config(
+            # Named, since links are signed by the version before it unless asked, which few servers take any more.
+            signature_version=UNSIGNED if "anonymous" in bucket.flags else "s3v4",
             s3=style,  # type: ignore[arg-type]  # the stub wants a literal of each key
             connect_timeout=_CONNECT_S,
             read_timeout=_READ_S,
@@ -130,7 +131,6 @@ class BucketPlace:
             # What serves S3 without being Amazon's often knows no newer checksum than the ones that S3 demands.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
-            **options,
         )
 
         def connect() -> "S3Client":
