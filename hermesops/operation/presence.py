@@ -3,7 +3,8 @@
 A lease tells the living from the dead by waiting until it runs out. Where the holder was a process of this very
 computer, in sight of ours, a look is enough; everywhere else nothing is known, and the lease runs out.
 
-Source: proc(5), ``/proc/PID/stat`` (state, start time) and ``sys/kernel/random/boot_id``; pid_namespaces(7).
+Source: proc(5), ``/proc/PID/stat`` (state, start time), ``hidepid`` and ``sys/kernel/random/boot_id``; kill(2);
+pid_namespaces(7).
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
-_HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]+):(?P<where>[0-9a-f]{8})\.(?P<start>[0-9]+)\.[0-9a-f]+")
+_HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]{1,9}):(?P<where>[0-9a-f]{8})\.(?P<start>[0-9]+)\.[0-9a-f]+")
 _STATE, _START = 0, 19
 """Fields 3 and 22 of ``stat``, counted from the one behind the name, which may hold anything."""
 
@@ -34,10 +35,15 @@ def is_gone(holder: str) -> bool:
     told = _HOLDER.fullmatch(holder)
     if not (told and _here() and told["where"] == _here()):
         return False
+    pid = int(told["pid"])
+    # Asked first, since a computer may hide from users what processes others have, but never that there are any.
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
     try:
-        fields = _stat(int(told["pid"]))
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+        fields = _stat(pid)
     except OSError:
         return False
     return fields[_STATE] in _DEAD or fields[_START] != told["start"]

@@ -141,6 +141,18 @@ async def test_an_agent_that_moves_takes_its_release_along(fleet: Command) -> No
     assert now["instance"]["release"] == was["instance"]["release"]
 
 
+async def test_agents_that_move_while_a_release_is_brought_get_it_all_the_same(fleet: Command) -> None:
+    release = await built(fleet, "beside")
+    movers = ("user-1", "user-2", "user-6")
+    moves = [("instance", "move", user, "--region", "nbg1", "--reason", "beside a rollout") for user in movers]
+    starts = ("rollout", "start", release, "--all", *QUICK)
+    await asyncio.gather(*(fleet.ok(*words) for words in (starts, *moves)))
+    told = await status(fleet)
+    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
+    for user in movers:
+        assert (await fleet.ok("instance", "show", user, "--json")).json["instance"]["release"] == release
+
+
 async def test_one_agent_goes_back_with_and_without_the_registry(fleet: Command) -> None:
     before = (await fleet.ok("rollback", "user-3", "--json", "--reason", "asked for")).json["rollback"]
     assert before["changed"]

@@ -10,6 +10,7 @@ import pytest
 
 from hermesops import waiting
 from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.operation import presence
 from hermesops.operation.lease import SETTLE_S, LeaseKeeper
 from hermesops.operation.presence import is_gone, this_process
 
@@ -54,6 +55,22 @@ def test_nothing_is_known_of_who_is_elsewhere() -> None:
     _, start, part = where.split(".")
     for holder in (f"there:{pid}:ffffffff.{int(start) + 1}.{part}", "host:77:ab", "operator", ""):
         assert not is_gone(holder)
+
+
+def test_a_process_that_is_hidden_from_us_is_not_gone(
+    other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another user's is where ``/proc`` is mounted with hidepid."""
+    name = name_of(other)
+
+    def hidden(pid: int) -> list[str]:
+        raise FileNotFoundError(pid)
+
+    monkeypatch.setattr(presence, "_stat", hidden)
+    assert not is_gone(name)
+    other.kill()
+    other.wait()
+    assert is_gone(name)
 
 
 class Leases:
