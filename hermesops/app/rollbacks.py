@@ -30,7 +30,7 @@ async def roll_back(app: "App", instance: "Instance", *, to: str, loses: bool, w
                 done = await keeper.guard(go_back(slots, machine_id, to=to, loses=loses, title=instance.title))
         except LeaseHeldError as held:
             hint = f"hermesops operation list; hermesops rollback {instance.title} --direct goes past whoever is at it"
-            raise LeaseHeldError(held.message, hint=hint) from held
+            raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
     app.registry.note_rolled_back(instance.id, done.release, before=done.before, why=why)
     return done
 

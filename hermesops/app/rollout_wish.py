@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hermesops.registry import Registry
     from hermesops.rollout.preview import RolloutPreview
 
+_SHOWN = 3
+"""Damaged files that are named."""
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -74,7 +77,8 @@ def refuse_damaged(app: "App", release: ReleaseId) -> None:
     """
     damage = app.releases.verify(release)
     if damage:
-        told = ", ".join(f"{one.name} {one.what}" for one in damage)
+        told = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
+        told += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
         raise RefusedError(
             f"release {release} is not whole: {told}", hint=f"hermesops release verify {release}; then build it again"
         )

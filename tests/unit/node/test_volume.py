@@ -33,12 +33,14 @@ class Volumes:
     Attributes:
         key: What opens it; ``None`` before it was made.
         filled: How often its file system was told to take all of it.
+        is_stiff: Whether that cannot be.
     """
 
     key: bytes | None = None
     is_open: bool = False
     sizes: list[int] = field(default_factory=list)
     filled: int = 0
+    is_stiff: bool = False
 
     def look(self, place: Path) -> Room:
         assert place.name == "hermes"
@@ -60,6 +62,8 @@ class Volumes:
 
     def fill_volume(self) -> None:
         self.filled += 1
+        if self.is_stiff:
+            raise NotReadyError("resize2fs: Permission denied to resize filesystem")
 
     def close_volume(self, _place: Path) -> None:
         self.is_open = False
@@ -151,6 +155,13 @@ def test_a_volume_is_opened_with_the_key_that_the_platform_keeps_for_it(computer
     assert len(computer.platform.asked) == 1  # it is open already
     assert computer.volumes.filled == 2  # whoever opened it may have been killed before that
     assert volume.close_volume(computer.node)["kind"] == "closed"
+
+
+def test_a_volume_that_cannot_grow_is_used_as_it_is_and_says_why(computer: Computer) -> None:
+    computer.certify()
+    computer.volumes.is_stiff = True
+    told = volume.open_volume(computer.node)
+    assert (told["kind"], "Permission denied" in told["why"]) == ("open", True)
 
 
 def test_it_waits_for_its_certificate_and_for_the_platform_as_long_as_it_takes(computer: Computer) -> None:
