@@ -48,9 +48,18 @@ async def agent(made: Made) -> AsyncIterator[Agent]:
         yield agent
 
 
-async def say(agent: Agent, session: str, text: str) -> None:
+async def answer_to(agent: Agent, session: str, text: str) -> str:
     await agent.channel.put("/run/chat.py", _CHAT.encode())
-    assert await agent.run(f"python3 /run/chat.py {agent.api_server_key} {session} '{text}'", timeout_s=90) == "200"
+    return await agent.run(f"python3 /run/chat.py {agent.api_server_key} {session} '{text}'", timeout_s=90)
+
+
+async def say(agent: Agent, session: str, text: str) -> None:
+    assert await answer_to(agent, session, text) == "200"
+
+
+async def is_taken(agent: Agent, session: str, text: str) -> bool | Pending[bool]:
+    code = await answer_to(agent, session, text)
+    return code == "200" or Pending(code)
 
 
 async def node(agent: Agent, words: str, *, code: int = 0) -> dict[str, Any]:
@@ -134,7 +143,8 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert not (await node(agent, "status"))["draining"]
     assert (await node(agent, "release show"))["current"] == first
     await agent.run("systemctl stop visitor; systemctl reset-failed change")
-    await say(agent, "since", "it takes turns again")
+    # It looks once a second whether it still has to refuse them.
+    await until(lambda: is_taken(agent, "since", "it takes turns again"), what="turns", timeout_s=10)
 
     # The same again, to stay: from here on slots and units are hermes-node's alone.
     await node(agent, f"release activate {newer.id} --no-trial")
