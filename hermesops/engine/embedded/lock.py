@@ -14,10 +14,10 @@ import pwd
 import socket
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from hermesops import processes
 from hermesops.engine.embedded.clock import now
 from hermesops.engine.embedded.place import Folder, Place
 from hermesops.engine.embedded.values import dumps
@@ -148,17 +148,17 @@ def _is_dead(doc: dict[str, Any]) -> bool:
     theirs = doc.get(OURS)
     if not isinstance(theirs, dict) or not _is_seen(theirs):
         return False
-    if theirs.get("boot") != _boot():
+    if theirs.get("boot") != processes.here().boot:
         return True
-    return _started(int(doc.get("pid", 0))) != theirs.get("started")
+    return processes.is_gone(int(doc.get("pid", 0)), str(theirs.get("started")))
 
 
 def _is_seen(theirs: dict[str, Any]) -> bool:
     """Whether it can be seen from here that the lock's process has ended."""
-    ours = _place(os.getpid())
-    if theirs.get("host") != ours["host"]:
+    ours = processes.here()
+    if theirs.get("host") != ours.host:
         return False
-    return bool(theirs.get("boot") != ours["boot"] or theirs.get("namespace") == ours["namespace"])
+    return bool(theirs.get("boot") != ours.boot or theirs.get("namespace") == ours.namespace)
 
 
 def _describe(place: Place, file: str) -> str:
@@ -172,7 +172,9 @@ def _describe(place: Place, file: str) -> str:
 
 def _who(token: Token | None) -> dict[str, Any]:
     pid = os.getpid()
-    ours = _place(pid) if token is None else {**_place(pid), "token": list(token)}
+    ours: dict[str, Any] = {**asdict(processes.here()), "started": processes.started(pid)}
+    if token is not None:
+        ours["token"] = list(token)
     return {
         "pid": pid,
         "username": _user(),
@@ -187,38 +189,3 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
-
-
-def _place(pid: int) -> dict[str, Any]:
-    return {
-        "host": _read(Path("/etc/machine-id")),
-        "boot": _boot(),
-        "namespace": _link(Path("/proc/self/ns/pid")),
-        "started": _started(pid),
-    }
-
-
-def _boot() -> str:
-    return _read(Path("/proc/sys/kernel/random/boot_id"))
-
-
-def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is no such process."""
-    # The name in the second field may hold spaces and brackets; after the last bracket the fields are plain.
-    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    started_at = 19
-    return fields[started_at] if len(fields) > started_at and fields[0] != "Z" else ""
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _link(file: Path) -> str:
-    try:
-        return str(file.readlink())
-    except OSError:
-        return ""

@@ -1,0 +1,83 @@
+"""Processes as others of the same computer can tell them apart: where a number counts, since when, whether it is gone.
+
+Source: proc(5), ``/proc/PID/stat`` (state, start time), ``hidepid`` and ``sys/kernel/random/boot_id``; kill(2);
+pid_namespaces(7).
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_STATE, _START = 0, 19
+"""Fields 3 and 22 of ``stat``, counted from the one behind the name, which may hold spaces and brackets."""
+
+_DEAD = frozenset("ZXx")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process's number counts; a part that is not known is empty.
+
+    Attributes:
+        host: The computer's machine id.
+        boot: Of which boot of it.
+        namespace: In whose view of its processes.
+    """
+
+    host: str
+    boot: str
+    namespace: str
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no other place can look the same."""
+        return bool(self.boot and self.namespace)
+
+
+def here() -> Place:
+    """Where numbers of processes count that we see."""
+    boot = _read(Path("/proc/sys/kernel/random/boot_id"))
+    return Place(_read(Path("/etc/machine-id")), boot, _link(Path("/proc/self/ns/pid")))
+
+
+def started(pid: int) -> str:
+    """When a process that we see started, in the kernel's ticks; empty where there is none."""
+    fields = _stat(pid)
+    return fields[_START] if fields else ""
+
+
+def is_gone(pid: int, start: str) -> bool:
+    """Whether there is no process of that number any more that started then; a zombie is none.
+
+    Args:
+        pid: A number that counts here.
+        start: As ``started`` told it.
+    """
+    # Asked first, since a computer may hide from users what processes others have, but never that there are any.
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    fields = _stat(pid)
+    return bool(fields) and (fields[_STATE] in _DEAD or fields[_START] != start)
+
+
+def _stat(pid: int) -> list[str]:
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return fields if len(fields) > _START else []
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _link(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:
+        return ""
