@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from hermesops.engine.choose import find_cli
 from tests.support.left_worlds import lists_folder, sweep
@@ -25,6 +26,10 @@ _MACHINE_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4", "
 # What a shell runs in the background ignores Ctrl-C, and so would everything that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the computer is, not whether the code is right.
+settings.register_profile("hermesops", deadline=None)
+settings.load_profile("hermesops")
 
 _ENVIRONMENT = os.environ  # noqa: TID251 - a test run must know what to keep its tests from
 

@@ -28,7 +28,7 @@ schema = schemathesis.pytest.from_fixture("api").exclude(path_regex=TOOLBOX)
 
 @schema.parametrize()
 @settings(
-    max_examples=4, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=4, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )  # more in tests/soak
 def test_every_call_answers_as_the_document_says(case: Case, target: Target) -> None:
     check(case, target)

@@ -65,7 +65,6 @@ async def play(registry: Registry, clock: TurnedClock, rounds: Sequence[Sequence
 @given(rounds=ROUNDS, seed=st.integers(0, 1 << 16))
 @settings(
     max_examples=6,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

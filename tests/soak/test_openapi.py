@@ -25,6 +25,6 @@ schema = schemathesis.pytest.from_fixture("api").exclude(path_regex=TOOLBOX)
 
 
 @schema.parametrize()
-@settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, database=None, suppress_health_check=list(HealthCheck))
 def test_every_call_answers_as_the_document_says(case: Case, target: Target) -> None:
     check(case, target)

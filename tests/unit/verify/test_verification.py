@@ -251,7 +251,7 @@ ANSWERS = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     changed=st.dictionaries(st.sampled_from(sorted(HEALTHY)), ANSWERS, max_size=6),
     breaks=st.lists(st.sampled_from(range(len(BREAKS))), max_size=3),
