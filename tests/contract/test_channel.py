@@ -120,7 +120,7 @@ async def test_without_input_a_command_finds_none(channel: Channel) -> None:
 
 
 async def test_a_command_that_takes_too_long_is_ended_and_said(channel: Channel) -> None:
-    with pytest.raises(CommandExpiredError):
+    with pytest.raises(CommandExpiredError, match="ran into its"):
         await channel.run("sleep 30", timeout_s=1)
 
 
@@ -152,9 +152,9 @@ async def test_a_large_file_is_streamed_both_ways(channel: Channel, folder: str,
 
 
 async def test_a_missing_file_is_said_and_leaves_none_here(channel: Channel, folder: str, tmp_path: Path) -> None:
-    with pytest.raises(NoSuchFileError):
+    with pytest.raises(NoSuchFileError, match="nothing does not exist"):
         await channel.get(f"{folder}/nothing")
-    with pytest.raises(NoSuchFileError):
+    with pytest.raises(NoSuchFileError, match="nothing does not exist"):
         await channel.get_to(f"{folder}/nothing", tmp_path / "nothing")
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - names are enough
 
@@ -163,7 +163,7 @@ async def test_removing_twice_is_success(channel: Channel, folder: str) -> None:
     await channel.put(f"{folder}/file", b"x")
     await channel.delete(f"{folder}/file")
     await channel.delete(f"{folder}/file")
-    with pytest.raises(NoSuchFileError):
+    with pytest.raises(NoSuchFileError, match="file does not exist"):
         await channel.get(f"{folder}/file")
 
 
@@ -174,9 +174,9 @@ async def test_many_commands_at_once_do_not_mix(channel: Channel) -> None:
 
 async def test_a_machine_that_is_not_there_is_said(place: tuple[Client, str]) -> None:
     gone = ToolboxChannel(place[0], "00000000-0000-4000-8000-000000000000")
-    with pytest.raises(MachineGoneError):
+    with pytest.raises(MachineGoneError, match="running a command: 404"):
         await gone.run("true")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="writing /run/x: 404"):
         await gone.put("/run/x", b"")
 
 

@@ -96,21 +96,24 @@ async def test_a_machine_whose_order_got_no_answer_is_found(
 async def test_an_order_that_was_not_carried_out_is_said_and_not_repeated(client: Client, cloud: LocalCloud) -> None:
     order = _order()
     await cloud.fault("server-error", method="POST", path="/machines", status=500)
-    with pytest.raises(errors.OrderUnknownError):
+    with pytest.raises(errors.OrderUnknownError, match="no machine of that name has appeared"):
         await client.create_machine(order)
     assert await _named(client, order) == []
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
-    [("payment-required", errors.PaymentRequiredError), ("unprocessable", errors.UnprocessableError)],
+    ("kind", "error", "said"),
+    [
+        ("payment-required", errors.PaymentRequiredError, "No payment method on file"),
+        ("unprocessable", errors.UnprocessableError, "image disk is bigger"),
+    ],
 )
 async def test_a_refused_order_is_a_type(
-    client: Client, cloud: LocalCloud, kind: str, error: type[errors.AnswerError]
+    client: Client, cloud: LocalCloud, kind: str, error: type[errors.AnswerError], said: str
 ) -> None:
     order = _order()
     await cloud.fault(kind)
-    with pytest.raises(error):
+    with pytest.raises(error, match=said):
         await client.create_machine(order)
     assert await _named(client, order) == []
 
@@ -141,7 +144,7 @@ async def test_a_stopped_machine_starts_again(client: Client, machine: Machine) 
 
     await client.stop_machine(machine.id)
     await becomes(MachineStatus.STOPPED)
-    with pytest.raises((MachineUnreachableError, errors.JustAvpsError)):
+    with pytest.raises((MachineUnreachableError, errors.JustAvpsError), match="the machine does not answer"):
         await ToolboxChannel(client, machine.id).run("true")
     await client.start_machine(machine.id)
     await becomes(MachineStatus.READY)
@@ -170,7 +173,7 @@ async def test_a_files_fate_is_told(client: Client, machine: Machine, tmp_path: 
     entry = await client.toolbox.describe(machine.id, path)
     assert (entry.size, entry.mode, entry.is_dir) == (7, "640", False)
     assert (await client.toolbox.describe(machine.id, str(tmp_path))).is_dir
-    with pytest.raises(errors.NotAllowedError):
+    with pytest.raises(errors.NotAllowedError, match="is not empty"):
         await client.toolbox.delete(machine.id, f"{tmp_path}/deep")
     await client.toolbox.delete(machine.id, f"{tmp_path}/deep", recursive=True)
     assert not await client.toolbox.exists(machine.id, path)
@@ -195,13 +198,13 @@ async def test_sizes_and_account_are_read(client: Client) -> None:
 
 async def test_a_wrong_key_is_a_type(cloud: LocalCloud) -> None:
     async with Client(f"{cloud.where.api_url}/api/v1", "sk_live_wrong") as stranger:
-        with pytest.raises(errors.UnauthorisedError):
+        with pytest.raises(errors.UnauthorisedError, match="GET /machines: 401"):
             await stranger.list_machines()
 
 
 async def test_where_nobody_listens_nothing_was_sent() -> None:
     async with Client("http://127.0.0.1:9/api/v1", "k") as lost:
-        with pytest.raises(errors.UnreachableError):
+        with pytest.raises(errors.UnreachableError, match="reboot: not reachable"):
             await lost.reboot_machine("m1")
 
 
@@ -214,7 +217,7 @@ async def test_no_root_key_of_the_vendor_passes_the_client(client: Client, cloud
 
 async def test_who_asks_too_often_comes_back_when_told(client: Client, cloud: LocalCloud) -> None:
     await cloud.fault("rate-limited", path="/account", seconds=1, times=3)
-    with pytest.raises(errors.RateLimitedError) as refused:
+    with pytest.raises(errors.RateLimitedError, match="GET /account: 429") as refused:
         await client.get_account()
     assert refused.value.retry_after_s == 1
     await cloud.fault("rate-limited", path="/account", seconds=1)

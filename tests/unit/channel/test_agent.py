@@ -42,7 +42,7 @@ def test_words_tools_and_silence_in_a_stream() -> None:
 
 
 def test_a_turn_that_fails_on_the_agents_side_is_an_error() -> None:
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="could not finish its turn"):
         piece_of("message", json.dumps({"choices": [{"delta": {}, "finish_reason": "error"}]}))
 
 

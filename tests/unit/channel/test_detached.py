@@ -105,43 +105,43 @@ async def test_a_question_that_was_lost_or_never_sent_is_asked_again() -> None:
 
 async def test_a_start_that_was_never_sent_is_not_looked_for() -> None:
     run = Run(httpx.ConnectError("no route"))
-    with pytest.raises(MachineUnreachableError):
+    with pytest.raises(MachineUnreachableError, match="no route"):
         await run.done()
     assert run.asked == ["start"]
 
 
 async def test_a_start_that_never_came_there_was_not_done() -> None:
     run = Run(LOST, said(LONG_AGO))
-    with pytest.raises(MachineUnreachableError):
+    with pytest.raises(MachineUnreachableError, match="never reached it, and never will"):
         await run.done()
     assert run.asked == ["start", "look"]
 
 
 async def test_a_machine_that_was_booted_since_the_start_may_have_done_it() -> None:
     run = Run(LOST, said("never 0\n"))
-    with pytest.raises(AnswerLostError):
+    with pytest.raises(AnswerLostError, match="was started anew while the command ran"):
         await run.done()
 
 
 async def test_a_command_that_ran_and_is_gone_has_an_unknown_outcome() -> None:
     run = Run(said("running\n"), said(LONG_AGO))
-    with pytest.raises(AnswerLostError):
+    with pytest.raises(AnswerLostError, match="was started anew while the command ran"):
         await run.done()
     run = Run(said("running\n"), said("broken\n"))
-    with pytest.raises(AnswerLostError):
+    with pytest.raises(AnswerLostError, match="broken off from outside"):
         await run.done()
     assert run.asked[-1] == "stop"
 
 
 async def test_a_machine_that_falls_silent_ends_the_wait() -> None:
     run = Run(said("running\n"), httpx.ConnectError("no route"), silence_s=0)
-    with pytest.raises(AnswerLostError):
+    with pytest.raises(AnswerLostError, match="nothing was heard"):
         await run.done()
 
 
 async def test_the_limit_is_said() -> None:
     run = Run(said("expired\n"))
-    with pytest.raises(CommandExpiredError):
+    with pytest.raises(CommandExpiredError, match="its limit of 61 s"):
         await run.done()
 
 
@@ -153,7 +153,7 @@ async def test_a_command_that_could_not_begin_says_why() -> None:
 
 async def test_a_refused_start_is_just_said() -> None:
     run = Run(json(401, {"message": "no such key"}))
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="no such key"):
         await run.done()
     assert run.asked == ["start"]
 

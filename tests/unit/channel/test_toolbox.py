@@ -34,10 +34,16 @@ async def test_input_never_stands_in_a_command() -> None:
     assert text.loads(execute.content)["user"] == "root"
 
 
-@pytest.mark.parametrize("lost", [httpx.ReadTimeout(""), httpx.ConnectError("")])
-async def test_input_of_a_command_that_was_lost_is_removed(lost: Exception) -> None:
+@pytest.mark.parametrize(
+    ("lost", "kind", "said"),
+    [
+        (httpx.ReadTimeout(""), AnswerLostError, "no answer"),
+        (httpx.ConnectError(""), MachineUnreachableError, "not reachable"),
+    ],
+)
+async def test_input_of_a_command_that_was_lost_is_removed(lost: Exception, kind: type[Exception], said: str) -> None:
     channel, answers = _channel(DONE, lost, DONE)
-    with pytest.raises((AnswerLostError, MachineUnreachableError)):
+    with pytest.raises(kind, match=said):
         await channel.run("cat", stdin=b"x")
     assert answers.asked[-1] == "DELETE /api/v1/machines/m1/toolbox/files"
     assert answers.requests[-1].url.params["path"] == answers.requests[0].url.params["path"]

@@ -138,5 +138,5 @@ async def test_a_stream_that_breaks_says_so() -> None:
     client, _ = _client(lambda _request: httpx.Response(200, stream=_Breaking()))
     events = client.status_events("m1")
     assert (await anext(events)).kind == "status"
-    with pytest.raises(errors.LostReadError):
+    with pytest.raises(errors.LostReadError, match=r"status/stream: no answer \(reset\)"):
         await anext(events)

@@ -59,21 +59,23 @@ async def test_events_are_read_as_they_come() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "method", "kind"),
+    ("cause", "method", "kind", "said"),
     [
-        (httpx.ConnectError("refused"), "POST", errors.UnreachableError),
-        (httpx.ReadTimeout(""), "POST", errors.LostChangeError),
-        (httpx.ReadTimeout(""), "GET", errors.LostReadError),
+        (httpx.ConnectError("refused"), "POST", errors.UnreachableError, r"not reachable \(refused\)"),
+        (httpx.ReadTimeout(""), "POST", errors.LostChangeError, "no answer"),
+        (httpx.ReadTimeout(""), "GET", errors.LostReadError, "no answer"),
     ],
 )
-async def test_silence_is_named_without_token_or_query(cause: Exception, method: str, kind: type[Exception]) -> None:
+async def test_silence_is_named_without_token_or_query(
+    cause: Exception, method: str, kind: type[Exception], said: str
+) -> None:
     proxy, _ = _proxy(cause)
     port = Port.of(LOCAL, 1, "CANARY")
-    with pytest.raises(kind) as raised:
+    with pytest.raises(kind, match=said) as raised:
         await proxy.request(port, method, "/x?secret=CANARY")
     assert "CANARY" not in str(raised.value) + repr(port)
 
 
 def test_without_a_template_there_is_no_address() -> None:
-    with pytest.raises(errors.NotJsonError):
+    with pytest.raises(errors.NotJsonError, match=r"no urls\.port_template"):
         Port.of(Machine.model_validate({"id": "m1"}), 1, "t")

@@ -42,7 +42,7 @@ def test_a_command_is_not_shown() -> None:
 
 async def test_a_lost_command_is_not_sent_again() -> None:
     client, answers = _client(httpx.ReadTimeout(""))
-    with pytest.raises(errors.LostChangeError):
+    with pytest.raises(errors.LostChangeError, match=r"execute: no answer \(ReadTimeout\)"):
         await client.toolbox.execute("m1", Execution("true"))
     assert len(answers.requests) == 1
 
@@ -69,12 +69,12 @@ async def test_other_spellings_of_the_stream_are_read() -> None:
 
 
 async def test_a_stream_without_an_exit_is_a_lost_answer() -> None:
-    with pytest.raises(errors.LostChangeError):
+    with pytest.raises(errors.LostChangeError, match="ended without an exit code"):
         await _streamed(_sse(("stdout", {"data": ""})))
 
 
 async def test_a_stream_tells_of_the_time_limit() -> None:
-    with pytest.raises(errors.CommandTimedOutError):
+    with pytest.raises(errors.CommandTimedOutError, match="ran into its time limit"):
         await _streamed(_sse(("error", {"error": "killed", "code": "timeout"})))
 
 
@@ -110,7 +110,7 @@ async def test_half_a_download_leaves_the_old_file_alone(tmp_path: Path) -> None
     target = tmp_path / "file"
     target.write_bytes(b"old")
     client, _ = _client(lambda _request: httpx.Response(200, stream=_Breaking()))
-    with pytest.raises(errors.LostReadError):
+    with pytest.raises(errors.LostReadError, match=r"download: no answer \(reset\)"):
         await client.toolbox.download_to("m1", "/x", target)
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {"file": b"old"}  # noqa: PTH208 - names
 
@@ -131,9 +131,9 @@ async def test_whether_a_file_exists(answer: httpx.Response, exists: bool) -> No
 
 async def test_a_missing_machine_is_not_a_missing_file() -> None:
     client, _ = _client(json(404, {"error": True, "message": "machine not found", "status": 404}))
-    with pytest.raises(errors.NotFoundError):
+    with pytest.raises(errors.NotFoundError, match="machine not found"):
         await client.toolbox.exists("m1", "/x")
-    with pytest.raises(errors.NotFoundError):
+    with pytest.raises(errors.NotFoundError, match="machine not found"):
         await client.toolbox.delete("m1", "/x")
 
 

@@ -62,17 +62,17 @@ async def test_a_machine_that_is_unknown_or_being_changed_can_be_asked_again_and
 ) -> None:
     said = {"error": "because", "code": code} if code else {"message": "because", "status": status}
     client, _ = _client(json(status, said))
-    with pytest.raises((errors.ConflictError, errors.NotFoundError)) as raised:
+    with pytest.raises((errors.ConflictError, errors.NotFoundError), match="because") as raised:
         await client.reboot_machine("m1")
     assert (hint in raised.value.hint, bool(raised.value.hint)) == (True, bool(hint))
 
 
 async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
     client, _ = _client(json(503, {"message": "later"}))
-    with pytest.raises(errors.ChangeServerError) as change:
+    with pytest.raises(errors.ChangeServerError, match="503, later") as change:
         await client.reboot_machine("m1")
     assert isinstance(change.value, UnknownOutcomeError)
-    with pytest.raises(errors.ReadServerError) as read:
+    with pytest.raises(errors.ReadServerError, match="503, later") as read:
         await client.get_machine("m1")
     assert isinstance(read.value, UnavailableError)
     assert all("run the same command again" in raised.value.hint for raised in (change, read))
@@ -83,7 +83,7 @@ async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
 )
 async def test_a_lost_answer_to_a_change_is_unknown(cause: Exception) -> None:
     client, answers = _client(cause)
-    with pytest.raises(errors.LostChangeError):
+    with pytest.raises(errors.LostChangeError, match=r"reboot: no answer"):
         await client.reboot_machine("m1")
     assert len(answers.requests) == 1
 
@@ -91,7 +91,7 @@ async def test_a_lost_answer_to_a_change_is_unknown(cause: Exception) -> None:
 @pytest.mark.parametrize("cause", [httpx.ConnectError("refused"), httpx.ConnectTimeout(""), httpx.PoolTimeout("")])
 async def test_what_was_never_sent_is_safe_to_repeat(cause: Exception) -> None:
     client, _ = _client(cause)
-    with pytest.raises(errors.UnreachableError) as raised:
+    with pytest.raises(errors.UnreachableError, match="reboot: not reachable") as raised:
         await client.reboot_machine("m1")
     assert isinstance(raised.value, UnavailableError)
 
@@ -105,14 +105,14 @@ async def test_reads_are_tried_again(first: Answer) -> None:
 
 async def test_reads_are_not_tried_for_ever() -> None:
     client, answers = _client(json(500, {}))
-    with pytest.raises(errors.ReadServerError):
+    with pytest.raises(errors.ReadServerError, match="GET /images: 500"):
         await client.list_images()
     assert len(answers.requests) == 3
 
 
 async def test_a_refused_read_is_not_tried_again() -> None:
     client, answers = _client(json(401, {}))
-    with pytest.raises(errors.UnauthorisedError):
+    with pytest.raises(errors.UnauthorisedError, match="GET /account: 401"):
         await client.get_account()
     assert len(answers.requests) == 1
 
@@ -120,18 +120,26 @@ async def test_a_refused_read_is_not_tried_again() -> None:
 async def test_payment_names_where_to_pay() -> None:
     body = {"requires_checkout": True, "checkout_url": "https://pay.invalid/1", "message": "no card"}
     client, _ = _client(json(200, {"machines": []}), json(402, body))
-    with pytest.raises(errors.PaymentRequiredError) as raised:
+    with pytest.raises(errors.PaymentRequiredError, match="402, no card") as raised:
         await client.create_machine(ORDER)
     assert raised.value.checkout_url == "https://pay.invalid/1"
     assert "https://pay.invalid/1" in raised.value.hint
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>Bad gateway</html>", b"[1, 2]", b'"text"', b"null", b'{"machine": {}}', b"{broken"]
+    ("body", "named"),
+    [
+        (b"<html>Bad gateway</html>", "an answer that is not JSON"),
+        (b"[1, 2]", r"of a shape we do not know \(at its top\)"),
+        (b'"text"', r"of a shape we do not know \(at its top\)"),
+        (b"null", r"of a shape we do not know \(at its top\)"),
+        (b'{"machine": {}}', r"of a shape we do not know \(at id\)"),
+        (b"{broken", "an answer that is not JSON"),
+    ],
 )
-async def test_what_is_not_the_json_we_know_is_named(body: bytes) -> None:
+async def test_what_is_not_the_json_we_know_is_named(body: bytes, named: str) -> None:
     client, _ = _client(httpx.Response(200, content=body))
-    with pytest.raises(errors.NotJsonError):
+    with pytest.raises(errors.NotJsonError, match=named):
         await client.get_machine("m1")
 
 
@@ -145,7 +153,7 @@ async def test_content_type_is_sent_with_a_body_only() -> None:
 
 async def test_each_request_has_an_id_of_its_own() -> None:
     client, answers = _client(json(500, {}))
-    with pytest.raises(errors.ReadServerError):
+    with pytest.raises(errors.ReadServerError, match="GET /images: 500"):
         await client.list_images()
     ids = {request.headers["x-request-id"] for request in answers.requests}
     assert len(ids) == 3
@@ -169,7 +177,7 @@ def _leaking(status: int, body: bytes) -> list[Answer]:
 @pytest.mark.parametrize("status", [200, 422, 500])
 async def test_no_error_and_no_log_repeats_a_key(status: int, body: bytes) -> None:
     client, _ = _client(*_leaking(status, body))
-    with capture_logs() as logs, pytest.raises(errors.JustAvpsError) as raised:
+    with capture_logs() as logs, pytest.raises(errors.JustAvpsError, match=f"GET /machines/m1: {status}") as raised:
         await client.get_machine("m1")
     chain: BaseException | None = raised.value
     text = str(logs) + "".join(traceback.format_exception(raised.value))

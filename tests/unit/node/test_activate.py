@@ -120,7 +120,7 @@ def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHom
 def test_too_late_nobody_confirms_it_any_more(home: ReleaseHome) -> None:
     bring(home.node)
     home.system.sleep(61)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="is not unconfirmed here"):
         confirm(home.node, NEW, lease=None)
 
 
@@ -323,7 +323,7 @@ def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
         lambda: releases.gc(home.node, keep=2, lease=old),
         lambda: fetch(home.node, home.offer(LOCK), lease=old),
     ):
-        with pytest.raises(OutrankedError):
+        with pytest.raises(OutrankedError, match=r"the lease 1\.8 was taken over"):
             act()
     assert home.seen() == before
 

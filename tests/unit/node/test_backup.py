@@ -137,18 +137,18 @@ def test_the_payload_is_gone_and_its_secrets_are_in_no_argument_and_no_file(
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "named"),
     [
-        {"repository": "sftp:somewhere:/else"},
-        {"repository": "/a/../b"},
-        {"extra": 1},
-        {"tags": ["--exec=x"]},
-        {"version": 2},
+        ({"repository": "sftp:somewhere:/else"}, "repository: not of the expected form"),
+        ({"repository": "/a/../b"}, "repository: not of the expected form"),
+        ({"extra": 1}, "unknown field extra"),
+        ({"tags": ["--exec=x"]}, "tags: not of the expected form"),
+        ({"version": 2}, "version: this hermes-node knows 1"),
     ],
 )
-def test_a_payload_that_is_none_is_refused_and_gone(machine: NodeHome, fields: dict[str, object]) -> None:
+def test_a_payload_that_is_none_is_refused_and_gone(machine: NodeHome, fields: dict[str, object], named: str) -> None:
     path = machine.upload(**fields)
-    with pytest.raises(BadRequestError) as refused:
+    with pytest.raises(BadRequestError, match=named) as refused:
         backup.backup(machine.node, path, lease=None)
     assert PASSWORD not in str(refused.value)
     assert not path.exists()
@@ -181,7 +181,7 @@ def test_who_was_outranked_neither_backs_up_nor_restores(machine: NodeHome) -> N
     newer, older = FencingToken("instance/i-1", 1, 2, "b:2:b"), FencingToken("instance/i-1", 1, 1, "a:1:a")
     fence.unfence(machine.node, lease=newer)
     for command in (backup.backup, backup.restore):
-        with pytest.raises(OutrankedError):
+        with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
             command(machine.node, machine.upload(snapshot="0" * 64), lease=older)
 
 

@@ -43,7 +43,7 @@ class FakePlatform:
         self.asked.append(f"{method} {path}")
         if path == "/v1/standing":
             if not self.standing:
-                raise RefusedError("no")
+                raise RefusedError("this certificate is not known")
             return b"{}"
         return credential_of(self.authority, body.decode(), self.names, now=self.now).to_json()
 
@@ -153,16 +153,16 @@ def test_a_damaged_certificate_is_none(machine: Machine, authority: Authority) -
     given(machine, authority)
     machine.layout.machine_certificate.write_text("hermes-node: {")
     assert certificate.show(machine)["serial"] is None
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match="its first line is damaged"):
         certificate.renew(machine)
 
 
 def test_who_lost_the_lease_installs_nothing(machine: Machine, authority: Authority) -> None:
     newer, older = FencingToken("instance/i", 1, 2, "new"), FencingToken("instance/i", 1, 1, "old")
     asked = certificate.request(machine, lease=newer)["request"]
-    with pytest.raises(OutrankedError):
+    with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
         certificate.install(machine, upload(machine, credential_of(authority, asked)), lease=older)
-    with pytest.raises(OutrankedError):
+    with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
         certificate.request(machine, anew=True, lease=older)
     assert certificate.show(machine)["request"] == asked
 
@@ -190,7 +190,7 @@ def test_the_old_one_stays_where_the_fresh_one_does_not_work(machine: Machine, a
     assert isinstance(platform, FakePlatform)
     machine.system.sleep(LIFE.total_seconds() * 0.7)
     platform.standing = False
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="certificate is not known"):
         certificate.renew(machine)
     assert certificate.show(machine)["serial"] == before.serial
     platform.standing, platform.names = True, MachineNames("local", MachineId("m-2"))
@@ -223,6 +223,6 @@ def test_no_platform_is_said_and_changes_nothing(machine: Machine, authority: Au
     def silent(*_: object) -> bytes:
         raise NotReadyError("no answer")
 
-    with pytest.raises(NotReadyError):
+    with pytest.raises(NotReadyError, match="no answer"):
         certificate.renew(replace(machine, ask_platform=silent))
     assert certificate.show(machine)["serial"] == before.serial

@@ -133,10 +133,15 @@ def test_a_fence_is_written_before_the_gateway_is_stopped(machine: NodeHome) -> 
     assert fence.is_fenced(machine.node)
 
 
-@pytest.mark.parametrize(("instance", "epoch"), [("i-1", 1), ("i-1", 0), ("i-2", 9)])
-def test_a_fenced_machine_is_personalised_by_nobody_else(machine: NodeHome, instance: str, epoch: int) -> None:
+@pytest.mark.parametrize(
+    ("instance", "epoch", "named"),
+    [("i-1", 1, "is fenced"), ("i-1", 0, "epoch 0 is older than this machine's 1"), ("i-2", 9, "is fenced")],
+)
+def test_a_fenced_machine_is_personalised_by_nobody_else(
+    machine: NodeHome, instance: str, epoch: int, named: str
+) -> None:
     fence.fence(machine.node, lease=None)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=named):
         personalise(
             machine.node, machine.personalised(epoch=epoch, instance=instance), wait_s=5, replace_instance="i-1"
         )
@@ -170,6 +175,6 @@ def test_who_was_outranked_neither_drains_nor_fences_nor_lifts(machine: NodeHome
         lambda: fence.fence(machine.node, lease=older),
         lambda: fence.unfence(machine.node, lease=older),
     ):
-        with pytest.raises(OutrankedError):
+        with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
             work()
     assert machine.system.running

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.node.activate import Options, activate
-from hermesops.node.errors import BadRequestError, NodeError, RefusedError
+from hermesops.node.errors import BadRequestError, RefusedError
 from hermesops.node.fetch import fetch
 from hermesops.node.protocol import VERSION
 from hermesops.node.release_handout import Signed
@@ -125,11 +125,21 @@ def test_one_for_another_python_is_refused(home: ReleaseHome, monkeypatch: pytes
         fetch(home.node, home.offer(LOCK), lease=None)
 
 
-@pytest.mark.parametrize("spoil", [lambda data: data[:-20], lambda _: b"{}", lambda _: b"", lambda data: data + b"x"])
-def test_a_handout_that_is_none_is_refused_and_gone(home: ReleaseHome, spoil: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (lambda data: data[:-20], "handout: not JSON"),
+        (lambda _: b"{}", "handout: lacks format"),
+        (lambda _: b"", "handout: not JSON"),
+        (lambda data: data + b"x", "handout: not JSON"),
+    ],
+)
+def test_a_handout_that_is_none_is_refused_and_gone(
+    home: ReleaseHome, spoil: Callable[[bytes], bytes], named: str
+) -> None:
     path = home.offer(LOCK)
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(NodeError):
+    with pytest.raises(BadRequestError, match=named):
         fetch(home.node, path, lease=None)
     assert not path.exists()
 

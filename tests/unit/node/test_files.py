@@ -22,14 +22,14 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_its_target_left_alone(tmp
 def test_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("secret")
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    with pytest.raises(NotReadyError):
+    with pytest.raises(NotReadyError, match="symbolic links"):
         files.read(tmp_path / "link")
 
 
 def test_a_link_to_a_folder_is_not_entered(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "real")
-    with pytest.raises(NotReadyError), files.opened_folder(tmp_path / "home"):
+    with pytest.raises(NotReadyError, match="Not a directory"), files.opened_folder(tmp_path / "home"):
         pass
 
 
@@ -91,7 +91,7 @@ def test_taking_a_link_removes_the_link_and_not_its_target(tmp_path: Path) -> No
     target = tmp_path / "target"
     target.touch(0o600)
     (tmp_path / "payload").symlink_to(target)
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match="symbolic links"):
         files.take(tmp_path / "payload", limit=100)
     assert target.exists()
     assert not (tmp_path / "payload").is_symlink()

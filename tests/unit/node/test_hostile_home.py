@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.node import archive, contents, databases, ending, switch
+from hermesops.node.digest import Digest
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.unpack import unpack
 from tests.support.node_home import furnish
@@ -241,30 +242,40 @@ def test_jobs_and_pairings_that_are_nonsense_are_copied(home: Path, content: byt
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "a/../../out"])
 def test_an_archive_with_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
-    _refused(tmp_path, tarfile.TarInfo(name))
+    _refused(tmp_path, tarfile.TarInfo(name), "a name that leads out of it")
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
 def test_an_archive_with_anything_but_files_and_folders_is_refused(tmp_path: Path, kind: bytes) -> None:
     entry = tarfile.TarInfo("a")
     entry.type, entry.linkname = kind, "/etc/passwd"
-    _refused(tmp_path, entry)
+    _refused(tmp_path, entry, "something else than files and folders")
 
 
-def _refused(tmp_path: Path, entry: tarfile.TarInfo) -> None:
-    data = io.BytesIO()
+def _refused(tmp_path: Path, entry: tarfile.TarInfo, why: str) -> None:
+    """Nothing but this entry is wrong with the archive: a plain file in its place is taken."""
+    assert unpack(_ended(tarfile.TarInfo("a")), tmp_path / "ours/plain").files == 1
+    contents.remove(tmp_path / "ours/plain")
+    with pytest.raises(RefusedError, match=why):
+        unpack(_ended(entry), tmp_path / "ours/new")
+    assert list((tmp_path / "ours").iterdir()) == []
+
+
+def _ended(entry: tarfile.TarInfo) -> io.BytesIO:
+    """A whole archive of one entry, which amounts to no state."""
+    data, times = io.BytesIO(), ending.Times()
+    times.add(0)
     with tarfile.open(fileobj=data, mode="w") as made:
         made.addfile(entry)
+        ending.write(made, Digest().told(), 1, times)
     data.seek(0)
-    with pytest.raises(RefusedError):
-        unpack(data, tmp_path / "ours/new")
-    assert list((tmp_path / "ours").iterdir()) == []
+    return data
 
 
 def test_an_archive_cut_anywhere_is_refused(home: Path, tmp_path: Path) -> None:
     _, data = _packed(home)
     for length in (0, 1, 512, 1024, len(data) // 2, len(data) - 11_000):
-        with pytest.raises(RefusedError):
+        with pytest.raises(RefusedError, match="was cut short"):
             unpack(io.BytesIO(data[:length]), tmp_path / "ours/new")
         assert not (tmp_path / "ours/new").exists()
 

@@ -110,7 +110,7 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
     told = keeping.put_back(home, NAME)
     assert (told.carried, told.listed) == (2, 0)
     assert rows(home, "SELECT title FROM sessions") == [("Kin",)]
-    with pytest.raises(NotReadyError):
+    with pytest.raises(NotReadyError, match="is kept"):
         keeping.weigh(home, NAME)
 
 
@@ -180,7 +180,7 @@ def test_what_was_kept_outlives_a_restore_and_ends_after_its_time(home: Path) ->
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../x", "9" * 120])
 def test_a_name_leads_nowhere_else(home: Path, name: str) -> None:
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match="name: not of the expected form"):
         keeping.keep(home, name)
 
 

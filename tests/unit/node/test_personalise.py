@@ -228,7 +228,7 @@ def test_a_refused_payload_touches_nothing_and_is_gone(machine: Machine) -> None
     machine.personalise(_PAYLOAD)
     held = {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()}
     wrong = replace(_PAYLOAD, settings=Settings(model="gpt-9"))
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match="no route 'gpt-9'"):
         machine.personalise(wrong)
     assert {path: path.read_bytes() for path in machine.layout.root.rglob("*") if path.is_file()} == held
 
@@ -242,7 +242,7 @@ def test_a_marker_left_by_a_drained_gateway_is_removed_before_a_start(machine: M
 
 def test_a_sick_gateway_is_an_error_and_the_machine_is_kept(machine: Machine) -> None:
     machine.gateway.well = False
-    with pytest.raises(UnhealthyError):
+    with pytest.raises(UnhealthyError, match="is not well after"):
         machine.personalise(_PAYLOAD)
     assert machine.layout.identity.exists()
 

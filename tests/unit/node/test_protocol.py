@@ -45,38 +45,51 @@ def test_a_payload_survives_the_way_to_the_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("path", "value", "named"),
     [
-        ("version", 0),
-        ("surprise", 1),
-        ("identity.epoch", True),
-        ("identity.epoch", -1),
-        ("identity.instance", "../etc"),
-        ("secrets.api_server_key", "short"),
-        ("secrets.api_server_key", _CANARY + "\nINJECTED=1"),
-        ("secrets.model_token", ""),
-        ("model_base_url", "file:///etc/shadow"),
-        ("settings.messengers", {"TELEGRAM_BOT_TOKEN": _CANARY + "\nAPI_SERVER_KEY=x"}),
-        ("settings.messengers", {"lower": _CANARY}),
-        ("settings.messengers", {"NOBODY_TOKEN": _CANARY}),
-        ("settings.messengers", {"SLACK_BOT_TOKEN": _CANARY + "'"}),
-        ("settings.mcp_servers", {"notes": _CANARY}),
-        ("settings.mcp_servers", {"notes": {"headers": {"a": _CANARY}}}),
-        ("settings.mcp_servers", {"notes": {"url": "http://x", "command": _CANARY}}),
-        ("settings.cron", [{"cron": _CANARY, "prompt": "x"}]),
-        ("settings.cron", [{"cron": "* * * * *"}]),
-        ("settings.disabled_tools", [{"x": _CANARY}]),
+        ("version", 0, "version 0 is not understood"),
+        ("surprise", 1, "unknown field surprise"),
+        ("identity.epoch", True, "identity.epoch: not a whole number"),
+        ("identity.epoch", -1, "identity.epoch: not a whole number"),
+        ("identity.instance", "../etc", "identity.instance: not of the expected form"),
+        ("secrets.api_server_key", "short", "api_server_key: not of the expected form"),
+        ("secrets.api_server_key", _CANARY + "\nINJECTED=1", "api_server_key: not of the expected form"),
+        ("secrets.model_token", "", "model_token: not of the expected form"),
+        ("model_base_url", "file:///etc/shadow", "model_base_url: not of the expected form"),
+        (
+            "settings.messengers",
+            {"TELEGRAM_BOT_TOKEN": _CANARY + "\nAPI_SERVER_KEY=x"},
+            "BOT_TOKEN: holds a line break",
+        ),
+        ("settings.messengers", {"lower": _CANARY}, "messengers: a name: not of the expected form"),
+        ("settings.messengers", {"NOBODY_TOKEN": _CANARY}, "belongs to no messenger"),
+        ("settings.messengers", {"SLACK_BOT_TOKEN": _CANARY + "'"}, "holds a quote"),
+        ("settings.mcp_servers", {"notes": _CANARY}, "notes: not an object"),
+        ("settings.mcp_servers", {"notes": {"headers": {"a": _CANARY}}}, "either a command or a url"),
+        ("settings.mcp_servers", {"notes": {"url": "http://x", "command": _CANARY}}, "either a command or a url"),
+        ("settings.cron", [{"cron": _CANARY, "prompt": "x"}], "not a schedule such as"),
+        ("settings.cron", [{"cron": "* * * * *"}], "lacks prompt"),
+        ("settings.disabled_tools", [{"x": _CANARY}], "disabled_tools: not of the expected form"),
     ],
 )
-def test_what_is_not_a_payload_is_refused_without_repeating_it(path: str, value: object) -> None:
-    with pytest.raises(BadRequestError) as caught:
+def test_what_is_not_a_payload_is_refused_without_repeating_it(path: str, value: object, named: str) -> None:
+    with pytest.raises(BadRequestError, match=named) as caught:
         Payload.from_json(changed(path, value))
     assert _CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{", b"\xff", b"null"])
-def test_what_is_no_object_is_refused(data: bytes) -> None:
-    with pytest.raises(BadRequestError):
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        (b"", "not JSON"),
+        (b"[]", "not an object"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"null", "not an object"),
+    ],
+)
+def test_what_is_no_object_is_refused(data: bytes, named: str) -> None:
+    with pytest.raises(BadRequestError, match=f"payload: {named}"):
         Payload.from_json(data)
 
 

@@ -36,22 +36,22 @@ def test_links_are_not_shown_by_accident() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("field", "value", "named"),
     [
-        ("format", 2),
-        ("lock", None),
-        ("lock", {"text": "x"}),
-        ("signers", {}),
-        ("signers", ["ada"]),
-        ("revocations", ""),
-        ("links", {"a": "https://store.test"}),
-        ("links", {"a" * 64: "file:///etc/shadow"}),
-        ("links", {"a" * 64: "https://store.test/a\nHost: b"}),
-        ("more", 1),
+        ("format", 2, "format 2 is not understood"),
+        ("lock", None, "lock: not an object"),
+        ("lock", {"text": "x"}, "lock: lacks signature"),
+        ("signers", {}, "signers: not a list"),
+        ("signers", ["ada"], r"signers\[0\]: not an object"),
+        ("revocations", "", "revocations: not an object"),
+        ("links", {"a": "https://store.test"}, "links: a name: not of the expected form"),
+        ("links", {"a" * 64: "file:///etc/shadow"}, r"links\.a+: not of the expected form"),
+        ("links", {"a" * 64: "https://store.test/a\nHost: b"}, r"links\.a+: not of the expected form"),
+        ("more", 1, "unknown field more"),
     ],
 )
-def test_what_is_no_handout(field: str, value: object) -> None:
+def test_what_is_no_handout(field: str, value: object, named: str) -> None:
     fields = json.loads(HANDOUT.to_json())
     fields[field] = value
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match=named):
         Handout.from_json(canonical(fields))

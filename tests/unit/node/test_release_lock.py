@@ -108,7 +108,7 @@ def test_another_spelling_of_a_lock_is_none() -> None:
     fields = json.loads(LOCK.to_json())
     backwards = {name: fields[name] for name in reversed(fields)}
     for spelled in (json.dumps(fields).encode(), LOCK.to_json()[:-1], canonical(fields) + b"\n"):
-        with pytest.raises(BadRequestError):
+        with pytest.raises(BadRequestError, match="not spelled as a lock is"):
             Lock.from_json(spelled)
     assert Lock.from_json(canonical(backwards)) == LOCK
 
@@ -122,7 +122,7 @@ def test_files_are_sorted_and_none_is_there_twice() -> None:
 
 @given(st.binary(max_size=200))
 def test_junk_is_no_lock_and_no_crash(data: bytes) -> None:
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match=r"lock: not (JSON|an object)"):
         Lock.from_json(data)
 
 
@@ -133,5 +133,5 @@ def test_what_is_nested_without_end_is_no_lock() -> None:
 
 @pytest.mark.parametrize("text", ["", "0.19.0", "0.19.0-", "0.19.0-zz", "../0.19.0-874c23c48292", "x-874c23c48292"])
 def test_what_can_be_no_release(text: str) -> None:
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match="release: not of the expected form"):
         release_id(text)

@@ -51,18 +51,18 @@ def test_the_same_version_in_other_words_is_not_older() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "named"),
     [
-        b"[]",
-        b'{"format":2,"number":1,"revoked":{},"floor":""}',
-        b'{"format":1,"number":true,"revoked":{},"floor":""}',
-        b'{"format":1,"number":-1,"revoked":{},"floor":""}',
-        b'{"format":1,"number":1,"revoked":{"all":"x"},"floor":""}',
-        b'{"format":1,"number":1,"revoked":{"0.19.0-874c23c48292":"a\\nb"},"floor":""}',
-        b'{"format":1,"number":1,"revoked":{},"floor":"newest"}',
-        b'{"format":1,"number":1,"revoked":{}}',
+        (b"[]", "revocations: not an object"),
+        (b'{"format":2,"number":1,"revoked":{},"floor":""}', "format or number is not understood"),
+        (b'{"format":1,"number":true,"revoked":{},"floor":""}', "format or number is not understood"),
+        (b'{"format":1,"number":-1,"revoked":{},"floor":""}', "format or number is not understood"),
+        (b'{"format":1,"number":1,"revoked":{"all":"x"},"floor":""}', "release: not of the expected form"),
+        (b'{"format":1,"number":1,"revoked":{"0.19.0-874c23c48292":"a\\nb"},"floor":""}', "holds a line break"),
+        (b'{"format":1,"number":1,"revoked":{},"floor":"newest"}', "floor: not of the expected form"),
+        (b'{"format":1,"number":1,"revoked":{}}', "lacks floor"),
     ],
 )
-def test_what_are_no_revocations(text: bytes) -> None:
-    with pytest.raises(BadRequestError):
+def test_what_are_no_revocations(text: bytes, named: str) -> None:
+    with pytest.raises(BadRequestError, match=named):
         Revocations.from_json(text)

@@ -260,7 +260,7 @@ def test_another_size_is_wished_for_under_the_lease_and_only_where_there_is_a_vo
     path = computer.place.layout.variables
     newer, older = (FencingToken("instance/i-1", 1, counter, "here") for counter in (2, 1))
     assert volume.want(computer.node, 80, lease=newer)["wanted_gb"] == 80
-    with pytest.raises(OutrankedError):
+    with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
         volume.want(computer.node, 20, lease=older)
     assert wanted_gb(path.read_bytes()) == 80
     path.write_bytes(b"")

@@ -245,13 +245,13 @@ def test_a_late_warm_up_is_refused_once_the_machine_is_somebodys(machine: Machin
     warm_up(machine, model_base_url=URL, wait_s=1, lease=LEASE)
     claim(machine, payload(machine))
     before = machine.layout.managed.joinpath(".env").read_bytes()
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="belongs to an instance"):
         warm_up(machine, model_base_url=URL, wait_s=1, lease=LEASE)
     assert machine.layout.managed.joinpath(".env").read_bytes() == before
 
 
 def test_nonsense_is_refused_before_anything_is_written(machine: Machine) -> None:
-    with pytest.raises(BadRequestError):
+    with pytest.raises(BadRequestError, match="model_base_url: not of the expected form"):
         warm_up(machine, model_base_url="not an address", wait_s=1)
     assert not machine.layout.warm.exists()
 
