@@ -19,7 +19,7 @@ _FETCH_S = 900.0
 """Seconds that a machine may take to download a whole release."""
 
 _SWITCH_S = 600.0
-"""Seconds beside draining that installing, trying, backing up and starting may take."""
+"""Seconds beside draining that installing, trying and starting may take."""
 
 _CONFIRM_S, _DRAIN_S = 60.0, 10.0
 """Seconds for a machine that is nobody's: nobody is served there."""

@@ -7,7 +7,6 @@ included, ends on the release that ran before. Never does a gateway run while th
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from hermesops.node import activation as records
@@ -25,7 +24,7 @@ from hermesops.node import (
     volume,
 )
 from hermesops.node.activation import Activation, Phase
-from hermesops.node.agent import BACKUP_USER, Agent, account, agent_of, is_running
+from hermesops.node.agent import Agent, agent_of, is_running
 from hermesops.node.check import Check
 from hermesops.node.errors import FAILED, UNFINISHED, NodeError, RefusedError
 from hermesops.node.fetch import fetched_lock, refuse
@@ -33,7 +32,6 @@ from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken, Payload
 from hermesops.node.release_record import record_of_lock
-from hermesops.node.repository import MAX_BYTES, Repository
 from hermesops.node.trial import Tried
 from hermesops.node.trying import try_out
 
@@ -52,14 +50,12 @@ class Options:
         confirm_s: Seconds in which it must be confirmed.
         drain_s: Seconds that the agent may take to finish what it is at.
         interrupts: Whether what it is still at then is cut off.
-        backup: Where and with what a copy of the state is made first, uploaded; ``None`` for none.
         tries: Whether it is tried on a copy of the state first.
     """
 
     confirm_s: float = 60.0
     drain_s: float = 60.0
     interrupts: bool = False
-    backup: Path | None = None
     tries: bool = True
 
 
@@ -108,13 +104,11 @@ def activate(
         tell: Called with the name of each step that begins.
 
     Raises:
-        BadRequestError: The uploaded file of ``backup`` is not that; it is gone all the same.
         RefusedError: It was not fetched, must not run, does not fit, or another one is unconfirmed.
         OutrankedError: The lease was taken over.
         NotReadyError: The machine lacks something; nothing was changed.
     """
     started = machine.system.monotonic()
-    repository = Repository.from_json(machine.files.take(options.backup, limit=MAX_BYTES)) if options.backup else None
     with machine.files.locked(machine.layout.release_lock):
         with machine.files.locked(machine.layout.lock):
             fencing.admit(machine, lease)
@@ -140,7 +134,7 @@ def activate(
         with machine.files.locked(machine.layout.lock):
             fencing.admit(machine, lease)
             going_back.settle_dead(machine)
-            return _change(change, tried, repository)
+            return _change(change, tried)
 
 
 def _is_done(machine: Machine, release: str) -> dict[str, Any] | None:
@@ -155,7 +149,7 @@ def _is_done(machine: Machine, release: str) -> dict[str, Any] | None:
     return {**held.answer, "confirm_by_s": round(left, 1)}
 
 
-def _change(change: _Change, tried: Tried, repository: Repository | None) -> tuple[dict[str, Any], int]:
+def _change(change: _Change, tried: Tried) -> tuple[dict[str, Any], int]:
     machine, agent = change.machine, change.agent
     before = overlay.current(machine)
     volume.refuse_closed(machine)
@@ -178,9 +172,6 @@ def _change(change: _Change, tried: Tried, repository: Repository | None) -> tup
             going_back.undo_preparation(machine, agent)
             return {"error": why, "busy": busy, "release": before}, UNFINISHED
         drained = machine.system.monotonic() - drained_from
-        if repository is not None:
-            change.tell("backing up")
-            machine.state.save(agent.home, repository, account(machine, BACKUP_USER))
         machine.gate.close(agent.base.port)
     except (NodeError, OSError):
         going_back.undo_preparation(machine, agent)

@@ -23,7 +23,6 @@ def add_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa:
     bringing.add_argument("--confirm-within", type=float, default=60.0, metavar="SECONDS", help="else it is left again")
     bringing.add_argument("--drain", type=float, default=60.0, metavar="SECONDS", help="for what the agent is at")
     bringing.add_argument("--interrupt", action="store_true", help="cut off what it is still at then; else exit 7")
-    bringing.add_argument("--backup", type=Path, metavar="PATH", help="first copy the state, as backup does")
     bringing.add_argument("--no-trial", action="store_true", help="do not try it on a copy of the state first")
     confirming = actions.add_parser("confirm", parents=[leased], help="let it stay")
     confirming.add_argument("release", help="id of the one that is unconfirmed")
@@ -53,7 +52,6 @@ def answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple
                     confirm_s=words.confirm_within,
                     drain_s=words.drain,
                     interrupts=words.interrupt,
-                    backup=words.backup,
                     tries=not words.no_trial,
                 ),
                 lease=lease,

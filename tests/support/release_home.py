@@ -13,16 +13,13 @@ from hermesops.node import migration
 from hermesops.node.check import Check
 from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
-from hermesops.node.files import Access
 from hermesops.node.keeping import PutBack
 from hermesops.node.layout import UNIT, Layout
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import schema_of
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
-from hermesops.node.repository import Repository
 from hermesops.node.slots import DiskSlots
-from hermesops.node.state import Copied
 from hermesops.node.system import Answer
 from hermesops.node.trial import Trial, Tried
 from tests.support import node_home
@@ -189,19 +186,10 @@ class TextState:
 
     Attributes:
         text: Where it is.
-        saved: What the gateway was like at each backup.
     """
 
     text: Path
     system: GatewaySystem
-    saved: list[dict[str, bool]] = field(default_factory=list)
-
-    def save(self, home: Home, repository: Repository, access: Access) -> Copied:
-        assert repository.tags
-        assert access
-        drains = (home.path / ".drain_request.json").exists()
-        self.saved.append({"running": self.system.running, "drains": drains})
-        return Copied("s" * 64, 1, 1, 0, {})
 
     def keep(self, home: Home, name: str) -> None:
         del home

@@ -203,23 +203,17 @@ def test_one_that_switches_already_is_not_cancelled(home: ReleaseHome) -> None:
     assert confirm(home.node, NEW, lease=None)["state"] == "active"
 
 
-def test_a_backup_is_made_once_the_agent_has_finished_and_before_it_stops(home: ReleaseHome) -> None:
-    path = home.home.upload()
-    answer, code = activate.activate(home.node, NEW, Options(backup=path), lease=None, tell=lambda _: None)
-    assert (code, answer["state"]) == (0, "unconfirmed")
-    assert home.state.saved == [{"running": True, "drains": True}]
-    assert not path.exists()
-
-
-def test_a_backup_that_is_not_possible_leaves_everything_as_it_was(home: ReleaseHome) -> None:
+def test_a_gate_that_cannot_be_closed_leaves_everything_as_it_was(
+    home: ReleaseHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, ran = home.seen(), list(home.system.ran)
 
-    def full(*_: object) -> None:
-        raise NotReadyError("no room")
+    def broken(_port: int) -> None:
+        raise NotReadyError("nft: no such table")
 
-    home.state.save = full  # type: ignore[assignment,method-assign]  # as a full bucket would
-    with pytest.raises(NotReadyError, match="no room"):
-        activate.activate(home.node, NEW, Options(backup=home.home.upload()), lease=None, tell=lambda _: None)
+    monkeypatch.setattr(home.gate, "close", broken)
+    with pytest.raises(NotReadyError, match="no such table"):
+        bring(home.node)
     assert (home.seen(), home.system.ran) == (before, ran)
 
 
