@@ -2,13 +2,18 @@
 
 import io
 import json
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermesops.node import __main__ as node
-from hermesops.node import activate, going_back, releases
+from hermesops.node import activate, files, going_back, releases
 from hermesops.node import activation as records
 from hermesops.node.activate import Options
 from hermesops.node.check import Check
@@ -20,6 +25,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.observe import status
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
+from hermesops.node.system import Answer
 from hermesops.node.trial import Tried
 from hermesops.node.warm import placeholder
 from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make
@@ -122,6 +128,37 @@ def test_too_late_nobody_confirms_it_any_more(home: ReleaseHome) -> None:
     home.system.sleep(61)
     with pytest.raises(RefusedError, match="is not unconfirmed here"):
         confirm(home.node, NEW, lease=None)
+
+
+def test_a_confirmation_under_way_when_the_time_is_over_counts(
+    home: ReleaseHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch finds the release due, and then waits for the lock that the confirmation holds."""
+    bring(home.node)
+    home.system.sleep(59)
+    waits, real, lock = threading.Event(), home.system.ask, files.locked
+    settled: list[Future[dict[str, Any]]] = []
+
+    @contextmanager
+    def waiting(path: Path) -> Iterator[None]:
+        waits.set()
+        with lock(path):
+            yield
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def slow(port: int, path: str, *, key: str = "") -> Answer:
+            monkeypatch.setattr(home.system, "ask", real)
+            monkeypatch.setattr(files, "locked", waiting)
+            home.system.sleep(2)
+            settled.append(pool.submit(going_back.settle, home.node))
+            assert waits.wait(10)
+            return real(port, path, key=key)
+
+        monkeypatch.setattr(home.system, "ask", slow)
+        confirm(home.node, NEW, lease=None)
+    assert [each.result() for each in settled] == [{"state": "settled"}]
+    assert home.seen()["current"] == NEW
 
 
 def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
@@ -322,6 +359,20 @@ def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
     assert home.seen() == before
 
 
+def test_a_lease_that_is_taken_over_during_the_trial_changes_nothing(home: ReleaseHome) -> None:
+    before, ran = home.seen(), list(home.system.ran)
+    mine, theirs = FencingToken("instance/i-1", 1, 8, "me"), FencingToken("instance/i-1", 1, 9, "other")
+
+    def taken_over(step: str) -> None:
+        if step == "trying":
+            configure(home.node, wait_s=0, lease=theirs)
+
+    with pytest.raises(OutrankedError, match=r"the lease 1\.8 was taken over"):
+        activate.activate(home.node, NEW, Options(), lease=mine, tell=taken_over)
+    assert len(home.slots.trials) == 1
+    assert (home.seen(), home.system.ran) == (before, ran)
+
+
 def test_settings_that_come_with_a_new_release_are_its_own_and_go_with_it(home: ReleaseHome) -> None:
     bring(home.node)
     configure(home.node, wait_s=60)
@@ -434,3 +485,30 @@ def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whol
         # and the same may be asked for once more
         act(home, home.node)
     assert ends <= ({OLD} if act is _left else {OLD, NEW})
+
+
+def test_hermes_node_dies_while_it_switches_and_nobody_meets_a_mixture_of_two_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is written down that it waits to be confirmed, the gate is shut and no boot starts a gateway."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # hundreds of them, and no power is lost here
+    shut, down = [], []
+    for at in range(1, _effects(tmp_path / "0", _left, "copy") + 1):
+        home = _begun(tmp_path / str(at), "copy")
+        with pytest.raises(KilledError):
+            _left(home, home.mortal(Death(at)))
+        held = records.load(home.node)
+        if held is not None and held.phase is records.Phase.SWITCHING:
+            shut.append(home.gate.closed)
+        home.boot()
+        seen = home.seen()
+        down.append(seen["runs"] is None)
+        if seen["runs"] == NEW:
+            form = (home.home.home / "config.yaml").read_text()
+            whole = (seen["config"], seen["unit"], form)
+            assert whole == ({"of": "0.20.0"}, f"[Service]\n# of {NEW}\n", "_config_version: 33\n"), at
+        elif seen["runs"] == OLD:
+            assert (seen["config"], seen["unit"], seen["said"]) == (None, "[Service]\n# of the role\n", "old"), at
+    assert all(shut)
+    assert len(shut) > 5
+    assert sum(down) > 5
