@@ -16,11 +16,15 @@ ORDER = MachineOrder(name="n", server_type="starter", region="hel1")
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def pause(_seconds: float) -> None:
-        return
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds of each wait, none of which is waited for."""
+    waited: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waited.append(seconds)
 
     monkeypatch.setattr("hermesops.justavps.transport.pause", pause)
+    return waited
 
 
 def _client(*answers: Answer) -> tuple[Client, Answers]:
@@ -101,6 +105,20 @@ async def test_reads_are_tried_again(first: Answer) -> None:
     client, answers = _client(first, first, json(200, {"id": "m1"}))
     assert (await client.get_machine("m1")).id == "m1"
     assert len(answers.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "least", "most"),
+    [("7", 7, 7), ("86400", 30, 30), ("9" * 400, 30, 30), ("", 0, 2), ("-5", 0, 2), ("soon", 0, 2)],
+)
+async def test_the_vendor_says_when_to_ask_again_within_reason(
+    waits: list[float], told: str, least: float, most: float
+) -> None:
+    busy = httpx.Response(429, headers={"retry-after": told}, json={})
+    client, _ = _client(busy, busy, json(200, {"id": "m1"}))
+    assert (await client.get_machine("m1")).id == "m1"
+    assert len(waits) == 2
+    assert all(least <= wait <= most for wait in waits)
 
 
 async def test_reads_are_not_tried_for_ever() -> None:
