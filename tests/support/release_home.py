@@ -56,7 +56,7 @@ class Death:
         return given
 
 
-class _Mortal:
+class Mortal:
     """Passes everything on, and counts what changes something."""
 
     def __init__(self, real: Any, death: Death, changing: frozenset[str]) -> None:  # noqa: ANN401 - any of a machine's ways
@@ -263,7 +263,7 @@ class ReleaseHome:
         }
         ways = (real_files, self.system, self.state, self.slots, self.gate)
         files, system, state, slots, gate = (
-            _Mortal(way, death, frozenset(changing | {"systemctl"} if way is self.system else changing)) for way in ways
+            Mortal(way, death, frozenset(changing | {"systemctl"} if way is self.system else changing)) for way in ways
         )
         return Machine(self.layout, files, system, state, slots=slots, gate=gate)
 

@@ -61,6 +61,28 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]
 
 
+def test_content_and_name_are_on_the_disk_before_a_write_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order: the whole content, the name, the folder that holds the name."""
+    done: list[tuple[str, str]] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        done.append(("synced", "folder" if path == tmp_path else path.read_text()))
+        sync(descriptor)
+
+    def renamed(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        done.append(("renamed", target))
+        replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    files.write_if_changed(tmp_path / "a", b"whole", _MINE)
+    assert done == [("synced", "whole"), ("renamed", "a"), ("synced", "folder")]
+
+
 def test_a_taken_file_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "payload"
     path.touch(0o600)
@@ -69,10 +91,11 @@ def test_a_taken_file_is_gone(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_file_that_others_can_read_is_refused_and_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o610, 0o604, 0o602, 0o601])
+def test_a_file_that_others_may_use_is_refused_and_gone(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "payload"
     path.write_bytes(b"secret")
-    path.chmod(0o644)
+    path.chmod(mode)
     with pytest.raises(BadRequestError, match="0600"):
         files.take(path, limit=100)
     assert not path.exists()

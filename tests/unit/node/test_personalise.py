@@ -4,13 +4,14 @@ import getpass
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from hermesops.node import certificate, keys, personalise
+from hermesops.node import certificate, files, keys, personalise
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
@@ -20,6 +21,10 @@ from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Se
 from hermesops.node.slots import DiskSlots
 from hermesops.node.system import Answer
 from tests.support.credentials import authority_in, credential_of
+from tests.support.release_home import Death, KilledError, Mortal
+
+if TYPE_CHECKING:
+    from hermesops.node.ways import Files
 
 _PAYLOAD = Payload(
     Identity("i-1", "u-1", "light", "c1", 3),
@@ -110,9 +115,13 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    layout = Layout(tmp_path)
+    return _made(tmp_path)
+
+
+def _made(root: Path) -> Machine:
+    layout = Layout(root)
     for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes"):
-        (tmp_path / folder).mkdir(parents=True)
+        (root / folder).mkdir(parents=True)
     base = {
         "unit": "hermes-gateway.service",
         "user": getpass.getuser(),
@@ -251,6 +260,22 @@ def test_a_machine_without_roles_is_said_to_be_so(machine: Machine) -> None:
     machine.layout.base.unlink()
     with pytest.raises(NotReadyError, match="hermes_gateway"):
         machine.personalise(_PAYLOAD)
+
+
+def test_killed_at_any_write_a_machine_with_an_identity_has_the_payload_that_belongs_to_it(tmp_path: Path) -> None:
+    """The gateway's unit starts where there is an identity."""
+    whole, death = 0, Death()
+    for at in range(1, 20):
+        machine, death = _made(tmp_path / str(at)), Death(at, after=True)
+        mortal = cast("Files", Mortal(files, death, frozenset({"write_if_changed"})))
+        with suppress(KilledError):
+            personalise.personalise(replace(machine.node, files=mortal), machine.upload(_PAYLOAD), wait_s=0)
+        if machine.layout.identity.exists():
+            whole += 1
+            assert (machine.layout.payload.exists(), machine.layout.applied.exists()) == (True, True)
+            assert personalise.stored_payload(machine.node).identity == _PAYLOAD.identity
+    assert 1 < whole < 19
+    assert death.count < death.at, "every write had its turn"
 
 
 def test_configuring_nobodys_machine_is_refused(machine: Machine) -> None:
