@@ -173,6 +173,6 @@ async def test_an_object_store_that_is_gone_is_told_at_once(registry: Registry, 
     async def gone() -> ObjectStore:
         raise UnavailableError("the object store does not answer")
 
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="object store does not answer"):
         await Keys(registry, gone, "test", restic.begin).open(ada.id)
     assert registry.repository_keys(ada.id) is None

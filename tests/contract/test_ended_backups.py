@@ -134,7 +134,7 @@ async def test_cut_short_the_next_run_finishes_it(
     registry.mark_terminated(ada.id)
     clock.turn(30 * DAY)
     ended.is_cut = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="cut short"):
         await ended.backups.erase(ada)
     assert [one.id for one in ended.backups.due()] == [ada.id]
     ended.is_cut = False

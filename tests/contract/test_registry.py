@@ -147,7 +147,7 @@ def test_a_newer_registry_is_refused_by_an_older_hermesops(registry: Registry, u
 
 @pytest.mark.postgres
 def test_postgresql_is_migrated_only_when_asked(server: postgresql.PostgreSql) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match="is at revision none") as refused:
         open_registry(server.new_database(), environment="local", actor="tester", sealer=lambda _new: KEYS)
     assert refused.value.hint == "hermesops registry migrate"
 
@@ -167,7 +167,7 @@ def test_an_alias_and_a_user_id_name_a_user(registry: Registry) -> None:
 
 @pytest.mark.parametrize("text", ["Ada", "ada lovelace", "", "ada;--", "1ada"])
 def test_a_bad_user_is_refused_and_leaves_nothing(registry: Registry, text: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="neither a user id"):
         registry.resolve_user(text, create=True)
     assert registry.list_users() == ()
 
@@ -252,8 +252,12 @@ def test_an_instance_is_found_by_alias_user_and_own_id(registry: Registry) -> No
     placed(registry, "bob")
     for text in ("ada", instance.user_id, instance.id):
         assert registry.find_instance(text) == instance
-    for text in ("eve", "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", "not a name"):
-        with pytest.raises(UsageError):
+    for text, words in (
+        ("eve", "has no instance here"),
+        ("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", "has no instance here"),
+        ("not a name", "neither a user nor an instance"),
+    ):
+        with pytest.raises(UsageError, match=words):
             registry.find_instance(text)
 
 
@@ -366,8 +370,8 @@ def test_a_sealed_value_opens_in_its_own_row_only(registry: Registry) -> None:
 @pytest.mark.usefixtures("registry")
 def test_another_key_is_refused_at_once(url: str) -> None:
     same_id, other_id = KeyRing("k1", {"k1": b"x" * 32}), KeyRing("k2", {"k2": b"x" * 32})
-    for wrong in (same_id, other_id):
-        with pytest.raises(RefusedError) as refused:
+    for wrong, words in ((same_id, "does not open with key k1"), (other_id, "is sealed with key k1, which is not in")):
+        with pytest.raises(RefusedError, match=words) as refused:
             registry_at(url, keys=wrong)
         assert "key file" in refused.value.hint
 
@@ -573,7 +577,7 @@ def test_operations_are_listed(registry: Registry, clock: TurnedClock) -> None:
     assert [o.id for o in registry.list_operations(unfinished=True)] == [new.id]
     assert [o.id for o in registry.list_operations(kind=OperationKind.PROVISION)] == [old.id]
     for text in ("", "ffffffff-0000"):
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match="no operation with id"):
             registry.get_operation(text)
 
 
@@ -588,7 +592,7 @@ def test_a_held_lease_is_refused_and_names_its_holder(registry: Registry, clock:
     assert registry.take_lease("instance/b", "host2:1:cd").counter == 1
     assert [held.subject for held in registry.list_leases()] == ["instance/a", "instance/b"]
     clock.turn(14.9)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="being worked on by host1:77:ab"):
         registry.take_lease("instance/a", "host2:1:cd")
 
 
@@ -596,7 +600,7 @@ def test_a_lease_ends_with_a_holder_that_is_known_to_be_gone_and_with_no_other(r
     stale = registry.take_lease("instance/a", "dead")
     fresh = registry.take_lease("instance/a", "two", over="dead")
     assert (fresh.epoch, fresh.counter) > (stale.epoch, stale.counter)
-    with pytest.raises(LeaseHeldError) as held:
+    with pytest.raises(LeaseHeldError, match="being worked on by two") as held:
         registry.take_lease("instance/a", "three", over="dead")
     assert held.value.holder == "two"
     assert registry.renew_leases([stale]) == {"instance/a"}
@@ -617,7 +621,7 @@ def test_renewal_lasts_from_the_last_one(registry: Registry, clock: TurnedClock)
     for _ in range(5):
         clock.turn(10)
         assert registry.renew_leases([lease]) == frozenset()
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="being worked on by one"):
         registry.take_lease("instance/a", "two")
 
 
@@ -709,7 +713,7 @@ def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
     instance = placed(registry)
     registry.mark_terminated(instance.id)
     before = registry.list_audit()
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="terminated; that is for good"):
         registry.set_machine(instance.id, MachineId("m-9"))
     assert registry.list_audit() == before
 
@@ -795,9 +799,12 @@ def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert "registry.db-wal" in modes
 
 
-@pytest.mark.parametrize("text", ["mysql://x/y", "nonsense", "sqlite://"])
-def test_a_url_of_another_kind_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("mysql://x/y", "cannot be kept in mysql"), ("nonsense", "is not one"), ("sqlite://", "cannot be kept in sqlite")],
+)
+def test_a_url_of_another_kind_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
         Database(text)
 
 

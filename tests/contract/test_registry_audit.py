@@ -77,7 +77,7 @@ def test_a_transaction_that_is_undone_leaves_neither_entry_nor_anchor(registry: 
             registry._note(connection, "noted", "x/1")
             raise BrokenInvariantError("on the way")
 
-    with pytest.raises(BrokenInvariantError):
+    with pytest.raises(BrokenInvariantError, match="on the way"):
         fail()
     assert registry.list_audit() == ()
     assert anchor.last() is None

@@ -48,7 +48,7 @@ def test_a_revoked_one_counts_no_more_and_renews_nothing(registry: Registry) -> 
 
 def test_no_two_machines_have_one_key(registry: Registry) -> None:
     registry.add_certificate(MADE)
-    with pytest.raises(KeyTakenError):
+    with pytest.raises(KeyTakenError, match="m-2 asks with the key of machine m-1"):
         registry.add_certificate(replace(MADE, serial="b2", machine_id=MachineId("m-2")))
     registry.add_certificate(replace(MADE, serial="c3"))
     assert {one.serial for one in registry.list_certificates()} == {"a1", "c3"}
@@ -57,7 +57,7 @@ def test_no_two_machines_have_one_key(registry: Registry) -> None:
 def test_a_machine_is_issued_so_many_an_hour(registry: Registry, clock: TurnedClock) -> None:
     registry.add_certificate(MADE)
     registry.add_certificate(replace(MADE, serial="b2"), renews="a1", at_most=2)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="issued 2 certificates within an hour"):
         registry.add_certificate(replace(MADE, serial="c3"), renews="a1", at_most=2)
     clock.turn(3601)
     registry.add_certificate(replace(MADE, serial="c3"), renews="a1", at_most=2)

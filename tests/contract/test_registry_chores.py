@@ -42,7 +42,7 @@ def test_who_lost_a_chore_says_nothing_of_it_any_more(registry: Registry, clock:
     registry.begin_chore("prune", lease=lost)
     clock.turn(60)
     registry.begin_chore("prune", lease=registry.take_lease("chore/prune", "another"))
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="chore/prune is lost"):
         registry.end_chore("prune", done="done", problem="", lease=lost)
     assert registry.chore_turn("prune") == ChoreTurn(NOON + timedelta(seconds=60))
 

@@ -247,9 +247,13 @@ def test_a_bad_copy_is_refused_and_nothing_touched(place: Place, tmp_path: Path)
     content = damage(place.file, "zeros")
     copy = place.copies.list()[0]
     good = copy.file.read_bytes()
-    for bad in (b"junk" * 2000, good[:_PAGE] + bytes(len(good) - _PAGE), b""):
+    for bad, words in (
+        (b"junk" * 2000, "is damaged itself"),
+        (good[:_PAGE] + bytes(len(good) - _PAGE), "is damaged itself"),
+        (b"", "is no copy of a registry"),
+    ):
         copy.file.write_bytes(bad)
-        with pytest.raises(RefusedError):
+        with pytest.raises(RefusedError, match=words):
             place.restore(copy)
     copy.file.write_bytes(good)
     newer = sqlite3.connect(copy.file)

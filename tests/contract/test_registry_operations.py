@@ -49,7 +49,7 @@ def test_a_problem_is_kept_with_the_step_it_befell(registry: Registry, clock: Tu
         ("looking", "w:2:bb", "and stays away"),
     ]
     assert registry.get_operation(operation.id).status is OperationStatus.RUNNING
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="instance/a is lost"):
         registry.record_problem(operation.id, "late", lease=first)
 
 

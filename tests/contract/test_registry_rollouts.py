@@ -148,14 +148,14 @@ def test_whoever_lost_the_lease_writes_nothing(registry: Registry, clock: Turned
     clock.turn(60)
     registry.take_lease(rollout_subject(rollout.id), "another")
     [target] = registry.rollout_targets(rollout.id)
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="is lost"):
         registry.put_rollout_target(rollout.id, replace(target, state=TargetState.FETCHING), lease=lease)
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="is lost"):
         registry.add_rollout_event(rollout.id, HALTED, lease=lease)
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="is lost"):
         registry.add_exposure(ada.id, NEW, lease=lease)
     changed = replace(rollout, state=RolloutState.RUNNING)
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="is lost"):
         registry.change_rollout(rollout, changed, HALTED, lease=lease)
     assert registry.rollout_targets(rollout.id) == (target,)
     assert registry.exposures() == {}

@@ -133,7 +133,7 @@ def test_a_claim_under_a_lost_lease_changes_nothing(registry_url: str) -> None:
     lease = registry.take_lease(spare_subject(pooled.name), "somebody")
     clock.turn(60)
     registry.take_lease(spare_subject(pooled.name), "another")
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="is lost: another holds it now"):
         registry.claim_spare(registry.resolve_user("ada", create=True), pooled.name, plan=Plan.LIGHT, lease=lease)
     assert registry.list_instances() == ()
     registry.close()

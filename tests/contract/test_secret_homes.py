@@ -141,7 +141,7 @@ def test_a_broken_identity_is_refused_without_repeating_it(tmp_path: Path, text:
     home.write("api.key", CANARY)
     (tmp_path / "broken").touch(0o600)
     (tmp_path / "broken").write_text(text)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match="broken holds no identity") as refused:
         AgeHome(tmp_path / "secrets.age", tmp_path / "broken").read("api.key")
     assert text not in refused.value.message
 

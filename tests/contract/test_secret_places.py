@@ -107,7 +107,7 @@ async def test_the_registrys_key_is_rotated_where_it_lives(tmp_path: Path, regis
     ring = Ring.parse((tmp_path / "staging/keys/registry.key").read_text())
     assert (ring.current, set(ring.keys)) == (prepared, {prepared, before}), "a copy from before may be wanted back"
     taken = app.registry.take_lease("registry/key", "another")
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match="registry/key is being worked on by another"):
         await rotate_registry_key(app, why="at once")
     app.registry.release_lease(taken)
     variables = {"REGISTRY_URL": registry_url, "SECRETS_HOME": "environment", "SECRET_REGISTRY_KEY": ring.to_text()}

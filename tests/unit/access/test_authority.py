@@ -107,12 +107,18 @@ def test_two_authorities_are_trusted_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "canary-3f1b", ec.generate_private_key(ec.SECP384R1())], ids=["empty", "no", "P-384"]
+    ("text", "words"),
+    [
+        ("", "keys/ is damaged"),
+        ("canary-3f1b", "keys/ is damaged"),
+        (ec.generate_private_key(ec.SECP384R1()), "keys/ is no EC key on P-256"),
+    ],
+    ids=["empty", "no", "P-384"],
 )
-def test_what_is_no_key_is_refused_without_a_word_of_it(text: str | ec.EllipticCurvePrivateKey) -> None:
+def test_what_is_no_key_is_refused_without_a_word_of_it(text: str | ec.EllipticCurvePrivateKey, words: str) -> None:
     if not isinstance(text, str):
         text = text.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match=words) as refused:
         Authority.load(text, Roots(), environment="local", source="keys/")
     assert not text or text not in repr(refused.value)
     assert refused.value.__cause__ is None

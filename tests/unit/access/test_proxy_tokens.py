@@ -155,7 +155,7 @@ async def test_a_token_that_cannot_be_made_leaves_nothing_behind(
     tokens: ProxyTokens, vendor: Vendor, kept: Kept
 ) -> None:
     vendor.failing = RefusedError("no")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=r"^no$"):
         await tokens.token(MACHINE, purpose="chat")
     assert kept.tokens == {}
     vendor.failing = None
@@ -167,7 +167,7 @@ async def test_a_revoked_token_is_forgotten_only_when_the_vendor_agrees(
 ) -> None:
     await tokens.token(MACHINE, purpose="chat")
     vendor.failing = UnavailableError("away")
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="away"):
         await tokens.revoke(MACHINE, purpose="chat")
     assert kept.tokens
     vendor.failing = None

@@ -205,7 +205,7 @@ async def test_two_hours_without_the_vendor_leave_the_platform_a_token_that_open
     world.now += 3 * HOUR
     world.opening = False
     for _ in range(24):
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="refused by the proxy"):
             await world.look()
         world.now += timedelta(minutes=5)
     world.opening = True

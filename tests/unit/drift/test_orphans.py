@@ -54,9 +54,20 @@ def test_what_nobody_would_miss_may_be_removed() -> None:
     refuse_removal(recovered(0), holder(has_machine=True))
 
 
-@pytest.mark.parametrize(("told", "held"), [(SILENT, None), (recovered(0), None), (recovered(0), holder())])
-def test_what_is_or_may_be_a_users_only_memory_is_kept(told: Any, held: Holder | None) -> None:  # noqa: ANN401 - either
-    with pytest.raises(RefusedError) as refused:
+@pytest.mark.parametrize(
+    ("told", "held", "words"),
+    [
+        (SILENT, None, "does not say whose memory"),
+        (recovered(0), None, "on no other machine"),
+        (recovered(0), holder(), "on no other machine"),
+    ],
+)
+def test_what_is_or_may_be_a_users_only_memory_is_kept(
+    told: Any,  # noqa: ANN401 - either
+    held: Holder | None,
+    words: str,
+) -> None:
+    with pytest.raises(RefusedError, match=words) as refused:
         refuse_removal(told, held)
     assert "--forget" in refused.value.hint
 

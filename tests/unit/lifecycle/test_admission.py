@@ -92,22 +92,22 @@ def record_image(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "vendor", "image", "error"),
+    ("user", "vendor", "image", "error", "words"),
     [
-        ("Ada!", Vendor(), True, UsageError),
-        ("ada", Vendor(), False, RefusedError),
-        ("ada", Vendor(bootable=False), True, RefusedError),
-        ("ada", Vendor(bootable=None), True, UnavailableError),
-        ("ada", Vendor(sold_in="nbg1"), True, RefusedError),
+        ("Ada!", Vendor(), True, UsageError, "neither a user id"),
+        ("ada", Vendor(), False, RefusedError, "no image hermes-base has been built"),
+        ("ada", Vendor(bootable=False), True, RefusedError, "no longer has image"),
+        ("ada", Vendor(bootable=None), True, UnavailableError, "no answer"),
+        ("ada", Vendor(sold_in="nbg1"), True, RefusedError, "sells no starter in hel1"),
     ],
     ids=["bad user", "no image", "image gone", "no answer", "not sold there"],
 )
 async def test_a_bad_wish_writes_nothing(
-    registry: Registry, user: str, vendor: Vendor, error: type[Exception], *, image: bool
+    registry: Registry, user: str, vendor: Vendor, error: type[Exception], words: str, *, image: bool
 ) -> None:
     if image:
         record_image(registry)
-    with pytest.raises(error):
+    with pytest.raises(error, match=words):
         await admission(registry, vendor).admit(user, Plan.LIGHT)
     assert registry.list_instances() == ()
     assert registry.list_users() == ()

@@ -42,7 +42,7 @@ def test_a_backup_that_fits_beside_what_is_there_is_let_through(used: int) -> No
 
 
 def test_one_that_does_not_is_refused_with_the_figures_and_the_way_out() -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match=r"25\.0 GB of 40\.0 GB free") as refused:
         refuse_without_room(ADA, TAKES_30_GB, DataRoom(40 * GB, 15 * GB))
     assert "takes 30.0 GB" in refused.value.message
     assert "25.0 GB of 40.0 GB free" in refused.value.message

@@ -54,15 +54,15 @@ def test_who_moves_into_a_region_gets_another_cell() -> None:
 
 def test_a_cell_is_found_by_its_name_or_not_at_all() -> None:
     assert grounds(cell("cell1", "nbg1")).cell("cell1").region == "nbg1"
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="no cell cell9"):
         grounds(cell("cell1")).cell("cell9")
 
 
 async def test_what_is_not_sold_and_what_was_not_built_is_refused() -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="sells no basic in hel1"):
         await grounds().refuse_unsold("basic", "hel1")
     await grounds().refuse_unsold("starter", "hel1")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="no image hermes-base has been built"):
         grounds().image()
 
 

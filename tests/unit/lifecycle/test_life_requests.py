@@ -107,7 +107,7 @@ async def test_nothing_is_written_without_a_reason(around: Surroundings) -> None
 
 async def test_whoever_comes_second_changes_nothing(around: Surroundings) -> None:
     around.is_taken = True
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match="somebody is at it"):
         await around.requests().farewell("ada", reason=WHY)
     assert around.registry.list_operations() == ()
 
@@ -164,14 +164,16 @@ async def test_a_plan_is_changed_to_another_one_that_is_sold(around: Surrounding
 
 
 @pytest.mark.parametrize(
-    ("held", "error"), [(41 * GB, RefusedError), (None, UnavailableError)], ids=["too much", "silent"]
+    ("held", "error", "words"),
+    [(41 * GB, RefusedError, "has room for 40 GB"), (None, UnavailableError, "does not answer")],
+    ids=["too much", "silent"],
 )
 async def test_data_that_does_not_fit_is_not_squeezed(
-    around: Surroundings, held: int | None, error: type[Exception]
+    around: Surroundings, held: int | None, error: type[Exception], words: str
 ) -> None:
     around.registry.change_plan(ada(around).id, Plan.HEAVY, "basic")
     around.held = held
-    with pytest.raises(error):
+    with pytest.raises(error, match=words):
         await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
     assert around.registry.list_operations() == ()
 
@@ -234,7 +236,7 @@ async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(arou
 
 async def test_what_sleeps_or_has_ended_is_not_moved(around: Surroundings) -> None:
     around.registry.begin_grace(ada(around).id, AT)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match="ends at 2026-01-01 00:00 UTC") as refused:
         await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
     assert "--undo" in str(refused.value.hint)
     around.registry.mark_terminated(ada(around).id)

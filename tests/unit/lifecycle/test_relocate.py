@@ -90,7 +90,7 @@ async def test_a_release_that_would_be_left_again_by_itself_is_brought_again() -
     world.here().release = "0.19.0-abc"
     kept = frozenset({"0.19.0-abc"})
     world.store_goes = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="object store does not answer"):
         await walk(lambda: relocate(world, kept=kept))
     world.store_goes = False
     [there] = [one for name, one in world.computers.items() if name != ADA.machine_name]
@@ -121,7 +121,7 @@ async def test_the_machine_that_it_comes_to_proves_whose_it_is_and_where(killed_
 async def test_while_no_copy_comes_about_the_agent_lives_where_it_was() -> None:
     world = SmallWorld.lively()
     world.store_goes = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="object store does not answer"):
         await walk(lambda: relocate(world))
     assert world.here().runs
     assert world.instance.machine_name == ADA.machine_name

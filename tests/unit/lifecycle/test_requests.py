@@ -94,7 +94,7 @@ async def test_while_somebody_works_on_it_nothing_is_written(ask: Ask) -> None:
     """A machine given up beside a provision would be destroyed by the next run of its cell, though we said refused."""
     rows: Any = Rows(is_held=True)
     world: Any = World()
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match="another works on it"):
         await ask(Requests(rows, world, world, rows.alone))
     assert rows.written == []
 

@@ -63,7 +63,7 @@ async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:
 async def test_while_no_copy_comes_about_the_agent_lives_as_it_was() -> None:
     world = SmallWorld.lively()
     world.store_goes = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="object store does not answer"):
         await walk(lambda: resize(world))
     assert (world.here().runs, world.instance.plan) == (True, Plan.LIGHT)
     world.store_goes = False

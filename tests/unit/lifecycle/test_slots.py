@@ -47,7 +47,7 @@ async def test_a_machine_is_left_with_the_slots_that_somebody_may_go_back_to() -
 
 
 async def test_a_machine_that_does_not_tidy_says_why() -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="release gc: no"):
         await Node(exit_code=3, answer={"error": "no"}).slots().tidy(MACHINE)
 
 
@@ -55,7 +55,7 @@ async def test_a_change_is_cancelled_under_no_lease_as_whoever_makes_it_has_that
     node = Node()
     await node.slots().cancel(MACHINE)
     assert node.asked == ["release cancel"]
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="release cancel: no"):
         await Node(exit_code=2).slots().cancel(MACHINE)  # one that is older than the word
 
 

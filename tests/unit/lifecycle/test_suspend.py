@@ -112,7 +112,7 @@ async def test_a_silent_machine_is_not_switched_off_without_a_copy() -> None:
 async def test_where_no_copy_can_be_made_the_user_keeps_the_agent() -> None:
     world = SmallWorld.lively()
     world.store_is_gone = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="object store does not answer"):
         await walk(lambda: suspend(world))
     assert world.here().runs
 
@@ -122,7 +122,7 @@ async def test_while_no_copy_comes_about_the_agent_lives_and_what_it_learns_is_i
     world = SmallWorld.lively()
     world.store_goes = True
     for _ in range(3):
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="object store does not answer"):
             await walk(lambda: suspend(world, keep))
         assert world.here().runs
     world.store_goes = False
@@ -138,7 +138,7 @@ async def test_what_is_copied_stays_at_rest_although_that_was_not_heard() -> Non
         raise UnavailableError("the registry went away")
 
     world.make = unheard  # type: ignore[method-assign]
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="the registry went away"):
         await walk(lambda: suspend(world, Keep.REMOVED))
     assert not world.here().runs
     del world.make

@@ -103,5 +103,5 @@ async def test_a_way_that_leads_nowhere_is_said_to(world: World, words: str) -> 
 
 async def test_a_machine_that_does_not_answer_proves_nothing() -> None:
     world = World(is_silent=True)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="gives no answer"):
         await walk(world, world, MACHINE, NEW, before=OLD)

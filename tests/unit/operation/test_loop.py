@@ -128,7 +128,7 @@ async def test_a_second_runner_is_refused_by_name_and_touches_nothing() -> None:
 
 async def test_a_step_without_an_answer_leaves_the_row_open() -> None:
     rows, leases = Rows(), Leases()
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="no answer"):
         await drive(OPERATION, made(Countdown(1, UnavailableError("no answer"))), rows, leases, lambda _: None)
     assert rows.end is None
     assert rows.problem == "no answer"
@@ -145,7 +145,7 @@ async def test_who_lost_the_lease_closes_nothing() -> None:
 
 async def test_a_runner_that_is_told_to_stop_finishes_its_step_and_no_other() -> None:
     rows, leases, work = Rows(), Leases(), Countdown(3)
-    with pytest.raises(StoppedError):
+    with pytest.raises(StoppedError, match="stopped between two steps of operation op"):
         await drive(OPERATION, made(work), rows, leases, lambda _: None, lambda: work.left == 2)
     assert rows.steps == ["count 3"]
     assert (rows.end, rows.problem, leases.released) == (None, "", 1)
@@ -153,7 +153,7 @@ async def test_a_runner_that_is_told_to_stop_finishes_its_step_and_no_other() ->
 
 async def test_a_refusal_closes_the_row_with_its_reason() -> None:
     rows = Rows()
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="would destroy a machine"):
         await drive(
             OPERATION, made(Countdown(1, RefusedError("would destroy a machine"))), rows, Leases(), lambda _: None
         )

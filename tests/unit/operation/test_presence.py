@@ -109,7 +109,7 @@ async def test_what_a_dead_process_holds_is_taken_over_after_a_moment(
 
     monkeypatch.setattr(waiting, "pause", pause)
     leases = Leases(name_of(other))
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match="instance/a is held by"):
         await LeaseKeeper(leases, "instance/a").__aenter__()
     assert waited == []
     other.kill()

@@ -72,7 +72,7 @@ async def test_a_state_is_put_back_under_the_lease_and_written_down() -> None:
 
 async def test_what_was_refused_is_not_written_down_as_done() -> None:
     desk = Desk(refuses=True)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="damaged"):
         await states(desk).put_back(CELL, "", why="broken")
     assert not [line for line in desk.did if line.startswith("audit")]
 

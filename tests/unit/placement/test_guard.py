@@ -129,7 +129,7 @@ def test_an_unknown_price_counts_as_too_much() -> None:
 
 def test_everything_is_said_at_once() -> None:
     seen = outlook(*((ChangeKind.UPDATE, n) for n in range(7)), (ChangeKind.DELETE, 7))
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match=r"m7 .* destroyed; 8 of 8 machines .* the budget is") as refused:
         judge(seen, limits=Limits(0.1, Decimal(1)), named=Named(), cost=cost("1", "9"))
     for option in ("--destroy m7", "--share 100%", "--budget 9.00"):
         assert option in refused.value.hint

@@ -55,10 +55,10 @@ def test_what_is_no_saved_preview_is_refused_in_one_line(text: str) -> None:
 def test_a_missing_or_misshapen_field_is_refused(field: str) -> None:
     envelope = json.loads(to_file(preview(), "S"))
     envelope["preview"][field] = [7]
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="not a saved preview"):
         from_file(json.dumps(envelope))
     del envelope["preview"][field]
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="not a saved preview"):
         from_file(json.dumps(envelope))
 
 
@@ -89,8 +89,12 @@ def test_another_version_is_another_run() -> None:
 def test_an_old_one_another_environments_one_and_one_of_the_future_are_refused() -> None:
     day = timedelta(hours=24)
     refuse_stale(preview(), environment="production", now=NOW + day, life=day)
-    for environment, now in (("staging", NOW), ("production", NOW + 2 * day), ("production", NOW - day)):
-        with pytest.raises(RefusedError):
+    for environment, now, words in (
+        ("staging", NOW, "environment production, this is staging"),
+        ("production", NOW + 2 * day, "it counts for 24 h"),
+        ("production", NOW - day, "it counts for 24 h"),
+    ):
+        with pytest.raises(RefusedError, match=words):
             refuse_stale(preview(), environment=environment, now=now, life=day)
 
 
