@@ -95,6 +95,14 @@ async def test_what_the_agent_writes_after_it_woke_is_not_put_back_a_second_time
     assert world.times_put_back == 1
 
 
+async def test_a_second_restore_of_the_same_agent_puts_its_backup_in_place_again() -> None:
+    world = learned()
+    world.restored = OperationId("earlier")
+    assert (await walk(lambda: put_back(world)))[:-1] == ["Fence", "BackUp", "PutBack", "Record", "Release"]
+    assert (world.times_put_back, world.restored) == (1, THIS)
+    assert world.here().state == MEMORY
+
+
 async def test_a_state_that_cannot_be_read_is_replaced_without_a_copy_of_it() -> None:
     world = learned()
     world.is_damaged = True

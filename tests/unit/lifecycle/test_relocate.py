@@ -7,17 +7,25 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.next_machine import NextSeen
+from hermesops.lifecycle.relocate import CutOver, Prepare, Relocating, decide
 from hermesops.lifecycle.relocation import Relocate
 from hermesops.lifecycle.relocation_wish import Wish
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.lifecycle.suspend import Keep, Suspend
+from hermesops.model.backup import Backup
 from hermesops.model.certificate import MachineNames
-from hermesops.model.ids import CellName
+from hermesops.model.ids import CellName, MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
-from tests.support.instances import ADA
-from tests.support.small_world import MEMORY, NOTHING, SmallReleases, SmallWorld
+from tests.support.fleets import pooled
+from tests.support.instances import ADA, READY
+from tests.support.small_world import AT, MEMORY, NOTHING, SmallReleases, SmallWorld
 from tests.support.walks import walk
 
+NEXT = MachineId("next")
+OURS = NodeSeen(ADA.id, 1, "digest", "image", fenced=True)
+COPIED = Backup("copied", ADA.id, AT, "before move 1", 1, 1, MEMORY)
 MOVE = Wish("before move 1", ADA.machine_name, CellName("cell2"), "hel1", Plan.HEAVY, "basic", None)
 WHOLE = [
     "OrderNext",
@@ -162,6 +170,33 @@ async def test_a_silent_machine_is_switched_off_before_its_backup_lives_elsewher
     assert "StopMachine" in steps
     assert old.status is MachineStatus.STOPPED
     assert world.here().runs
+
+
+async def test_a_machine_that_somebody_stopped_is_started_to_be_copied_before_the_move() -> None:
+    world = SmallWorld.lively()
+    await world.stop_machine(ADA, world.here().id)
+    steps = await walk(lambda: relocate(world))
+    assert steps[3:6] == ["StartMachine", "Fence", "BackUp"]
+    assert world.here().state == MEMORY
+
+
+@pytest.mark.parametrize(
+    ("there", "step"),
+    [
+        (replace(OURS, epoch=2), CutOver()),
+        (replace(OURS, epoch=2, fenced=False), Prepare(NEXT)),
+        (replace(OURS, epoch=1), Prepare(NEXT)),
+        (replace(OURS, epoch=0), Prepare(NEXT)),
+        (replace(OURS, epoch=2, instance_id=None), Prepare(NEXT)),
+    ],
+    ids=["prepared", "not fenced", "the epoch that the old machine has", "an earlier epoch", "nobody's"],
+)
+def test_the_next_machine_is_fenced_and_outranks_the_old_one_before_the_agent_is_on_it(
+    there: NodeSeen, step: object
+) -> None:
+    ordered = NextSeen(pooled(0, machine_id=NEXT), MachineSeen(NEXT, MachineStatus.READY), there, MEMORY)
+    seen = Relocating(Sight(ADA, READY, OURS), next=ordered, backup=COPIED, source=COPIED)
+    assert decide(seen, MOVE.as_decided, payload_digest="") == step
 
 
 async def test_what_is_on_a_living_machine_is_copied_before_a_backup_takes_its_place() -> None:

@@ -69,6 +69,15 @@ async def test_killed_at_any_step_the_same_command_finishes_it(keep: Keep, kille
 
 
 @pytest.mark.parametrize("keep", Keep)
+async def test_a_machine_that_somebody_stopped_is_started_to_be_copied(keep: Keep) -> None:
+    world = SmallWorld.lively()
+    await world.stop_machine(world.instance, world.here().id)
+    steps = await walk(lambda: suspend(world, keep))
+    assert steps[:3] == ["StartMachine", "Fence", "BackUp"]
+    assert [(backup.why, backup.state) for backup in world.backups] == [(WHY, MEMORY)]
+
+
+@pytest.mark.parametrize("keep", Keep)
 async def test_who_sleeps_is_not_woken_to_be_put_to_sleep(keep: Keep) -> None:
     world = SmallWorld.lively()
     outcome = (await walk(lambda: suspend(world, keep)))[-1]

@@ -82,6 +82,13 @@ async def test_nothing_goes_before_the_last_backup_is_proved() -> None:
     assert world.is_revoked
 
 
+async def test_a_machine_that_somebody_stopped_is_started_for_the_last_backup() -> None:
+    world = SmallWorld.lively()
+    await world.stop_machine(ADA, world.here().id)
+    assert (await walk(lambda: terminate(world)))[:-1] == ["StartMachine", *WHOLE]
+    assert [(backup.why, backup.state) for backup in world.backups] == [("last 1", MEMORY)]
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("killed_at", range(len(WHOLE)))
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
