@@ -1,10 +1,11 @@
 """The registry's key is rotated while others write, on either database, and killed at each of its writes."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 import sqlalchemy as sa
@@ -18,7 +19,10 @@ from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
 from hermesops.registry import Registry, schema
+from hermesops.registry.rows import insert_or_update
 from hermesops.registry.sealed_cells import sealed_cells, sealed_columns
+from hermesops.registry.sealing import SEALING_KEY, stop_sealing
+from hermesops.waiting import pause_blocking
 from tests.support.registries import placed, registry_at
 
 P = ParamSpec("P")
@@ -27,6 +31,7 @@ T = TypeVar("T")
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 MACHINE = MachineId("m-1")
 USERS = ("ada", "bob", "eve")
+SOON_S = 30.0
 
 
 class Died(BaseException):
@@ -158,15 +163,58 @@ def test_who_opened_before_goes_on_reading_and_writing(registry: Registry, file:
 def test_a_change_waits_for_who_is_sealing(registry: Registry, file: Path, registry_url: str) -> None:
     """What is sealed with the old key commits before the change; SQLite lets one write at a time anyway."""
     other = registry_at(registry_url, keys=KeyRing.load(file))
-    key = rotation(registry, file).prepare()
-    with registry._database.writing() as connection:
-        registry._seal_in(connection, "x", "a/b/c")
-        with other._database.reading() as looking:
-            asks = sa.text("SELECT pg_try_advisory_xact_lock(:lock)")
-            assert looking.execute(asks, {"lock": 0x6865726D6575}).scalar() is False
-    other.seal_with(key, why="test")
+    old, key = registry.sealing_key(), rotation(registry, file).prepare()
+    with ThreadPoolExecutor(1) as threads:
+        with registry._database.writing() as connection:
+            assert registry._seal_in(connection, "x", "a/b/c").startswith(f"hs1.{old}.")
+            changing = threads.submit(other.seal_with, key, why="test")
+            await_waiting(registry, changing)
+            assert registry.sealing_key() == old
+            assert registry._seal_in(connection, "y", "a/b/d").startswith(f"hs1.{old}.")
+        changing.result(timeout=SOON_S)
     assert registry.sealing_key() == key
     other.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)
+def test_whoever_seals_during_a_change_waits_for_it_and_seals_with_the_new_key(
+    registry: Registry, file: Path, registry_url: str
+) -> None:
+    other = registry_at(registry_url, keys=KeyRing.load(file))
+    key = rotation(registry, file).prepare()
+
+    def seal() -> str:
+        with other._database.writing() as connection:
+            return other._seal_in(connection, "x", "a/b/c")
+
+    with ThreadPoolExecutor(1) as threads:
+        with registry._database.writing() as connection:
+            stop_sealing(registry._database, connection)
+            insert_or_update(connection, schema.meta, {"name": SEALING_KEY, "value": key})
+            sealing = threads.submit(seal)
+            await_waiting(registry, sealing)
+        assert sealing.result(timeout=SOON_S).startswith(f"hs1.{key}.")
+    other.close()
+
+
+def await_waiting(registry: Registry, other: Future[Any]) -> None:
+    """Return once somebody waits for an advisory lock of this database.
+
+    Raises:
+        AssertionError: The other ended without having waited.
+    """
+    waits = sa.text(
+        "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database"
+        " WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted"
+    )
+    for _ in range(int(SOON_S / 0.01)):
+        with registry._database.reading() as connection:
+            if connection.execute(waits).scalar():
+                return
+        assert not other.done(), "it did not wait for who was before it"
+        pause_blocking(0.01)
+    raise AssertionError(f"nobody waits after {SOON_S} s")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -20,7 +20,7 @@ from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_id_from_alias
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
-from hermesops.model.operation import LEASE_S, LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import LEASE_S, LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.token import ProxyToken
 from hermesops.model.user import User
@@ -614,6 +614,21 @@ def test_an_expired_lease_is_taken_over_with_a_higher_number(registry: Registry,
     assert registry.renew_leases([stale]) == {"instance/a"}
     registry.release_lease(stale)
     assert registry.renew_leases([fresh]) == frozenset()
+
+
+def test_an_earlier_lease_of_the_same_holder_is_lost(registry: Registry, clock: TurnedClock) -> None:
+    """A process has one name for all of its leases; only the number tells them apart."""
+    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
+    stale = registry.take_lease("instance/a", "one")
+    clock.turn(15)
+    fresh = registry.take_lease("instance/a", "one")
+    assert (fresh.holder, fresh.epoch, fresh.counter) == (stale.holder, stale.epoch, stale.counter + 1)
+    assert registry.renew_leases([stale]) == {"instance/a"}
+    with pytest.raises(LeaseLostError, match="the lease of instance/a is lost"):
+        registry.record_step(operation.id, "restarting", lease=stale)
+    registry.release_lease(stale)
+    assert registry.renew_leases([fresh]) == frozenset()
+    registry.record_step(operation.id, "restarting", lease=fresh)
 
 
 def test_renewal_lasts_from_the_last_one(registry: Registry, clock: TurnedClock) -> None:

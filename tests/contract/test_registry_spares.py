@@ -94,6 +94,15 @@ def test_one_that_was_given_up_is_never_ready_again(registry: Registry) -> None:
         ready(registry, pooled)
 
 
+def test_one_that_was_lent_is_not_ready_for_the_pool_again(registry: Registry) -> None:
+    pooled = ready(registry, spare(registry), KEY)
+    assert registry.lend_spare(pooled.name, None, why="rollout r1")
+    with pytest.raises(RefusedError, match="is claimed: it is no longer one that could be taken"):
+        registry.mark_spare_ready(pooled.name, api_server_key=KEY)
+    [lent] = registry.list_spares()
+    assert (lent.status, lent.purpose) == (SpareStatus.CLAIMED, Purpose.DRILL)
+
+
 def test_a_claim_makes_the_machine_its_users_and_nothing_of_the_cell_changes(registry: Registry) -> None:
     pooled = ready(registry, spare(registry), KEY)
     before = [(one.name, one.server_type, one.region, one.image_id) for one in registry.cell_spec(CELL).machines]

@@ -110,6 +110,12 @@ def test_what_was_lost_with_a_restored_copy_is_counted_and_no_finding() -> None:
     assert (report.findings, report.lost, report.anchored_to) == ((), 2, 6)
 
 
+def test_an_epoch_that_falls_is_named() -> None:
+    later = chain(2, epoch=2, after=tuple(chain(2)))
+    assert found(later, []) == []
+    assert found(chain(1, epoch=1, after=tuple(later)), []) == [5]
+
+
 def test_an_epoch_excuses_no_loss_from_before_it_began() -> None:
     first = chain(5)
     restored = relinked([*first[:2], *first[3:5], *chain(3, epoch=2, after=tuple(first))[5:]])
