@@ -15,9 +15,14 @@ def judged(asked: Asked = ASKED, *, signer: str = "bob@example.org", at: datetim
     refuse_other(Approval(ASKED, at), asked, signer=signer, now=NOW, life=DAY)
 
 
-def test_what_another_operator_approved_may_happen() -> None:
-    judged()
-    judged(at=NOW - DAY)
+@pytest.mark.parametrize("at", [NOW, NOW - DAY, NOW + timedelta(minutes=5)])
+def test_what_another_operator_approved_may_happen(at: datetime) -> None:
+    said = ""
+    try:
+        judged(at=at)
+    except RefusedError as error:
+        said = error.message
+    assert said == ""
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,23 @@ OF_BEFORE = Completed(2, b"", b"hermes-node: error: argument command: invalid ch
 BROKEN = Completed(4, b"{}", b"hermes-node: /var/lib/hermes: No such file or directory\n")
 
 
-@pytest.mark.parametrize("used", [0, 10])
-def test_a_backup_that_fits_beside_what_is_there_is_let_through(used: int) -> None:
-    refuse_without_room(ADA, TAKES_30_GB, DataRoom(40 * GB, used * GB))
-    refuse_without_room(ADA, TAKES_30_GB, None)
+@pytest.mark.parametrize(
+    ("room", "fits"),
+    [
+        (DataRoom(40 * GB, 0), True),
+        (DataRoom(40 * GB, 10 * GB), True),
+        (DataRoom(40 * GB, 10 * GB + 1), False),
+        (None, True),
+    ],
+    ids=["empty", "to the last byte", "a byte too many", "nobody knows"],
+)
+def test_a_backup_that_fits_beside_what_is_there_is_let_through(room: DataRoom | None, *, fits: bool) -> None:
+    try:
+        refuse_without_room(ADA, TAKES_30_GB, room)
+    except RefusedError:
+        assert not fits
+    else:
+        assert fits
 
 
 def test_one_that_does_not_is_refused_with_the_figures_and_the_way_out() -> None:

@@ -56,7 +56,9 @@ async def test_who_was_outranked_is_told_by_whom() -> None:
 
 @pytest.mark.parametrize("code", [0, 2, 126, 127])
 async def test_a_machine_without_leases_is_changed_all_the_same(code: int) -> None:
-    await admit(Node([Completed(code, b"", b"")]), LEASE)
+    node = Node([Completed(code, b"", b"")])
+    await admit(node, LEASE)
+    assert node.asked == [f"{PROGRAM} admit {WITH}"]
 
 
 async def test_without_a_lease_nothing_is_shown() -> None:

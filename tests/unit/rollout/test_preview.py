@@ -60,8 +60,30 @@ def test_what_cannot_work_is_refused(spec: Spec, words: str) -> None:
         refuse_spec(spec)
 
 
-def test_what_can_work_is_not() -> None:
-    refuse_spec(Spec())
+def refusal(spec: Spec) -> str:
+    """Why a spec is refused; empty where it is not."""
+    try:
+        refuse_spec(spec)
+    except UsageError as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Spec(),
+        Spec(stages=(1.0,), max_unavailable=1, most_unavailable=1),
+        Spec(settle_s=0, soak_s=0, data_s=0, drain_s=0, defer_s=0),
+        Spec(attempt_s=210, drain_s=90, confirm_s=120),
+        Spec(gates=Gates(manual_before=(1, 3))),
+        Spec(gates=Gates(failures=FailureGate(early_failures=1, early_rate=0.0))),
+        Spec(gates=Gates(health=HealthGate(vitals=(), floor=1, share=1), probe=ProbeGate(share=0))),
+        Spec(gates=Gates(hooks=(HookGate("x", url="u"), HookGate("y", command=("true",))))),
+    ],
+)
+def test_what_can_work_is_not(spec: Spec) -> None:
+    assert refusal(spec) == ""
 
 
 def test_a_replay_with_the_same_gates_ends_where_the_rollout_did() -> None:
