@@ -3,13 +3,15 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hermesops.access.authority import Authority, fresh_key, make_root, read_key
 from hermesops.access.certificates import AN_HOUR, Certificates
@@ -25,6 +27,7 @@ from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.errors import RefusedError as MachineRefusedError
 from hermesops.node.layout import Layout
 from hermesops.registry import Registry
+from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in, credential_of
 from tests.support.registries import TurnedClock, registry_at
 
@@ -164,19 +167,34 @@ async def test_another_machines_volume_stays_shut(served: Served) -> None:
         await served.ask(served.certified(MachineId("m-2")), "/v1/data-key/../v-1")
 
 
+async def first(logs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The service's first line of log; it may come after the other side has seen the end of the connection."""
+
+    async def look() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
+        return logs[0] if logs else Pending("none")
+
+    return await until(look, what="a line of log", timeout_s=10, every_s=0.01)
+
+
 async def test_nobody_without_a_certificate_of_ours_gets_an_answer(served: Served, tmp_path: Path) -> None:
     strange = authority_in(tmp_path, environment="elsewhere")
     forged = credential_of(strange, served.request, MachineNames("local", MACHINE), url=served.url)
-    with pytest.raises(NotReadyError):
-        await served.ask(replace(forged, authority=served.authority.certificate))
+    with capture_logs() as logs:
+        with pytest.raises(NotReadyError, match="does not answer"):
+            await served.ask(replace(forged, authority=served.authority.certificate))
+        assert (await first(logs))["event"] == "handshake_refused"
     context = ssl.create_default_context(cadata=served.authority.certificate)
     port = int(served.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection(HOST, port, ssl=context)
-    writer.write(b"GET /v1/standing HTTP/1.1\r\nHost: x\r\n\r\n")
     told = b""
-    with suppress(OSError):  # an alert, or the end, as the system has it
-        told = await reader.read()
+    with capture_logs() as logs:
+        writer.write(b"GET /v1/standing HTTP/1.1\r\nHost: x\r\n\r\n")
+        with suppress(OSError):  # an alert, or the end, as the system has it
+            told = await reader.read()
+        line = await first(logs)
     assert told == b""
+    assert line["event"] == "handshake_refused"
+    assert line["why"] == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
     writer.close()
     assert '"m-1"' in await served.ask(served.certified())
 

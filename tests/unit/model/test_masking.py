@@ -14,11 +14,11 @@ SETTINGS = InstanceSettings(
         "files": {
             "command": "uvx",
             "args": ["-y", "--key", f"{CANARY}-2"],
-            "env": {"A": f"{CANARY}-3", "PIN": 12345678},
+            "env": {"A": f"{CANARY}-3", "PIN": 12345678, "auth": f"{CANARY}-A", "command": f"{CANARY}-B"},
         },
         "notes": {
             "url": f"https://me:{CANARY}-4@example.org:8443/hook/{CANARY}-5?key={CANARY}-6",
-            "headers": {"Authorization": f"Bearer {CANARY}-7"},
+            "headers": {"Authorization": f"Bearer {CANARY}-7", "auth": f"{CANARY}-C"},
             "timeout": 5,
             "enabled": True,
             "tools": {"include": ["read"]},
@@ -36,10 +36,14 @@ def test_what_is_shown_holds_no_secret() -> None:
     assert "12345678" not in json.dumps(shown)
     assert shown["messengers"] == {"TELEGRAM_BOT_TOKEN": "***"}
     assert shown["mcp_servers"] == {
-        "files": {"command": "uvx", "args": ["***", "***", "***"], "env": {"A": "***", "PIN": "***"}},
+        "files": {
+            "command": "uvx",
+            "args": ["***", "***", "***"],
+            "env": {"A": "***", "PIN": "***", "auth": "***", "command": "***"},
+        },
         "notes": {
             "url": "https://example.org:8443/***",
-            "headers": {"Authorization": "***"},
+            "headers": {"Authorization": "***", "auth": "***"},
             "timeout": 5,
             "enabled": True,
             "tools": {"include": ["read"]},
@@ -56,7 +60,7 @@ def test_the_outline_holds_neither_secrets_nor_words() -> None:
 
 
 def test_every_secret_is_known_to_whoever_scrubs_a_log() -> None:
-    line = " ".join(f"{CANARY}-{n}" for n in range(1, 10))
+    line = " ".join(f"{CANARY}-{n}" for n in "123456789ABC")
     for secret in sorted(secrets_in(SETTINGS), key=len, reverse=True):
         line = line.replace(secret, "***")
     assert CANARY not in line
