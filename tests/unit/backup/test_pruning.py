@@ -1,14 +1,19 @@
 """What no rule keeps goes: from the repository, as it is there, and from the rows."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.backup.pruning import Pruning
+import pytest
+
+from hermesops.backup.pruning import EndedBackups, Pruning
 from hermesops.backup.retention import Keep
+from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import LeaseHeldError
 from hermesops.model.state import State
 from tests.support.instances import ADA
 
@@ -83,3 +88,63 @@ async def test_rows_of_what_is_not_in_the_repository_go_too() -> None:
     del world.shelf["ada1"]
     await world.pruning().prune(ADA.id)
     assert [one.id for one in world.rows] == ["ada0"]
+
+
+class EndedWorld(World):
+    """Ada's agent has ended; writes down what is done to her backups, and under which lease."""
+
+    def __init__(self, status: InstanceStatus = InstanceStatus.TERMINATED) -> None:
+        super().__init__(backup(ADA, 40))
+        self.status = status
+        self.holder = ""
+        self.did: list[str] = []
+
+    def get_instance(self, _instance_id: InstanceId) -> Instance:
+        return replace(ADA, status=self.status)
+
+    async def erase(self, instance_id: InstanceId) -> None:
+        self.did.append(f"erased {instance_id}")
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        self.did.append(f"revoked {instance_id}")
+
+    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+        self.did.append(f"forgot {instance_id}: {why}")
+
+    @asynccontextmanager
+    async def alone(self, subject: str) -> AsyncIterator[None]:
+        if self.holder:
+            raise LeaseHeldError(f"{subject} is being worked on by {self.holder}", holder=self.holder)
+        self.did.append(f"took {subject}")
+        yield
+        self.did.append("gave it back")
+
+    def ended(self) -> EndedBackups:
+        return EndedBackups(self, self, self.revoke, self.alone, timedelta(days=30))
+
+
+async def test_what_an_ended_agent_left_is_erased_under_its_lease_and_its_rows_go_last() -> None:
+    world = EndedWorld()
+    await world.ended().erase(ADA)
+    assert world.did == [
+        f"took instance/{ADA.id}",
+        f"erased {ADA.id}",
+        f"revoked {ADA.id}",
+        f"forgot {ADA.id}: its end is more than 30 days ago",
+        "gave it back",
+    ]
+
+
+async def test_while_somebody_works_on_an_ended_agent_nothing_of_it_is_erased() -> None:
+    world = EndedWorld()
+    world.holder = "host:7"
+    with pytest.raises(LeaseHeldError, match=f"instance/{ADA.id} is being worked on by host:7"):
+        await world.ended().erase(ADA)
+    assert world.did == []
+
+
+async def test_an_agent_that_has_not_ended_keeps_its_backups() -> None:
+    world = EndedWorld(InstanceStatus.SUSPENDED)
+    with pytest.raises(RefusedError, match="has not ended"):
+        await world.ended().erase(ADA)
+    assert [done for done in world.did if ADA.id in done] == [f"took instance/{ADA.id}"]

@@ -145,6 +145,23 @@ def test_machines_named_by_us_that_no_instance_has_are_orphans_and_others_are_no
     assert {ended.kind, nobodys.kind} == {Kind.ORPHAN_ENDED}
 
 
+@pytest.mark.parametrize(
+    ("account", "kind"),
+    [
+        (MachineAccount(silence="no answer"), Kind.ORPHAN),
+        (MachineAccount(instance_id=InstanceId("i")), Kind.ORPHAN),
+        (MachineAccount(), Kind.ORPHAN_ENDED),
+    ],
+    ids=["does not answer", "somebody's", "nobody's"],
+)
+def test_only_an_orphan_that_says_that_it_is_nobodys_is_nobodys(account: MachineAccount, kind: Kind) -> None:
+    fleet = Fleet.of(1)
+    fleet.machines.append(machine_for(ordered(7), id="m-x", name=STRAY))
+    finding = only(fleet, told={MachineId("m-x"): account})
+    assert finding.kind is kind
+    assert (f"hermesops fleet remove-orphan {STRAY}" in finding.repair) == (kind is Kind.ORPHAN_ENDED)
+
+
 def test_a_snapshot_of_somebody_who_has_left_is_deleted_and_no_other() -> None:
     fleet = Fleet.of(1)
     theirs, ended = fleet.rows[0].instance.id, InstanceId(str(UUID(int=1)))
