@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hermesops.errors import RefusedError
+from hermesops.node.checked import listed
 from hermesops.node.errors import NodeError
 from hermesops.node.release_handout import Signed
 from hermesops.node.release_lock import NAMESPACE, canonical
@@ -50,8 +51,9 @@ class Trust:
         if kept is None:
             return ()
         try:
-            chain = tuple(Signed.parse(one, f"{NAME}[{number}]") for number, one in enumerate(json.loads(kept)))
-        except (ValueError, TypeError, NodeError) as error:
+            links = listed(json.loads(kept), NAME)
+            chain = tuple(Signed.parse(one, f"{NAME}[{number}]") for number, one in enumerate(links))
+        except (ValueError, NodeError) as error:
             raise RefusedError(
                 f"{NAME} of {self.store.url} is damaged: {error}", hint="put it back from a copy of the store"
             ) from error

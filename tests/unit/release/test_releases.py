@@ -205,5 +205,5 @@ def test_a_link_of_the_chain_that_nobody_before_signed_is_refused(store: MemoryS
 @pytest.mark.parametrize("text", [b"{}", b"[1]", b"[{}]", b"\xff", b"["])
 def test_a_damaged_chain_is_named(store: MemoryStore, text: bytes) -> None:
     store.held["signers.json"] = text
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=r"signers\.json of memory is damaged"):
         releases_in(store).read(LOCK.id)
