@@ -93,8 +93,17 @@ def test_only_what_it_lacks_is_asked_for(world: World) -> None:
     assert lacking == {blob.sha256 for blob in older.blobs(PYTHON)} - both
 
 
-@pytest.mark.parametrize("harm", ["edited", "unsigned", "by a stranger", "for another", "no signers"])
-def test_what_is_not_signed_for_it_is_refused(world: World, harm: str) -> None:
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [
+        ("edited", "what was signed is something else"),
+        ("unsigned", "by nobody whom this machine's release signers allow"),
+        ("by a stranger", "do not follow those that this machine knows"),
+        ("for another", "what was signed is something else"),
+        ("no signers", "names no signers"),
+    ],
+)
+def test_what_is_not_signed_for_it_is_refused(world: World, harm: str, problem: str) -> None:
     world.fetch(world.handout())
     handout = world.handout()
     match harm:
@@ -113,7 +122,7 @@ def test_what_is_not_signed_for_it_is_refused(world: World, harm: str) -> None:
             bad = replace(handout, lock=replace(handout.lock, text=world.handout(world.build("0.18.2")).lock.text))
         case _:
             bad = replace(handout, signers=())
-    with pytest.raises(node.RefusedError):
+    with pytest.raises(node.RefusedError, match=problem):
         world.fetch(bad)
     assert world.fetch(handout)[0]["release"] == world.lock.id
 
@@ -127,7 +136,8 @@ def test_a_machine_that_missed_two_rotations_catches_up(world: World) -> None:
     handout = world.handout()
     assert len(handout.signers) == 3
     assert world.fetch(handout)[0]["release"] == world.lock.id
-    with pytest.raises(node.RefusedError):  # what was valid before, from somebody who kept it
+    # What was valid before, from somebody who kept it.
+    with pytest.raises(node.RefusedError, match="do not follow those that this machine knows"):
         world.fetch(old)
     assert world.fetch(handout, world.another_machine("new"))[0]["release"] == world.lock.id
 

@@ -42,13 +42,13 @@ def test_who_signed_is_told(tmp_path: Path, key: Path) -> None:
 def test_other_words_another_namespace_or_junk_do_not_hold(tmp_path: Path, key: Path) -> None:
     signers = Signers(key, allow(tmp_path, ada=key))
     signature = signers.sign(DATA, namespace=SPACE)
-    for data, text, space in (
-        (DATA + b"!", signature, SPACE),
-        (DATA, signature, "hermesops-release"),
-        (DATA, signature.replace("\n", "", 3), SPACE),
-        (DATA, "", SPACE),
+    for data, text, space, problem in (
+        (DATA + b"!", signature, SPACE, "incorrect signature"),
+        (DATA, signature, "hermesops-release", "namespace does not match"),
+        (DATA, signature.replace("\n", "", 3), SPACE, "by nobody whom"),
+        (DATA, "", SPACE, "by nobody whom"),
     ):
-        with pytest.raises(RefusedError):
+        with pytest.raises(RefusedError, match=problem):
             signers.verify(data, text, namespace=space)
 
 
@@ -71,8 +71,12 @@ def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path, key: Path) -> N
         Signers().sign(DATA, namespace=SPACE)
     with pytest.raises(RefusedError, match="no file"):
         Signers(nowhere).sign(DATA, namespace=SPACE)
-    for signers in (Signers(), Signers(None, nowhere), Signers(None, allow(tmp_path, ada=key), nowhere)):
-        with pytest.raises(RefusedError):
+    for signers, problem in (
+        (Signers(), "no allowed_signers is set"),
+        (Signers(None, nowhere), "the allowed signers are missing"),
+        (Signers(None, allow(tmp_path, ada=key), nowhere), "the revoked signers are missing"),
+    ):
+        with pytest.raises(RefusedError, match=problem):
             signers.verify(DATA, signature, namespace=SPACE)
 
 

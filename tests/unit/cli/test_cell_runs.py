@@ -74,6 +74,6 @@ def test_changes_that_remain_are_an_exit_code_when_asked_and_a_failure_comes_fir
 
 
 def test_one_cells_failure_is_the_commands_own() -> None:
-    with pytest.raises(UnavailableError) as raised:
+    with pytest.raises(UnavailableError, match="no answer") as raised:
         report("stack-up", [TWO])
     assert raised.value is AWAY

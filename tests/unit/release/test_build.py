@@ -151,8 +151,11 @@ def test_such_a_release_is_built_again_with_its_wheel_only(shop: Workshop, tmp_p
     assert other.rebuild(lock, wheel, source).made
 
 
-@pytest.mark.parametrize("damage", ["truncated", "absent", "misnamed"])
-def test_a_bad_wheel_is_refused_and_nothing_kept(shop: Workshop, tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [("truncated", "no whole wheel"), ("absent", "cannot be read"), ("misnamed", "not named as a wheel")],
+)
+def test_a_bad_wheel_is_refused_and_nothing_kept(shop: Workshop, tmp_path: Path, damage: str, problem: str) -> None:
     wheel, content = tmp_path / file_of("0.20.0"), agent_wheel("0.20.0")
     match damage:
         case "truncated":
@@ -163,7 +166,7 @@ def test_a_bad_wheel_is_refused_and_nothing_kept(shop: Workshop, tmp_path: Path,
         case _:
             pass
     before = dict(shop.store.held)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match=problem) as refused:
         shop.build(Order(wheel=wheel, pythons=("3.11",)))
     assert wheel.name in refused.value.message
     assert shop.store.held == before
@@ -177,13 +180,13 @@ def test_an_agent_that_nobody_has_is_refused(shop: Workshop) -> None:
 
 def test_an_index_that_is_down_is_said_to_be(shop: Workshop) -> None:
     shop.index.is_up = False
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="package index does not answer"):
         shop.build(order())
 
 
 def test_an_order_of_nothing_or_of_two_is_none(shop: Workshop, tmp_path: Path) -> None:
     for wrong in (Order(), Order(agent="0.19.0"), Order(agent="0.19.0", wheel=tmp_path, pythons=("3.11",))):
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match="of an agent's version or of a wheel"):
             shop.build(wrong)
 
 

@@ -113,16 +113,16 @@ def test_a_release_is_revoked_before_it_is_known(store: MemoryStore) -> None:
 
 def test_what_no_revocation_can_say_is_refused(store: MemoryStore) -> None:
     releases = releases_in(store)
-    for release, why in (("0.19.0", "no"), (LOCK.id, "two\nlines")):
-        with pytest.raises(UsageError):
+    for release, why, problem in (("0.19.0", "no", "not the id of a release"), (LOCK.id, "two\nlines", "line break")):
+        with pytest.raises(UsageError, match=problem):
             releases.revoke(release, why)
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"revocations\.floor: not of the expected form"):
         releases.set_floor("newest")
     assert releases.revocations().number == 0
 
 
 def test_revocations_of_somebody_else_are_refused_and_with_them_everything(store: MemoryStore) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=r"by nobody of \['ada'\]"):
         releases_in(store, "eve").revoke(LOCK.id, "no")
     releases_in(store).revoke(LOCK.id, "no")
     store.held["revocations.json"] = store.held["revocations.json"].replace(b"no", b"on")
@@ -138,7 +138,7 @@ def test_a_handout_for_another_python_is_refused(store: MemoryStore) -> None:
 def test_who_is_no_signer_adds_nothing(store: MemoryStore) -> None:
     before = dict(store.held)
     lock = replace(LOCK, config_schema=35)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=r"by nobody of \['ada'\]"):
         releases_in(store, "eve").put(lock, who="eve", note="", at=AT)
     assert store.held == before | {f"builds/{lock.id}.json": store.held[f"builds/{lock.id}.json"]}
 
@@ -163,10 +163,12 @@ def test_what_a_former_signer_vouched_for_counts_no_more(store: MemoryStore) -> 
     assert ids(releases) == [LOCK.id]
 
 
-@pytest.mark.parametrize(("who", "signers"), [("ada", "bob"), ("eve", "ada eve"), ("ada", "")])
-def test_nobody_locks_themselves_or_others_out(store: MemoryStore, who: str, signers: str) -> None:
+@pytest.mark.parametrize(
+    ("who", "signers", "when"), [("ada", "bob", "afterwards"), ("eve", "ada eve", "now"), ("ada", "", "afterwards")]
+)
+def test_nobody_locks_themselves_or_others_out(store: MemoryStore, who: str, signers: str, when: str) -> None:
     before = dict(store.held)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match=f"signs no releases {when}") as refused:
         releases_in(store, who).replace_signers(signers, sign_again=True)
     assert "first let both keys sign" in refused.value.hint
     assert store.held == before
