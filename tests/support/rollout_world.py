@@ -145,6 +145,7 @@ class World:
         self.frozen: list[Freeze] = []
         self.pulses: dict[InstanceId, Pulse] = {}
         self.comparisons: tuple[Comparison, ...] | None = None
+        self.worse: dict[Vital, float] = {}  # by which factor the new release changes a figure
         self.drilled = GateResult.PASS
         self.hooked = GateResult.PASS
         self.most_changing = 0
@@ -278,12 +279,15 @@ class World:
         well = {one: Pulse(answers=True, exercised=True) for one in changed}
         if self.comparisons is not None:
             return Watched(well | self.pulses, self.comparisons)
-        alike = {Vital(vital): 1.0 for vital in vitals}
         return Watched(
             well | {one: pulse for one, pulse in self.pulses.items() if one in changed},
             tuple(
-                Comparison(vital, dict.fromkeys(changed, (1.0, figure)), dict.fromkeys(untouched[:64], (1.0, figure)))
-                for vital, figure in alike.items()
+                Comparison(
+                    Vital(vital),
+                    dict.fromkeys(changed, (1.0, self.worse.get(Vital(vital), 1.0))),
+                    dict.fromkeys(untouched[:64], (1.0, 1.0)),
+                )
+                for vital in vitals
             ),
         )
 

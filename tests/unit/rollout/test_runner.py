@@ -1,15 +1,17 @@
 """A rollout from its first target to its last, in a fleet that lives in memory."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.model.vitals import Pulse
+from hermesops.model.vitals import Pulse, Vital
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
+from tests.support.virtual_time import BEGAN
 
 
 def said(world: World, why: str = "looked at it") -> Said:
@@ -106,6 +108,51 @@ def test_gates_are_heard_while_it_is_paused() -> None:
         world.pulses[instance_id] = Pulse(answers=False, exercised=True)
     assert world.run().startswith("halted")
     assert world.on(OLD) == 200
+
+
+def test_the_health_gate_halts_a_rollout_whose_canaries_get_slower() -> None:
+    world = World(fleet(200))
+    world.worse = {Vital.TURN_LATENCY: 2.0}
+    world.run(for_s=3600)
+    assert world.rollout.state is RolloutState.HALTED
+    assert world.rollout.reason.startswith("turn_latency 2.00 times (1.25 times allowed); by chance")
+    halt = world.events[[event.kind for event in world.events].index("state", 2)]
+    assert halt.evidence["health"] == {"result": "fail", "why": world.rollout.reason}
+    assert 5 <= world.begun() <= 10
+    assert world.on(OLD) == 200
+    assert world.told == ["running", "halted"]
+
+
+def test_the_health_gate_halts_while_it_is_paused() -> None:
+    world = World(fleet(200), replace(QUICK, soak_s=7200))
+    while world.count(TargetState.SOAKING) < 7:
+        world.run(for_s=5)
+    world.say(controls.pause(world.rollout, said(world)))
+    world.run(for_s=60)
+    assert world.rollout.state is RolloutState.PAUSED
+    world.worse = {Vital.MEMORY: 2.0}
+    world.run(for_s=600)
+    assert world.rollout.state is RolloutState.HALTED
+    assert world.rollout.reason.startswith("memory 2.00 times")
+    assert world.on(OLD) == 200
+
+
+def test_a_vital_that_gets_worse_by_less_than_is_allowed_halts_nothing() -> None:
+    world = World(fleet(200))
+    world.worse = {Vital.TURN_LATENCY: 1.2}
+    assert world.run() == f"done: 200 of 200 run {NEW}"
+
+
+def test_a_new_runner_does_not_start_the_time_of_a_target_anew() -> None:
+    world = World(fleet(200))
+    while world.nth(0).touched_at is None:
+        world.run(for_s=5)
+    world.machine_of(0).began_at = BEGAN + timedelta(days=1)  # it hangs: it never comes to wait for a word
+    world.run(for_s=400)
+    world.clock.seconds += 250  # nobody looks at it
+    world.run(for_s=5)
+    assert world.nth(0).state is TargetState.TIMED_OUT
+    assert "in switching; it goes back by itself" in world.nth(0).detail
 
 
 def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:

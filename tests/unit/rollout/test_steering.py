@@ -115,6 +115,35 @@ def test_a_stage_of_many_waits_for_a_second_operator() -> None:
     assert world.run().startswith("done: 40 of 40")
 
 
+@pytest.mark.parametrize(("stage", "begun"), [(1, 0), (2, 2), (3, 10)])
+def test_each_stage_above_the_limit_waits_for_its_own_approval(stage: int, begun: int) -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=1))
+    until(world, RolloutState.PAUSED)
+    if stage > 1:
+        world.say(controls.approve(world.rollout, stage - 1, said(world, "carol")))
+        until(world, RolloutState.PAUSED)
+    assert world.rollout.reason.startswith(f"stage {stage} has a blast radius of")
+    assert world.begun() == begun
+
+
+def test_an_approval_of_a_stage_covers_those_before_it() -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=1))
+    until(world, RolloutState.PAUSED)
+    world.say(controls.approve(world.rollout, 3, said(world, "carol")))
+    assert world.run().startswith("done: 40 of 40")
+
+
+def test_promote_does_not_get_past_a_hook_that_fails() -> None:
+    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
+    world = World(fleet(40), replace(QUICK, gates=gates))
+    world.hooked = GateResult.INCONCLUSIVE
+    until(world, RolloutState.PAUSED)
+    world.hooked = GateResult.FAIL
+    world.say(controls.promote(world.rollout, targets(world), said(world), full=True))
+    assert world.run() == "halted: gate billing fails: billing"
+    assert world.begun() == 2
+
+
 def test_a_hook_that_fails_halts() -> None:
     gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
     world = World(fleet(40), replace(QUICK, gates=gates))
