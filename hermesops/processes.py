@@ -4,8 +4,9 @@ Source: proc(5), ``/proc/PID/stat`` (state, start time), ``hidepid`` and ``sys/k
 pid_namespaces(7).
 """
 
+import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 _STATE, _START = 0, 19
@@ -33,6 +34,11 @@ class Place:
         """Whether no other place can look the same."""
         return bool(self.boot and self.namespace)
 
+    @property
+    def fingerprint(self) -> str:
+        """Eight hex digits of all parts, for names that say where a process runs."""
+        return hashlib.sha256("\n".join(astuple(self)).encode()).hexdigest()[:8]
+
 
 def here() -> Place:
     """Where numbers of processes count that we see."""
@@ -46,13 +52,29 @@ def started(pid: int) -> str:
     return fields[_START] if fields else ""
 
 
-def is_gone(pid: int, start: str) -> bool:
-    """Whether there is no process of that number any more that started then; a zombie is none.
+def is_visible(fingerprint: str) -> bool:
+    """Whether processes of a place can be seen from here: it has to be this very place, in all its parts.
+
+    A machine id alone tells no computers apart: containers have none, and clones of one image share theirs. So nothing
+    is known of another boot either, though it may have been an earlier one of this computer.
+    """
+    ours = here()
+    return ours.is_known and fingerprint == ours.fingerprint
+
+
+def has_ended(fingerprint: str, pid: int, start: str) -> bool:
+    """Whether a process has provably ended. Leases and locks of stacks are taken over by this rule and no other.
 
     Args:
-        pid: A number that counts here.
-        start: As ``started`` told it.
+        fingerprint: Of the place where the process ran.
+        pid: Its number there.
+        start: As ``started`` returned it; where that is empty only a number that is not in use proves the end.
     """
+    return is_visible(fingerprint) and _is_gone(pid, start)
+
+
+def _is_gone(pid: int, start: str) -> bool:
+    """Whether there is no process of that number any more that started then; a zombie is none."""
     # Asked first, since a computer may hide from users what processes others have, but never that there are any.
     try:
         os.kill(pid, 0)
@@ -61,7 +83,7 @@ def is_gone(pid: int, start: str) -> bool:
     except (PermissionError, OverflowError):
         pass
     fields = _stat(pid)
-    return bool(fields) and (fields[_STATE] in _DEAD or fields[_START] != start)
+    return bool(fields) and (fields[_STATE] in _DEAD or bool(start and fields[_START] != start))
 
 
 def _stat(pid: int) -> list[str]:

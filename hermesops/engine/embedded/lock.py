@@ -2,8 +2,9 @@
 
 The CLI's locks have no age and no owner check. Ours add which boot, process namespace and process start they
 belong to, so that a lock whose process is provably gone can be removed; the CLI ignores what it does not know.
-Of another computer's process that cannot be seen. So ours also bear the fencing token of the stack's lease: whoever has
-a later one knows that the lock's owner has lost the lease, and an owner whose lock was removed writes nothing more.
+Of another computer's process that cannot be seen, nor of one before this boot, since a machine id does not tell
+computers apart. So ours also bear the fencing token of the stack's lease: whoever has a later one knows that the lock's
+owner has lost the lease, and an owner whose lock was removed writes nothing more.
 Source: recordings, semantics §6.
 """
 
@@ -79,14 +80,14 @@ async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], 
 
 
 def _outranked(folder: Folder, token: Token | None) -> list[str]:
-    """Locks of other computers that bear an earlier token; of this one it can be seen who lives."""
+    """Locks from elsewhere that bear an earlier token; here it can be seen who lives."""
     return [file for file in folder.files(".json") if _is_outranked(folder.place.read(file), token)]
 
 
 def _is_outranked(content: bytes | None, token: Token | None) -> bool:
     try:
         theirs = json.loads(content or b"")[OURS]
-        return token is not None and tuple(theirs["token"]) < token and not _is_seen(theirs)
+        return token is not None and tuple(theirs["token"]) < token and not processes.is_visible(_fingerprint(theirs))
     except (ValueError, KeyError, TypeError):
         return False
 
@@ -145,20 +146,14 @@ def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
 
 
 def _is_dead(doc: dict[str, Any]) -> bool:
-    theirs = doc.get(OURS)
-    if not isinstance(theirs, dict) or not _is_seen(theirs):
-        return False
-    if theirs.get("boot") != processes.here().boot:
-        return True
-    return processes.is_gone(int(doc.get("pid", 0)), str(theirs.get("started")))
+    match doc.get("pid"), doc.get(OURS):
+        case int(pid), {"started": str(start), **place}:
+            return processes.has_ended(_fingerprint(place), pid, start)
+    return False
 
 
-def _is_seen(theirs: dict[str, Any]) -> bool:
-    """Whether it can be seen from here that the lock's process has ended."""
-    ours = processes.here()
-    if theirs.get("host") != ours.host:
-        return False
-    return bool(theirs.get("boot") != ours.boot or theirs.get("namespace") == ours.namespace)
+def _fingerprint(theirs: dict[str, Any]) -> str:
+    return processes.Place(*(str(theirs.get(part)) for part in ("host", "boot", "namespace"))).fingerprint
 
 
 def _describe(place: Place, file: str) -> str:
