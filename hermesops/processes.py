@@ -1,6 +1,6 @@
 """Processes as others of the same computer can tell them apart: where a number counts, since when, whether it is gone.
 
-Source: proc(5), ``/proc/PID/stat`` (state, start time), ``hidepid`` and ``sys/kernel/random/boot_id``; kill(2);
+Source: proc(5), ``/proc/PID/stat`` (state, parent, start time), ``hidepid`` and ``sys/kernel/random/boot_id``; kill(2);
 pid_namespaces(7).
 """
 
@@ -9,8 +9,8 @@ import os
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-_STATE, _START = 0, 19
-"""Fields 3 and 22 of ``stat``, counted from the one behind the name, which may hold spaces and brackets."""
+_STATE, _PARENT, _START = 0, 1, 19
+"""Fields 3, 4 and 22 of ``stat``, counted from the one behind the name, which may hold spaces and brackets."""
 
 _DEAD = frozenset("ZXx")
 
@@ -50,6 +50,14 @@ def started(pid: int) -> str:
     """When a process that we see started, in the kernel's ticks; empty where there is none."""
     fields = _stat(pid)
     return fields[_START] if fields else ""
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """Whether a process that we see is another one, or was started by it or by one that it started."""
+    while pid not in {0, 1, ancestor}:
+        fields = _stat(pid)
+        pid = int(fields[_PARENT]) if fields else 0
+    return pid == ancestor
 
 
 def is_visible(fingerprint: str) -> bool:

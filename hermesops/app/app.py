@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.app.endpoint import endpoint_of
-from hermesops.app.narration import Tell, Warn, warn
+from hermesops.app.narration import Tell, Warn, tell_problem, tell_progress, warn
 from hermesops.app.programs import CellPrograms
 from hermesops.app.session import Session
 from hermesops.model.ids import CellName
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hermesops.access.secrets import Secrets
     from hermesops.app.guards import Guards
     from hermesops.app.registry_place import RegistryPlace
-    from hermesops.engine.interface import Engine, Progress
+    from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
@@ -144,8 +144,8 @@ class App:
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             self.guards.judge,
             parallel=self.env.settings.parallel_cells,
-            tell=partial(_tell_progress, self.tell),
-            warn=partial(_tell_problem, self.tell),
+            tell=partial(tell_progress, self.tell),
+            warn=partial(tell_problem, self.tell),
         )
 
     @cached_property
@@ -234,16 +234,3 @@ class App:
 
 def _existing(folder: Path) -> Path:
     return next(place for place in (folder, *folder.parents) if place.exists())
-
-
-def _tell_progress(tell: Tell, cell: "CellName", progress: "Progress") -> None:
-    from hermesops.placement.cell_state import MACHINE_TYPE
-
-    if progress.kind == "begun" and progress.type == MACHINE_TYPE and progress.change != "same":
-        tell(f"{cell}: {progress.change} {progress.name}")
-    _tell_problem(tell, cell, progress)
-
-
-def _tell_problem(tell: Tell, cell: "CellName", progress: "Progress") -> None:
-    if progress.kind in {"warning", "error", "failed"}:
-        tell(f"{cell}: {progress.name}: {progress.message or progress.change}")

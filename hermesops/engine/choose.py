@@ -66,6 +66,7 @@ def make_engine(
         environment=plugin_environment,
         plugin_folders=plugin_folders,
         parallel=parallel,
+        token_of=token_of,
     )
 
 
@@ -74,9 +75,14 @@ def find_cli(environment: Mapping[str, str]) -> Path | None:
     found = shutil.which("pulumi", path=environment.get("PATH", ""))
     if found is not None:
         return Path(found)
-    home = Path(environment.get("PULUMI_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".pulumi")
+    home = pulumi_home(environment)
     places = [home / "bin" / "pulumi", *sorted(home.glob("versions/*/bin/pulumi"), reverse=True)]
     return next((place for place in places if place.is_file()), None)
+
+
+def pulumi_home(environment: Mapping[str, str]) -> Path:
+    """The folder in which the pulumi CLI keeps what is its own."""
+    return Path(environment.get("PULUMI_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".pulumi")
 
 
 def read_passphrase(file: Path) -> str:

@@ -4,19 +4,22 @@ The program runs in this process; the CLI does the rest. Its events are translat
 """
 
 import asyncio
-import tempfile
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermesops.engine.cli_events import Told, changes_of, error_of
+from hermesops.engine.cli_events import Told, changes_of, done_by, error_of
 from hermesops.engine.cli_workspace import Workspace
 from hermesops.engine.embedded.guard import refusal
+from hermesops.engine.embedded.lock import Token, mark_child, outwait, refuse_others, remove_dead
+from hermesops.engine.embedded.place import Folder
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.embedded.stored import StoredStacks
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
-from hermesops.engine.interface import MayDestroy, Program, StackConfig, Tell
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.engine.interface import MayDestroy, Program, Progress, StackConfig, Tell, stopped
+from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.stack import Change, ChangeKind, Import, Preview, StackRef, UpResult
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class CliEngine(StoredStacks):
         environment: The environment of the CLI and, through it, of the plugins.
         plugin_folders: Put before ``PATH``; None means beside this Python.
         parallel: How many steps at once.
+        token_of: The token of the lease under which a stack is changed: locks that bear an earlier one are stale.
     """
 
     name = "cli"
@@ -49,8 +53,9 @@ class CliEngine(StoredStacks):
         environment: Mapping[str, str],
         plugin_folders: Sequence[Path] | None = None,
         parallel: int = 16,
+        token_of: Callable[[StackRef], Token | None] = lambda _: None,
     ) -> None:
-        super().__init__(FileBackend(folder), passphrase)
+        super().__init__(FileBackend(folder), passphrase, token_of)
         self._folder = folder
         self._command = command
         self._environment = environment
@@ -102,7 +107,7 @@ class CliEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> UpResult:
         """Make the world as the program says; see Engine."""
-        await self._settle(stack, tell)
+        await self._prepare(stack, tell)
         if may_destroy is not None:
             refuse_unnamed(await self.preview(stack, program, targets=targets, config=config), may_destroy)
         told = Told(tell)
@@ -110,7 +115,7 @@ class CliEngine(StoredStacks):
         def act(opened: "Stack") -> None:
             opened.up(parallel=self._parallel, target=_listed(targets), on_event=told.hear, show_secrets=False)
 
-        await self._do(stack, program, config, act, told, "up")
+        await self._change(stack, program, config, act, told, "up")
         return UpResult(stack, changes_of(told), await self.outputs(stack))
 
     async def destroy(
@@ -123,7 +128,7 @@ class CliEngine(StoredStacks):
     ) -> UpResult:
         """Delete everything in a stack, or the targets; see Engine."""
         self._backend.existing(stack)
-        await self._settle(stack, tell)
+        await self._prepare(stack, tell)
         if may_destroy is not None:
             refuse_unnamed(await self.preview_destroy(stack, targets=targets), may_destroy)
         told = Told(tell)
@@ -131,7 +136,7 @@ class CliEngine(StoredStacks):
         def act(opened: "Stack") -> None:
             opened.destroy(parallel=self._parallel, target=_listed(targets), on_event=told.hear, show_secrets=False)
 
-        await self._do(stack, _nothing, None, act, told, "destroy")
+        await self._change(stack, _nothing, None, act, told, "destroy")
         return UpResult(stack, changes_of(told))
 
     async def preview_refresh(
@@ -152,7 +157,7 @@ class CliEngine(StoredStacks):
     async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
         """Bring the state to what is really there; see Engine."""
         self._backend.existing(stack)
-        await self._settle(stack, tell)
+        await self._prepare(stack, tell)
         told = Told(tell)
 
         def act(opened: "Stack") -> None:
@@ -164,7 +169,7 @@ class CliEngine(StoredStacks):
                 run_program=False,
             )
 
-        await self._do(stack, _nothing, None, act, told, "refresh")
+        await self._change(stack, _nothing, None, act, told, "refresh")
         return UpResult(stack, tuple(told.refreshed), await self.outputs(stack))
 
     async def import_resources(
@@ -176,7 +181,7 @@ class CliEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> UpResult:
         """Take things that exist into a stack; see Engine. The CLI loads its Python plugin for it and tells nothing."""
-        await self._settle(stack, tell)
+        await self._prepare(stack, tell)
         had = {(r["urn"], r.get("id")) for r in (self._backend.read(stack) or {}).get("resources", [])}
 
         def act(opened: "Stack") -> None:
@@ -185,7 +190,7 @@ class CliEngine(StoredStacks):
                 if asked:
                     opened.import_resources(resources=asked, protect=protect, generate_code=False, show_secrets=False)
 
-        await self._do(stack, _nothing, config, act, Told(tell), "import")
+        await self._change(stack, _nothing, config, act, Told(tell), "import")
         new = [r for r in self._backend.existing(stack).get("resources", []) if (r["urn"], r.get("id")) not in had]
         names = {(w.type, w.id): w.name for w in wanted}
         changes = [
@@ -195,14 +200,20 @@ class CliEngine(StoredStacks):
         ]
         return UpResult(stack, tuple(changes), await self.outputs(stack))
 
-    async def _settle(self, stack: StackRef, tell: Tell | None) -> None:
+    async def _prepare(self, stack: StackRef, tell: Tell | None) -> None:
+        """Clear what interrupted runs left and the CLI would stumble over: locks, and creates that nobody saw end."""
+        folder, warn = self._backend.lock_folder(stack), partial(_warn, tell)
+        await outwait(folder, self._token_of(stack), tell=warn)
+        refuse_others(folder, stack=stack.stack, tell=warn)
+        pending = (self._backend.read(stack) or {}).get("pending_operations") or []
+        if any(op["type"] == "creating" for op in pending):
+            await self._settle_creates(stack, tell)
+
+    async def _settle_creates(self, stack: StackRef, tell: Tell | None) -> None:
         """Settle interrupted creates: the CLI would repeat them, and keeps their mark for ever.
 
         The files are the same, so the embedded engine looks them up.
         """
-        pending = (self._backend.read(stack) or {}).get("pending_operations") or []
-        if not any(op["type"] == "creating" for op in pending):
-            return
         from hermesops.engine.embedded.engine import EmbeddedEngine  # noqa: PLC0415  loaded only here
 
         settling = EmbeddedEngine(
@@ -210,6 +221,7 @@ class CliEngine(StoredStacks):
             passphrase=self._passphrase,
             environment=self._environment,
             plugin_folders=self._plugin_folders,
+            token_of=self._token_of,
         )
         try:
             await settling.settle(stack, tell=tell)
@@ -219,6 +231,24 @@ class CliEngine(StoredStacks):
                 hint=f"look for it at its vendor and delete what is there, then run "
                 f"`pulumi refresh --clear-pending-creates --stack {stack.stack}`",
             ) from error
+
+    async def _change(
+        self,
+        ref: StackRef,
+        program: Program,
+        config: StackConfig | None,
+        act: Callable[["Stack"], None],
+        told: Told,
+        what: str,
+    ) -> None:
+        """Run a command of the CLI that holds the stack's lock: marked as ours, and removed if the CLI dies with it."""
+        folder = self._backend.lock_folder(ref)
+        told.at_first = partial(_mark, folder)
+        try:
+            await self._do(ref, program, config, act, told, what)
+        except HermesError:
+            remove_dead(folder, tell=partial(_warn, told.tell))
+            raise
 
     async def _do(
         self,
@@ -231,9 +261,11 @@ class CliEngine(StoredStacks):
     ) -> None:
         from pulumi.automation import errors  # noqa: PLC0415  loads the SDK
 
+        raised: list[Exception] = []
+
         def work() -> None:
-            with tempfile.TemporaryDirectory(prefix="hermesops-pulumi-") as folder:
-                act(self._workspace.open(Path(folder), ref, program, config))
+            with self._workspace.opened(ref, _remembering(program, raised), config) as opened:
+                act(opened)
 
         task = asyncio.get_running_loop().run_in_executor(None, work)
         try:
@@ -243,9 +275,41 @@ class CliEngine(StoredStacks):
             await asyncio.wait({task})
             raise
         except errors.CommandError as error:
+            if raised and not told.has_failures:
+                raise _raised_by_program(raised[0], told, what, ref) from error
             raise error_of(told, what, ref, str(error)) from error
         except (errors.InvalidVersionError, OSError) as error:
             raise UnavailableError(f"the pulumi CLI {self._command} cannot be used: {error}") from error
+
+
+def _remembering(program: Program, raised: list[Exception]) -> Program:
+    """The same program, which keeps what it raises: the CLI only hands on its text.
+
+    What is raised inside an ``apply`` comes after the program has returned, and is the CLI's text in the end.
+    """
+
+    def remembered() -> Any:  # noqa: ANN401  whatever the program returns
+        try:
+            return program()
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    return remembered
+
+
+def _raised_by_program(error: Exception, told: Told, what: str, ref: StackRef) -> Exception:
+    return stopped(error, what, ref, done_by(told, what)) if isinstance(error, HermesError) else error
+
+
+def _mark(folder: Folder) -> None:
+    with contextlib.suppress(HermesError):  # without the mark the run is as good, and a death in it needs a person
+        mark_child(folder)
+
+
+def _warn(tell: Tell | None, text: str) -> None:
+    if tell:
+        tell(Progress("warning", message=text))
 
 
 def _listed(targets: Collection[str]) -> list[str] | None:

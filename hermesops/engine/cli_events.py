@@ -1,5 +1,8 @@
 """Translates what the pulumi CLI tells (its event log) into our changes, narration and errors."""
 
+import re
+import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +26,20 @@ KINDS = {
     "import": ChangeKind.IMPORT,
 }
 REFRESHED = {"update", "delete"}
+CHANGING = frozenset({"up", "destroy", "import"})
+"""What may have changed something at a vendor."""
+
+FROM_PATH = "using pulumi-resource-"
+"""Begins the CLI's warning about a plugin on the search path, which is where ours is meant to be."""
+
 LOCKED = "the stack is currently locked by"
+KILLED = re.compile(r"\s*code: -(\d+)\b")
+"""Begins what the Automation API says of a command that a signal ended."""
+
+LABELS = re.compile(r"^ *(code: -?\d+|stdout:|stderr:)", re.MULTILINE)
+"""Stand before what the Automation API cites of a command's output."""
+
+TRACEBACK = "Traceback (most recent call last):"
 PASSPHRASES = ("incorrect passphrase", "passphrase must be set")
 
 
@@ -34,19 +50,31 @@ class Told:
     Attributes:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
         refreshed: What a refresh found changed or gone.
+        provided: URNs of what a provider keeps; all else exists only in the state.
         failed: URN and operation of failed steps.
         errors: Error lines with the URN that they are about, if any.
+        at_first: Called at the first event: the CLI holds the stack's lock by then.
     """
 
     tell: Tell | None = None
     begun: list[Change] = field(default_factory=list)
     refreshed: list[Change] = field(default_factory=list)
+    provided: set[str] = field(default_factory=set)
     failed: set[tuple[str, str]] = field(default_factory=set)
     errors: list[tuple[str, str]] = field(default_factory=list)
+    at_first: Callable[[], None] | None = None
     _refreshing: set[str] = field(default_factory=set)
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether a resource failed, by a step or before it."""
+        return bool(self.failed) or any(urn for urn, _ in self.errors)
 
     def hear(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
         """Take one event of the Automation API."""
+        if self.at_first:
+            self.at_first()
+            self.at_first = None
         if event.resource_pre_event:
             self._step("begun", event.resource_pre_event.metadata)
         elif event.res_outputs_event:
@@ -61,6 +89,8 @@ class Told:
         urn = metadata.urn
         if metadata.type.startswith("pulumi:providers:") and urn.endswith("::default"):
             return
+        if metadata.provider:
+            self.provided.add(urn)
         if phase == "failed":
             self.failed.add((urn, op))
         if phase == "begun" and op == "refresh":
@@ -76,7 +106,8 @@ class Told:
         severity = event.severity.removeprefix("info#")
         if severity == "error":
             self.errors.append((event.urn or "", event.message.strip()))
-        if self.tell and severity in {"info", "warning", "error"}:
+        is_news = severity in {"info", "warning", "error"} and not event.message.startswith(FROM_PATH)
+        if self.tell and is_news:
             name = (event.urn or "").rpartition("::")[2]
             self.tell(Progress(severity, name=name, message=event.message.strip()))
 
@@ -98,34 +129,63 @@ def changes_of(told: Told) -> tuple[Change, ...]:
     return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in told.failed)
 
 
+def done_by(told: Told, what: str) -> tuple[Change, ...]:
+    """List what had changed at a vendor, or had begun to; nothing where it was a preview or a refresh."""
+    if what not in CHANGING:
+        return ()
+    return tuple(change for change in changes_of(told) if change.urn in told.provided)
+
+
 def error_of(told: Told, what: str, ref: StackRef, output: str) -> HermesError:
-    """Choose the error that a failed command ends with."""
+    """Choose the error that a failed command ends with.
+
+    Args:
+        told: Its events.
+        what: What it was to do: ``up``, ``preview of destroy`` ….
+        ref: The stack.
+        output: What the Automation API says of it: exit code, stdout, stderr.
+    """
     if LOCKED in output:
         line = next(line for line in output.splitlines() if LOCKED in line)
         return RefusedError(
-            line.strip(), hint="wait for it to end; `pulumi cancel` only if that process is surely gone"
+            f"stack {ref.stack}: {line[line.index(LOCKED) :].strip()}",
+            hint="wait for it to end; `pulumi cancel` only if that process is surely gone",
         )
     if any(words in output for words in PASSPHRASES):
         return RefusedError(
             f"stack {ref.stack}: incorrect passphrase",
             hint="give the passphrase that the stack was made with; nothing was changed",
         )
+    killed = KILLED.match(output)
+    if killed:
+        return _killed_error(what, ref, int(killed[1]))
+    return _failed_error(told, what, ref, output)
+
+
+def _killed_error(what: str, ref: StackRef, number: int) -> HermesError:
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    message = f"{what} of stack {ref.stack}: the pulumi CLI was killed by {name}"
+    if what in {*CHANGING, "refresh"}:
+        return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
+    return UnavailableError(message, hint="run the same command again")
+
+
+def _failed_error(told: Told, what: str, ref: StackRef, output: str) -> HermesError:
     about = [(urn, text) for urn, text in told.errors if urn] or told.errors
-    text = " ".join(about[0][1].split()) if about else _last_line(output)
+    text = " ".join(about[0][1].partition(TRACEBACK)[0].split()) if about else _last_line(output)
     name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""
     message = f"{what} of stack {ref.stack} failed: {name}{text}"
-    if what in {"up", "destroy", "import"}:
-        if any(DIED in line for _, line in told.errors):
-            return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
-        done = changes_of(told)
-        if done:
-            listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
-            return PartlyDoneError(f"{message}; begun before: {listed}", hint="mend that, then run it again")
+    if what in CHANGING and any(DIED in line for _, line in told.errors):
+        return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
+    done = done_by(told, what)
+    if done:
+        listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
+        return PartlyDoneError(f"{message}; begun before: {listed}", hint="mend that, then run it again")
     if "Unavailable" in output:
         return UnavailableError(message, hint="run the same command again")
     return RefusedError(message, hint="mend that, then run the same command again")
 
 
 def _last_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "the CLI said nothing"
+    lines = [line.strip() for line in LABELS.sub("", output).splitlines() if line.strip()]
+    return lines[-1].removeprefix("error: ") if lines else "the CLI said nothing"

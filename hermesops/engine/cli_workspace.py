@@ -1,10 +1,14 @@
 """How the pulumi CLI is given a stack: a folder for one command, its environment, the stack's salt."""
 
+import contextlib
+import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hermesops.engine.choose import pulumi_home
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.interface import Program, StackConfig
 from hermesops.model.stack import StackRef
@@ -41,8 +45,25 @@ class Workspace:
         self._environment = dict(environment)
         self._plugin_folders = (Path(sys.executable).parent,) if plugin_folders is None else tuple(plugin_folders)
 
-    def open(self, work: Path, ref: StackRef, program: Program, config: StackConfig | None) -> "Stack":
-        """Make a stack ready in an empty folder; it is made when it is not there yet."""
+    @contextlib.contextmanager
+    def opened(self, ref: StackRef, program: Program, config: StackConfig | None) -> "Iterator[Stack]":
+        """Make a stack ready for one command; it is made when it is not there yet. Nothing of it stays behind."""
+        with tempfile.TemporaryDirectory(prefix="hermesops-pulumi-") as folder:
+            work = Path(folder).resolve()
+            try:
+                yield self._open(work, ref, program, config)
+            finally:
+                self._selection(work, ref).unlink(missing_ok=True)
+
+    def _selection(self, work: Path, ref: StackRef) -> Path:
+        """Where the CLI notes which stack is selected in a folder, for ever.
+
+        Source: pulumi 3.259.0, pkg/workspace/workspace.go, ``settingsPath``.
+        """
+        folder = hashlib.sha1(str(work / "Pulumi.yaml").encode(), usedforsecurity=False).hexdigest()
+        return pulumi_home(self._environment) / "workspaces" / f"{ref.project}-{folder}-workspace.json"
+
+    def _open(self, work: Path, ref: StackRef, program: Program, config: StackConfig | None) -> "Stack":
         from pulumi import automation  # noqa: PLC0415  loads the SDK
 
         self._backend.place.make()

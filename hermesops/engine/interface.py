@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hermesops.model.stack import Finished, Import, Preview, StackRef, StateVersion, Unfinished, UpResult
+from hermesops.errors import HermesError, PartlyDoneError, RefusedError
+from hermesops.model.stack import Change, Finished, Import, Preview, StackRef, StateVersion, Unfinished, UpResult
 
 Program = Callable[[], Any]
 """A Pulumi program: called with nothing, registers resources through the pulumi SDK."""
@@ -206,3 +207,22 @@ class Engine(Protocol):
 
     async def stacks(self, project: str) -> list[StackRef]:
         """List the stacks of a project; reads no state."""
+
+
+def stopped(error: HermesError, what: str, stack: StackRef, done: Collection[Change]) -> HermesError:
+    """The error that a program raised itself, as its run has to end with it.
+
+    An error that promises "nothing changed" must not be raised when something did.
+
+    Args:
+        error: What the program raised.
+        what: What it ran for: ``up`` …
+        stack: The stack.
+        done: What had changed outside the state before.
+    """
+    if not done or not isinstance(error, RefusedError):
+        return error
+    listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
+    return PartlyDoneError(
+        f"{what} of stack {stack.stack} stopped: {error.message}; done before: {listed}", hint=error.hint
+    )

@@ -14,7 +14,7 @@ import os
 import pwd
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -109,18 +109,45 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Toke
         RefusedError: Somebody else holds it.
     """
     mine = f"{folder.name}/{uuid.uuid4()}.json"
-    _refuse_others(folder, mine, stack, tell)
+    refuse_others(folder, mine, stack=stack, tell=tell)
     try:
         folder.place.write(mine, dumps(_who(token)).encode())
-        _refuse_others(folder, mine, stack, tell)  # two may have written at once; then both step back
+        refuse_others(folder, mine, stack=stack, tell=tell)  # two may have written at once; then both step back
         yield Lock(folder.place, mine, stack)
     finally:
         folder.place.delete(mine)
 
 
-def _refuse_others(folder: Folder, mine: str, stack: str, tell: Callable[[str], None]) -> None:
-    others = [file for file in folder.files(".json") if file != mine]
-    living = [file for file in others if not _removed(folder.place, file, tell)]
+def mark_child(folder: Folder) -> None:
+    """Add to the lock that a process we started has just written what shows that it has ended.
+
+    Where that process gives its lock back meanwhile, what is written bears a process that has ended. It gets no token
+    of a lease: the CLI does not ask for its lock before it writes, so nobody elsewhere may remove it.
+    """
+    for file in folder.files(".json"):
+        doc = _document(folder.place.read(file))
+        pid = doc.get("pid")
+        if OURS not in doc and doc.get("hostname") == socket.gethostname() and isinstance(pid, int) and _is_child(pid):
+            folder.place.write(file, dumps({**doc, OURS: _process(pid)}).encode())
+
+
+def _is_child(pid: int) -> bool:
+    return pid != os.getpid() and processes.descends(pid, os.getpid())
+
+
+def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[[str], None]) -> None:
+    """Return if nobody else holds the stack's lock; what processes held that have provably ended is removed.
+
+    Args:
+        folder: Where the stack's locks lie.
+        mine: The name of our own lock, if any.
+        stack: How the stack is called, for the error.
+        tell: Called with a line for each lock that was removed.
+
+    Raises:
+        RefusedError: Somebody else holds it.
+    """
+    living = remove_dead(folder, mine, tell=tell)
     if living:
         described = "; ".join(_describe(folder.place, file) for file in living)
         raise RefusedError(
@@ -129,20 +156,30 @@ def _refuse_others(folder: Folder, mine: str, stack: str, tell: Callable[[str], 
         )
 
 
+def remove_dead(folder: Folder, mine: str = "", *, tell: Callable[[str], None]) -> list[str]:
+    """Remove locks of processes that have provably ended; returns the names of the others' that are left."""
+    return [file for file in folder.files(".json") if file != mine and not _removed(folder.place, file, tell)]
+
+
 def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
     """Remove a lock if its process provably ended; answer whether there is no lock any more."""
     content = place.read(file)
     if content is None:
         return True
-    try:
-        doc = json.loads(content)
-    except ValueError:
-        return False
-    if not isinstance(doc, dict) or not _is_dead(doc):
+    doc = _document(content)
+    if not _is_dead(doc):
         return False
     place.delete(file)
     tell(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
     return True
+
+
+def _document(content: bytes | None) -> dict[str, Any]:
+    try:
+        doc = json.loads(content or b"")
+    except ValueError:
+        return {}
+    return doc if isinstance(doc, dict) else {}
 
 
 def _is_dead(doc: dict[str, Any]) -> bool:
@@ -152,7 +189,7 @@ def _is_dead(doc: dict[str, Any]) -> bool:
     return False
 
 
-def _fingerprint(theirs: dict[str, Any]) -> str:
+def _fingerprint(theirs: Mapping[Any, object]) -> str:
     return processes.Place(*(str(theirs.get(part)) for part in ("host", "boot", "namespace"))).fingerprint
 
 
@@ -167,7 +204,7 @@ def _describe(place: Place, file: str) -> str:
 
 def _who(token: Token | None) -> dict[str, Any]:
     pid = os.getpid()
-    ours: dict[str, Any] = {**asdict(processes.here()), "started": processes.started(pid)}
+    ours = _process(pid)
     if token is not None:
         ours["token"] = list(token)
     return {
@@ -177,6 +214,10 @@ def _who(token: Token | None) -> dict[str, Any]:
         "timestamp": now(),
         OURS: ours,
     }
+
+
+def _process(pid: int) -> dict[str, Any]:
+    return {**asdict(processes.here()), "started": processes.started(pid)}
 
 
 def _user() -> str:

@@ -4,6 +4,7 @@ from hermesops.engine.embedded import urns
 from hermesops.engine.embedded.events import COUNTED, Diagnostic, Op
 from hermesops.engine.embedded.rpc import DIED
 from hermesops.engine.embedded.run import Run
+from hermesops.engine.interface import stopped
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.stack import Change, ChangeKind
 
@@ -39,7 +40,9 @@ def error_of(run: Run, what: str) -> Exception | None:
     # Components and the stack itself exist only in the state: what counts is what a provider did.
     changed = tuple(change for change in changes_of(run) if change.id and not run.dry)
     if run.verdict is not None:
-        return _partly(run, run.verdict, changed, what) if isinstance(run.verdict, HermesError) else run.verdict
+        if isinstance(run.verdict, HermesError):
+            return stopped(run.verdict, what, run.journal.ref, changed)
+        return run.verdict
     errors = run.halt.failures
     if not errors:
         return None
@@ -54,16 +57,6 @@ def error_of(run: Run, what: str) -> Exception | None:
     if any(fault.code == "UNAVAILABLE" for fault in run.halt.faults):
         return UnavailableError(message, hint="run the same command again")
     return RefusedError(message, hint="mend that, then run the same command again")
-
-
-def _partly(run: Run, verdict: HermesError, changed: tuple[Change, ...], what: str) -> HermesError:
-    """An error that promises "nothing changed" must not be raised when something did."""
-    if not changed or not isinstance(verdict, RefusedError):
-        return verdict
-    done = ", ".join(f"{change.name} ({change.kind})" for change in changed)
-    return PartlyDoneError(
-        f"{what} of stack {run.journal.ref.stack} stopped: {verdict.message}; done before: {done}", hint=verdict.hint
-    )
 
 
 def _told(errors: list[Diagnostic]) -> str:

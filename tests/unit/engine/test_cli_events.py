@@ -7,42 +7,13 @@ from hermesops.engine.interface import Progress
 from hermesops.errors import (
     PartlyDoneError,
     RefusedError,
+    UnavailableError,
     UnknownOutcomeError,
 )
 from hermesops.model.stack import ChangeKind, Preview, StackRef
+from tests.support.cli_events import DEFAULT, MACHINE, line, step
 
 REF = StackRef("rec", "dev")
-MACHINE = "urn:pulumi:dev::rec::justavps:index:Machine::m"
-DEFAULT = "urn:pulumi:dev::rec::pulumi:providers:justavps::default"
-
-
-def step(kind: str, op: str, urn: str = MACHINE) -> EngineEvent:
-    resource_type = urn.split("::")[2]
-    state = {
-        "type": resource_type,
-        "urn": urn,
-        "id": "machine-1",
-        "parent": "",
-        "inputs": {},
-        "outputs": {},
-        "provider": "",
-    }
-    metadata = {
-        "op": op,
-        "urn": urn,
-        "type": resource_type,
-        "old": state,
-        "new": state,
-        "provider": "",
-        "diffs": ["size"],
-    }
-    more = {"status": 1, "steps": 1} if kind == "resOpFailedEvent" else {}
-    return EngineEvent.from_json({"sequence": 1, "timestamp": 0, kind: {"metadata": metadata, **more}})
-
-
-def line(message: str, urn: str = MACHINE, severity: str = "error") -> EngineEvent:
-    event = {"urn": urn, "message": message, "color": "never", "severity": severity}
-    return EngineEvent.from_json({"sequence": 1, "timestamp": 0, "diagnosticEvent": event})
 
 
 def told(*events: EngineEvent) -> Told:
@@ -83,8 +54,58 @@ def test_errors_are_classed_by_what_to_do() -> None:
     died = told(line("error reading from server: EOF"))
     assert isinstance(error_of(died, "up", REF, ""), UnknownOutcomeError)
     locked = "error: the stack is currently locked by 1 lock(s). Either wait"
-    assert "currently locked" in error_of(told(), "up", REF, f"x\n{locked}\ny").message
+    message = error_of(told(), "up", REF, f" code: 255\n stdout: \n stderr: {locked}\ny").message
+    assert message == "stack dev: the stack is currently locked by 1 lock(s). Either wait"
     assert "incorrect passphrase" in error_of(told(), "preview", REF, "error: incorrect passphrase").message
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        ("up", UnknownOutcomeError),
+        ("destroy", UnknownOutcomeError),
+        ("refresh", UnknownOutcomeError),
+        ("import", UnknownOutcomeError),
+        ("preview", UnavailableError),
+    ],
+)
+def test_a_killed_cli_is_told_by_its_signal(what: str, kind: type[Exception]) -> None:
+    """As the Automation API says it of a command whose ``returncode`` is negative."""
+    heard = told(step("resourcePreEvent", "create"))
+    error = error_of(heard, what, REF, "\n code: -9\n stdout: Updating (dev):\n stderr: ")
+    assert type(error) is kind
+    assert error.message == f"{what} of stack dev: the pulumi CLI was killed by SIGKILL"
+
+
+def test_a_signal_in_what_a_command_printed_is_none_of_its_own() -> None:
+    error = error_of(told(), "up", REF, "\n code: 1\n stdout: code: -9\n stderr: ")
+    assert isinstance(error, RefusedError)
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("\n code: 255\n stdout: \n stderr: ", "the CLI said nothing"),
+        ("\n code: 255\n stdout: Updating\n stderr: error: no such file\n", "no such file"),
+    ],
+)
+def test_the_last_words_of_a_failed_command_are_its_reason(output: str, said: str) -> None:
+    assert error_of(told(), "up", REF, output).message == f"up of stack dev failed: {said}"
+
+
+def test_what_a_program_raised_is_told_without_its_traceback() -> None:
+    """As recorded: program_error, step 5."""
+    recorded = "python inline source runtime error: division by zero\nTraceback (most recent call last):\n  File ..."
+    error = error_of(told(line(recorded, urn="")), "up", REF, "")
+    assert error.message == "up of stack dev failed: python inline source runtime error: division by zero"
+
+
+def test_what_exists_only_in_the_state_is_not_partly_done() -> None:
+    stack = "urn:pulumi:dev::rec::pulumi:pulumi:Stack::rec-dev"
+    heard = told(step("resourcePreEvent", "create", stack), line("no capacity"))
+    assert isinstance(error_of(heard, "up", REF, ""), RefusedError)
+    heard = told(step("resourcePreEvent", "create"), line("no capacity", MACHINE + "2"))
+    assert isinstance(error_of(heard, "preview", REF, ""), RefusedError)
 
 
 def test_narration_names_no_default_provider() -> None:
@@ -94,12 +115,21 @@ def test_narration_names_no_default_provider() -> None:
         step("resourcePreEvent", "create", DEFAULT),
         step("resourcePreEvent", "create"),
         line("w", severity="warning"),
+        line("using pulumi-resource-justavps from $PATH at /bin\n", urn="", severity="warning"),
     ):
         heard.hear(event)
     assert lines == [
         Progress("begun", "create", "justavps:index:Machine", "m"),
         Progress("warning", name="m", message="w"),
     ]
+
+
+def test_the_first_event_alone_is_announced() -> None:
+    heard, firsts = Told(), list[int]()
+    heard.at_first = lambda: firsts.append(len(heard.errors))
+    heard.hear(line("one"))
+    heard.hear(line("two"))
+    assert firsts == [0]
 
 
 def test_unnamed_deletions_are_refused() -> None:
