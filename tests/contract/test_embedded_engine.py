@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hermesops.engine.embedded.secrets import PassphraseVault
 from hermesops.errors import (
     HermesError,
     PartlyDoneError,
@@ -378,14 +379,40 @@ async def test_secrets_are_encrypted_in_every_file(stack: FakeStack) -> None:
     assert (await stack.engine().up(STACK, machines(["a"], password="yes"))).changes == ()
 
 
-async def test_without_secrets_nobody_asks_for_the_passphrase(stack: FakeStack) -> None:
-    def asked() -> str:
-        raise AssertionError("asked for the passphrase")
+async def test_a_state_is_sealed_from_its_first_write_on(stack: FakeStack) -> None:
+    """Though nothing in it is secret: the pulumi CLI would seal it with whatever passphrase its user has."""
+    with pytest.raises(UsageError, match="no passphrase"):
+        await stack.engine(passphrase=_no_passphrase).up(STACK, machines(["a"]))
+    assert not stack.state_file.exists()
+    assert stack.machines() == []
 
-    engine = stack.engine(passphrase=asked)
-    await engine.up(STACK, machines(["a"]))
-    await engine.up(STACK, machines(["a"]))
-    assert "secrets_providers" not in stack.state()
+    await stack.engine().up(STACK, machines(["a"]))
+    provider = stack.state()["secrets_providers"]
+    assert provider["type"] == "passphrase"
+    assert PassphraseVault(lambda: "a passphrase", salt=provider["state"]["salt"], keys={}, stack="dev").unlock()
+    with pytest.raises(RefusedError, match="incorrect passphrase"):
+        PassphraseVault(lambda: "another", salt=provider["state"]["salt"], keys={}, stack="dev").unlock()
+
+
+async def test_a_state_without_a_seal_gets_one_where_nothing_changes(stack: FakeStack) -> None:
+    await stack.engine().up(STACK, machines(["a"]))
+    document = json.loads(stack.state_file.read_text())
+    del document["checkpoint"]["latest"]["secrets_providers"]
+    stack.state_file.write_text(json.dumps(document))
+    await stack.engine().up(STACK, machines(["a"]), may_destroy=lambda _: False)
+    assert stack.state()["secrets_providers"]["state"]["salt"].startswith("v1:")
+
+
+async def test_nobody_asks_for_the_passphrase_of_a_sealed_state_without_secrets(stack: FakeStack) -> None:
+    await stack.engine().up(STACK, machines(["a"]))
+    engine = stack.engine(passphrase=_no_passphrase)
+    await engine.up(STACK, machines(["a", "b"]))
+    await engine.refresh(STACK)
+    assert stack.machines() == ["a", "b"]
+
+
+def _no_passphrase() -> str:
+    raise UsageError("no passphrase")
 
 
 async def test_stacks_run_side_by_side_in_one_process(stack: FakeStack) -> None:

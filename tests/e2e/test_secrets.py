@@ -3,14 +3,12 @@
 import asyncio
 import base64
 import hashlib
-import secrets
 import uuid
 from pathlib import Path
 
 import pytest
 
 from hermesops.access.key_ring import KeyRing
-from hermesops.access.secret_file import make_secret
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
 from hermesops.registry import open_registry
@@ -94,8 +92,6 @@ async def token_of(world: Command, user: str, router_key: str) -> str:
 
 async def test_secrets_stay_in_their_files(world: Command) -> None:
     user = f"s{uuid.uuid4().hex[:8]}"
-    # Made only once something is encrypted with it, so it is there before.
-    make_secret(world.home / "local" / "keys" / "pulumi.passphrase", secrets.token_urlsafe(32))
     await world.ok("provision", user, "--plan", "light")
     await world.ok("instance", "logs", user, "--lines", "2000")
     await world.ok("instance", "verify", user, "--json")

@@ -102,6 +102,7 @@ class Journal:
             return
         if self.lock:
             self.lock.check()
+        self.vault.seal()
         resources = [self._doc(resource) for resource in self.resources]
         pending = [{"resource": self._doc(op.resource), "type": op.kind} for op in self.pending]
         latest = latest_doc(resources, pending, secrets_provider=self.vault.provider, at=now())

@@ -1,6 +1,7 @@
 """The passphrase secrets manager of Pulumi's state: PBKDF2-HMAC-SHA256, AES-256-GCM.
 
-The key takes about a second to derive, so it is derived only when a secret is really read or written.
+The key takes about a second to derive, so it is derived only when a state is first written, and when a secret is
+really read or written.
 Source: recordings, semantics §6 (every secret of a recorded state was decrypted by this scheme).
 """
 
@@ -48,7 +49,7 @@ class PassphraseVault:
 
     Args:
         passphrase: Asked for at most once, and only when a key is needed.
-        salt: The salt line of the state; empty for a stack that has had no secret yet.
+        salt: The salt line of the state; empty for a stack that was never written.
         keys: Keys already derived, by salt line; shared between the vaults of one engine.
         stack: How the stack is called, for errors.
     """
@@ -62,8 +63,16 @@ class PassphraseVault:
 
     @property
     def provider(self) -> dict[str, object] | None:
-        """The ``secrets_providers`` entry of the state; none while the stack has no secret."""
+        """The ``secrets_providers`` entry of the state; none while it is not sealed."""
         return {"type": "passphrase", "state": {"salt": self.salt}} if self.salt else None
+
+    def seal(self) -> None:
+        """Bind the state to this passphrase, if it is not bound to one yet.
+
+        Pulumi's own CLI would bind a state without secrets to whatever passphrase its first user has.
+        """
+        if not self.salt:
+            self.unlock()
 
     def unlock(self) -> bytes:
         """Derive the key and check it against the salt line; a second call is free.

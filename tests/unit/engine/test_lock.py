@@ -68,7 +68,14 @@ def test_the_lock_of_a_cli_that_nobody_marked_is_respected(folder: Folder) -> No
     assert refuses(folder)
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), os.getppid(), 1, 0, -1, "1", None, 2**22 - 7])
+@pytest.mark.parametrize(
+    "pid",
+    [
+        pytest.param(os.getpid(), id="this process"),
+        pytest.param(os.getppid(), id="its parent"),
+        *(1, 0, -1, "1", None, 2**22 - 7),
+    ],
+)
 def test_no_other_process_is_taken_for_a_child(folder: Folder, pid: object) -> None:
     write(folder, pid)
     mark_child(folder)

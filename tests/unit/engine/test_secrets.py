@@ -45,6 +45,19 @@ def test_the_scheme_is_the_recorded_one() -> None:
     assert cipher.decrypt(base64.b64decode(nonce), base64.b64decode(word), None) == b"pulumi"
 
 
+def test_a_state_is_sealed_once() -> None:
+    one = vault()
+    one.seal()
+    salt = one.salt
+    one.seal()
+    assert one.salt == salt
+    with pytest.raises(RefusedError, match="incorrect passphrase"):
+        vault("wrong", salt).unlock()
+    sealed = vault("wrong", salt)
+    sealed.seal()  # bound already: whether by this passphrase is asked where a secret is
+    assert sealed.salt == salt
+
+
 def test_every_encryption_differs() -> None:
     one = vault()
     assert one.encrypt("x") != one.encrypt("x")
