@@ -176,7 +176,7 @@ def test_one_that_was_there_is_asked_again(store: ServedStore, root: "S3Client")
     passing.answers()
     root.delete_bucket(Bucket="passing")
     passing.prepare()
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="bucket passing: 404"):
         passing.answers()
 
 

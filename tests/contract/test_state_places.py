@@ -164,7 +164,10 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
         backend.place.write(theirs.name, json.dumps(document).encode())
         for token in (None, (1, 4), (1, 5)):  # no later holder of the lease
             await outwait(folder, token, tell=pytest.fail)
-            with pytest.raises(RefusedError), held(folder, stack="cell1", tell=pytest.fail, token=token):
+            with (
+                pytest.raises(RefusedError, match=r"stack cell1 is locked by 1 other"),
+                held(folder, stack="cell1", tell=pytest.fail, token=token),
+            ):
                 pytest.fail("two hold it")
         theirs.check()
         await outwait(folder, (2, 1), tell=told.append)

@@ -50,21 +50,21 @@ async def test_an_export_has_the_form_of_the_clis(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "step", "refusal"),
+    ("edit", "step", "refusal", "reason"),
     [
-        ("", 3, None),
-        ("drop_m2", 5, None),
-        ("other_stack", 8, RefusedError),
-        ("no_version", 10, UsageError),
-        ("version4", 11, UsageError),
-        ("dangling", 12, RefusedError),
-        ("twice", 13, RefusedError),
-        ("manifest", 14, RefusedError),
-        ("pending", 17, None),
+        ("", 3, None, ""),
+        ("drop_m2", 5, None, ""),
+        ("other_stack", 8, RefusedError, "belong to another stack than rec/dev"),
+        ("no_version", 10, UsageError, "no exported state of version 3"),
+        ("version4", 11, UsageError, "no exported state of version 3"),
+        ("dangling", 12, RefusedError, "its dependency .* is missing before it"),
+        ("twice", 13, RefusedError, "is there twice"),
+        ("manifest", 14, RefusedError, "its magic is not that of its version"),
+        ("pending", 17, None, ""),
     ],
 )
 async def test_an_import_takes_and_refuses_what_the_cli_does(
-    edit: str, step: int, refusal: type[HermesError] | None, tmp_path: Path
+    edit: str, step: int, refusal: type[HermesError] | None, reason: str, tmp_path: Path
 ) -> None:
     scenario = Scenario("export_import")
     assert bool(scenario.steps[step]["returned"]["exit"]) == bool(refusal)
@@ -74,7 +74,7 @@ async def test_an_import_takes_and_refuses_what_the_cli_does(
         change = scenario._scope.get(edit, lambda _document: None)
         document = change(document) or document
         if refusal is not None:
-            with pytest.raises(refusal):
+            with pytest.raises(refusal, match=reason):
                 await stacks.import_state(STACK, document)
             assert file.read_bytes() == before
             return

@@ -81,7 +81,7 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str) -> None:
 def test_a_secret_is_never_in_an_error_or_a_repr(tmp_path: Path) -> None:
     env = load(tmp_path, HERMESOPS_API_KEY="sk_live_canary")
     assert "canary" not in repr(env.settings)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="'cell_size'") as caught:
         load(tmp_path, HERMESOPS_API_KEY="sk_live_canary", HERMESOPS_CELL_SIZE="sk_live_canary")
     assert "canary" not in caught.value.message
 

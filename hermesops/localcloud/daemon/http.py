@@ -17,6 +17,8 @@ _MAX_HEADERS = 100
 _WORTH_SKIPPING = 64
 """Pieces of an unread body that are skipped to keep a connection; beyond, closing it is cheaper."""
 MAX_JSON_BODY = 32 * 1024 * 1024
+_GONE = "the peer went away"
+_NO_HTTP = "the peer speaks no HTTP"
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -121,7 +123,7 @@ class Request:
     def _take(self, count: int) -> bytes:
         piece = self.stream.read1(count)
         if not piece:
-            raise Hangup
+            raise Hangup(_GONE)
         self._left -= len(piece)
         self._ended = not self.chunked and self._left == 0
         return piece
@@ -135,7 +137,7 @@ class Request:
         try:
             self._left = int(_line(self.stream).split(b";", 1)[0], 16)
         except ValueError as error:
-            raise Hangup from error
+            raise Hangup(_NO_HTTP) from error
         if self._left == 0:
             while _line(self.stream):
                 pass
@@ -146,7 +148,7 @@ class Request:
 def _line(stream: BufferedReader) -> bytes:
     line = stream.readline(_MAX_HEAD_LINE)
     if not line.endswith(b"\n"):
-        raise Hangup
+        raise Hangup(_GONE)
     return line.rstrip(b"\r\n")
 
 
@@ -158,16 +160,16 @@ def read_request(stream: BufferedReader, connection: socket.socket) -> Request:
     """
     words = _line(stream).split()
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):  # noqa: PLR2004 - method, target, version
-        raise Hangup
+        raise Hangup(_NO_HTTP)
     headers: dict[str, str] = {}
     while line := _line(stream):
         name, _, value = line.partition(b":")
         headers[name.decode("latin-1").strip().lower()] = value.decode("latin-1").strip()
         if len(headers) > _MAX_HEADERS:
-            raise Hangup
+            raise Hangup(_NO_HTTP)
     length = headers.get("content-length")
     if length is not None and not length.isdecimal():
-        raise Hangup
+        raise Hangup(_NO_HTTP)
     return Request(
         method=words[0].decode("latin-1"),
         target=words[1].decode("latin-1"),

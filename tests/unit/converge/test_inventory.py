@@ -48,7 +48,10 @@ def test_a_hosts_variables_are_not_shown() -> None:
     assert "CANARY" not in repr(Host("ada", "m1", {"key": "CANARY"}))
 
 
-@pytest.mark.parametrize("hosts", [[], [Host("ada", "m1"), Host("ada", "m2")]])
-def test_no_host_and_two_of_one_name_are_refused(hosts: list[Host]) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("hosts", "reason"),
+    [([], "no machine to converge"), ([Host("ada", "m1"), Host("ada", "m2")], "two machines of one name: ada, ada")],
+)
+def test_no_host_and_two_of_one_name_are_refused(hosts: list[Host], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
         inventory_of(hosts)

@@ -102,14 +102,21 @@ def test_faults_outlive_the_server(store: Store) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("order", [{"kind": "flood"}, {"kind": "lost-answer", "times": 0},
-                                   {"kind": "server-error", "status": 404},
-                                   {"kind": "silence-cut", "seconds": 0},
-                                   {"kind": "lost-answer", "status": 500}, {"kind": "lost-answer", "probability": 0},
-                                   {"kind": "lost-answer", "probability": 1.1},
-                                   {"kind": "lost-answer", "for_s": 0}])  # fmt: skip
-def test_an_impossible_order_is_refused(faults: Faults, order: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        ({"kind": "flood"}, "no fault is called 'flood'"),
+        ({"kind": "lost-answer", "times": 0}, "at least once, not 0"),
+        ({"kind": "server-error", "status": 404}, "404 is not a status of server-error"),
+        ({"kind": "silence-cut", "seconds": 0}, "seconds are counted from one, not 0"),
+        ({"kind": "lost-answer", "status": 500}, "500 is not a status of lost-answer"),
+        ({"kind": "lost-answer", "probability": 0}, "a probability is above 0 and at most 1, not 0"),
+        ({"kind": "lost-answer", "probability": 1.1}, "a probability is above 0 and at most 1, not 1.1"),
+        ({"kind": "lost-answer", "for_s": 0}, "a fault lasts at least a second, not 0"),
+    ],
+)
+def test_an_impossible_order_is_refused(faults: Faults, order: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
         faults.add(FaultOrder(**order))
     assert faults.waiting() == []
 

@@ -32,5 +32,5 @@ def test_what_nobody_could_read_is_never_the_same() -> None:
 
 @pytest.mark.parametrize("raw", [None, 3, "x", {"memory": 1}, {"memory": {"count": "x", "digest": ""}}])
 def test_what_is_no_digest_contradicts_itself(raw: object) -> None:
-    with pytest.raises(BrokenInvariantError):
+    with pytest.raises(BrokenInvariantError, match="not the digest of a state"):
         State.from_json(raw)

@@ -161,7 +161,7 @@ async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pyt
     vendor.on_look = subject.stopping.set
     with pytest.raises(HalfMadeError, match="interrupted"):
         await asyncio.wait_for(subject.create(ORDER, timeout_s=0, tell=nobody), 60)
-    with pytest.raises(InterruptedWorkError):
+    with pytest.raises(InterruptedWorkError, match="was not begun"):
         await subject.create(ORDER, timeout_s=0, tell=nobody)
     assert vendor.did == ["save base-1 of machine-1"]
 

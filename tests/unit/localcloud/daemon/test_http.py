@@ -40,30 +40,35 @@ def test_a_chunked_body_is_put_together_and_its_trailer_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "reason"),
     [
-        b"",
-        b"nonsense\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost",
-        b"GET / HTTP/2\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        (b"", "went away"),
+        (b"nonsense\r\n\r\n", "no HTTP"),
+        (b"GET / HTTP/1.1\r\nHost", "went away"),
+        (b"GET / HTTP/2\r\n\r\n", "no HTTP"),
+        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "no HTTP"),
     ],
 )
-def test_a_peer_that_speaks_no_http_is_hung_up_on(data: bytes) -> None:
-    with pytest.raises(Hangup), received(data):
+def test_a_peer_that_speaks_no_http_is_hung_up_on(data: bytes, reason: str) -> None:
+    with pytest.raises(Hangup, match=reason), received(data):
         pass
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
 def test_a_body_that_breaks_off_is_not_mistaken_for_a_whole_one(framing: bytes) -> None:
-    with received(b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n9\r\nhalf") as request, pytest.raises(Hangup):
+    with (
+        received(b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n9\r\nhalf") as request,
+        pytest.raises(Hangup, match="went away"),
+    ):
         list(request.body())
 
 
-@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff"])
-def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("body", "reason"), [(b"{", "Expecting property"), (b"[1]", "must be a JSON object"), (b"\xff", "can't decode")]
+)
+def test_a_body_that_is_no_object_is_refused(body: bytes, reason: str) -> None:
     head = f"POST / HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    with received(head, body) as request, pytest.raises(HttpError) as caught:
+    with received(head, body) as request, pytest.raises(HttpError, match=reason) as caught:
         request.json()
     assert (caught.value.status, caught.value.code) == (400, "bad_json")
 
