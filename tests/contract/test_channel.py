@@ -18,7 +18,6 @@ from hermesops.channel import (
     Pace,
     ToolboxChannel,
 )
-from hermesops.errors import RefusedError
 from hermesops.justavps import Client
 from tests.support.localcloud import serving as serving_cloud
 from tests.support.machines import opened_driver

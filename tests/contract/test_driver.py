@@ -239,7 +239,7 @@ async def test_a_machine_goes_back_to_an_image_of_its_own(driver: HostDriver, ma
     await machine.boots_anew(before["boot_id"])
     assert await machine.download("/root/state") == b"then"
     await driver.delete_image(image)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=f"image {image} "):
         await driver.restore(machine.id, image)
 
 

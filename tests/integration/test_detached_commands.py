@@ -80,7 +80,7 @@ async def test_a_command_whose_every_other_answer_is_lost_runs_once(bench: Bench
 
 
 async def test_the_limit_ends_all_that_a_command_started(bench: Bench) -> None:
-    with pytest.raises(CommandExpiredError):
+    with pytest.raises(CommandExpiredError, match="ran into its limit of 1 s"):
         await bench.channel.run("setsid --fork sleep 4321; exec sleep 4321", timeout_s=1)
     assert await bench.seen("pgrep -x sleep -a | grep 4321; ls -d /run/hermesops-runs/*/expired") == ""
 
@@ -108,7 +108,7 @@ async def test_output_is_roots_alone(bench: Bench) -> None:
 
 async def test_a_start_that_never_came_there_may_be_repeated(bench: Bench) -> None:
     await bench.cloud.fault("server-error", method="POST", path=f"/machines/{bench.machine_id}/toolbox", status=500)
-    with pytest.raises(MachineUnreachableError):
+    with pytest.raises(MachineUnreachableError, match="never reached it, and never will"):
         await bench.channel.run("touch /run/never")
     assert await bench.seen("ls /run/never") == ""
 
@@ -146,6 +146,6 @@ async def test_a_command_that_the_machines_reboot_cut_has_an_unknown_outcome(ben
     waiting = asyncio.create_task(bench.channel.run("touch /run/begun-2; sleep 6789"))
     await _runs(bench, "/run/begun-2")
     await bench.cloud.http.post(f"/api/v1/machines/{bench.machine_id}/reboot")
-    with pytest.raises(AnswerLostError):
+    with pytest.raises(AnswerLostError, match="started anew while the command ran"):
         await waiting
     await _runs(bench, "/run")

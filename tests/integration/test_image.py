@@ -103,7 +103,7 @@ async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Wo
     definition = replace(load(folder), playbook=playbook.name, roles=("hermes_base",))
     recipe = workshop.recipe(definition, playbook.parent)
     builder = replace(workshop.builder, converge=_With(workshop, playbook))
-    with pytest.raises(HaltedError) as halted:
+    with pytest.raises(HaltedError, match="no host keys") as halted:
         await builder.build(recipe)
     for promise in ("no host keys", "no journal of another machine", "no command history", "an agent"):
         assert promise in halted.value.message
