@@ -104,6 +104,26 @@ async def test_a_command_ends_with_its_exit_code_and_an_unknown_one_with_127(mac
     assert (nobody.status_code, nobody.json()["code"]) == (404, "user_not_found")
 
 
+async def test_the_toolbox_answers_in_the_vendors_shapes(machine: TestMachine) -> None:
+    """Source: the checks of the vendor's own SDK, ``kortix-justavps`` 2026.3.6, ``e2e_test.py``."""
+    await machine.http.post("/toolbox/files/folder", params={"path": "/srv/shapes"})
+    await machine.upload("/srv/shapes/file", b"hello\nhello\n", mode="600")
+    for path, kind in (("/srv/shapes", "dir"), ("/srv/shapes/file", "file"), ("/srv/shapes/none", None)):
+        there = (await machine.http.get("/toolbox/files/exists", params={"path": path})).json()
+        assert (there["exists"], there["type"]) == (kind is not None, kind)
+    listed = (await machine.http.get("/toolbox/files", params={"path": "/srv"})).json()["entries"]
+    assert [entry["type"] for entry in listed if entry["name"] == "shapes"] == ["dir"]
+    info = (await machine.http.get("/toolbox/files/info", params={"path": "/srv/shapes/file"})).json()
+    assert (info["type"], info["mode"], info["mode_bits"]) == ("file", "-rw-------", "600")
+    query = {"path": "/srv/shapes", "pattern": "hello", "max_results": "1"}
+    found = (await machine.http.get("/toolbox/files/find", params=query)).json()
+    assert (len(found["matches"]), found["total"], found["truncated"]) == (1, 1, True)
+    processes = (await machine.http.get("/toolbox/process/list")).json()["processes"]
+    assert sum("justavps-daemon" in process["command"] for process in processes) == 1
+    assert {"pid", "command", "args", "user"} <= set(processes[0])
+    await machine.http.request("DELETE", "/toolbox/files", params={"path": "/srv/shapes", "recursive": "true"})
+
+
 async def test_files_go_up_and_come_down(machine: TestMachine) -> None:
     await machine.upload("/srv/deep/er/x", b"\0content", mode="640")
     assert await machine.download("/srv/deep/er/x") == b"\0content"

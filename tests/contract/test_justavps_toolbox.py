@@ -49,8 +49,10 @@ async def test_words_are_found_and_replaced_in_files(toolbox: Toolbox, tmp_path:
             {"file": f"{top}/a.conf", "line": 3, "content": "port = 81"},
         ],
         "truncated": True,
-        "total": 3,
+        "total": 2,
     }
+    whole = (await toolbox("GET", "files/find", params={**query, "max_results": "3"})).json()
+    assert (len(whole["matches"]), whole["truncated"], whole["total"]) == (3, False, 3)
     body = {
         "files": [f"{top}/a.conf", f"{top}/deep/c.txt"],
         "pattern": r"port = (\d)",
@@ -83,9 +85,26 @@ async def test_what_the_vendors_own_client_puts_into_the_query_is_taken(toolbox:
     moved = {"source": f"{tmp_path}/new", "destination": f"{tmp_path}/moved"}
     assert (await toolbox("POST", "files/move", params=moved)).json() == moved
     changed = await toolbox("POST", "files/permissions", params={"path": f"{tmp_path}/moved"}, json={"mode": "700"})
-    assert (changed.json()["mode"], changed.json()["mode_bits"]) == ("drwx------", "700")
+    assert changed.json() == {"path": f"{tmp_path}/moved", "mode": "700", "owner": "root", "group": "root"}
+    info = (await toolbox("GET", "files/info", params={"path": f"{tmp_path}/moved"})).json()
+    assert (info["type"], info["mode"], info["mode_bits"]) == ("dir", "drwx------", "700")
     there = (await toolbox("GET", "files/exists", params={"path": f"{tmp_path}/moved"})).json()
-    assert (there["exists"], there["type"]) == (True, "directory")
+    assert (there["exists"], there["type"]) == (True, "dir")
+
+
+async def test_code_runs_with_the_interpreter_of_its_language(toolbox: Toolbox, tmp_path: Path) -> None:
+    """Interpreters of a path of the test's own: no computer has all of them."""
+    for interpreter in ("node", "ruby"):
+        (tmp_path / interpreter).write_text(f"#!/bin/sh\necho {interpreter}: $*\nexec /bin/cat\n")
+        (tmp_path / interpreter).chmod(0o755)
+    for language, interpreter in (("node", "node"), ("javascript", "node"), ("ruby", "ruby")):
+        body = {"code": "1 + 1", "language": language, "env": {"PATH": str(tmp_path)}}
+        done = (await toolbox("POST", "process/code-run", json=body)).json()
+        assert (done["exit_code"], done["stdout"]) == (0, f"{interpreter}: -\n1 + 1")
+    nothing = {"code": "1", "language": "node", "env": {"PATH": f"{tmp_path}/none"}}
+    answer = await toolbox("POST", "process/code-run", json=nothing)
+    assert (answer.status_code, answer.json()["exit_code"]) == (200, 127)
+    assert "node: not found" in answer.json()["stderr"]
 
 
 @pytest.mark.parametrize("size", [0, 5, 300_000])

@@ -107,6 +107,8 @@ async def test_a_listener_that_hangs_up_ends_the_command(machine: TestMachine) -
 async def test_code_runs_in_its_language(machine: TestMachine) -> None:
     answer = await machine.http.post("/toolbox/process/code-run", json={"code": "print(6 * 7)", "language": "python"})
     assert (answer.json()["exit_code"], answer.json()["stdout"]) == (0, "42\n")
+    absent = await machine.http.post("/toolbox/process/code-run", json={"code": "1", "language": "node"})
+    assert (absent.status_code, absent.json()["exit_code"]) == (200, 127)
 
 
 async def test_processes_are_listed_and_ended_but_not_the_first(machine: TestMachine) -> None:
@@ -167,9 +169,10 @@ async def test_files_are_looked_at_and_changed(machine: TestMachine) -> None:
     info = (await machine.http.get("/toolbox/files/info", params={"path": "/srv/t/a.txt"})).json()
     assert (info["type"], info["size"], info["mode"], info["owner"]) == ("file", 3, "-rw-------", "root")
     assert (info["mode_bits"], info["group"], info["symlink_target"]) == ("600", "root", None)
-    await machine.http.post(
+    changed = await machine.http.post(
         "/toolbox/files/permissions", json={"path": "/srv/t/a.txt", "mode": "644", "owner": "nobody"}
     )
+    assert changed.json() == {"path": "/srv/t/a.txt", "mode": "644", "owner": "nobody", "group": "root"}
     assert (await machine.execute("stat -c '%a %U' /srv/t/a.txt")).stdout == "644 nobody\n"
     where = {"source": "/srv/t/a.txt", "destination": "/srv/t/b/c.txt"}
     assert (await machine.http.post("/toolbox/files/move", params=where)).json() == where

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 from . import config
 from .server import Server
@@ -16,4 +17,10 @@ def tell_systemd() -> None:
             speaker.send(b"READY=1")
 
 
+def take_name() -> None:
+    """Be called ``justavps-daemon`` in the list of processes, as the vendor's is, not by the interpreter's name."""
+    Path("/proc/self/comm").write_text("justavps-daemon", encoding="ascii")
+
+
+take_name()
 Server(config.load()).run(tell_systemd)

@@ -1,6 +1,7 @@
 """Searches and replaces in files for the toolbox, by regular expression, line by line and file by file."""
 
 import fnmatch
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -16,22 +17,24 @@ _LARGEST = 16 * 1024 * 1024
 
 
 def find(query: dict[str, str]) -> dict[str, object]:
-    """Lines that match ``pattern`` in the files below ``path``; ``include`` narrows to files of such names."""
+    """Lines that match ``pattern`` in the files below ``path``; ``include`` narrows to files of such names.
+
+    ``total`` counts the lines in the answer, not those that ``max_results`` kept out of it: so the vendor counts.
+    """
     path = files.path_of(query.get("path"))
     pattern = _pattern(query.get("pattern"))
     include = query.get("include") or "*"
     limit = min(_MAX_RESULTS, max(1, files.number(query.get("max_results"), 100)))
     with files.translated(path):
         path.stat()
-    matches: list[dict[str, object]] = []
-    total = 0
-    for file in files_below(path, include):
-        for number, line in _lines(file):
-            if pattern.search(line):
-                total += 1
-                if len(matches) < limit:
-                    matches.append({"file": str(file), "line": number, "content": line[:_LONGEST_LINE]})
-    return {"matches": matches, "truncated": total > limit, "total": total}
+    found = (
+        {"file": str(file), "line": number, "content": line[:_LONGEST_LINE]}
+        for file in files_below(path, include)
+        for number, line in _lines(file)
+        if pattern.search(line)
+    )
+    matches = list(itertools.islice(found, limit))
+    return {"matches": matches, "truncated": next(found, None) is not None, "total": len(matches)}
 
 
 def replace(body: dict[str, object]) -> dict[str, object]:

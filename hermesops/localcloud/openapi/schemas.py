@@ -33,6 +33,8 @@ def shape(required: Schema, **optional: object) -> Schema:
     return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
 
 
+FILE_TYPE: Schema = {"type": "string", "enum": ["dir", "file"]}
+MAYBE_FILE_TYPE: Schema = {"type": ["string", "null"], "enum": ["dir", "file", None]}
 EVENT: Schema = {"type": "object", "properties": {"event": TEXT, "data": TEXT}, "required": ["data"]}
 """One server-sent event."""
 
@@ -181,7 +183,7 @@ SCHEMAS: dict[str, Schema] = {
         started_at=TEXT,
     ),
     "File": shape(
-        {"name": TEXT, "path": TEXT, "type": choice(("file", "directory", "symlink", "other")), "size": NUMBER},
+        {"name": TEXT, "path": TEXT, "type": FILE_TYPE, "size": NUMBER},
         mode=TEXT,
         mode_bits=TEXT,
         owner=TEXT,

@@ -1,9 +1,22 @@
 """The calls of a machine's toolbox: what each takes and answers. Pure data."""
 
 from hermesops.localcloud.openapi.operation import ONE, TOOLBOX, Operation
-from hermesops.localcloud.openapi.schemas import EVENT, FLAG, INTEGER, NUMBER, TEXT, Schema, many, ref, shape
+from hermesops.localcloud.openapi.schemas import (
+    EVENT,
+    FLAG,
+    INTEGER,
+    MAYBE_FILE_TYPE,
+    NUMBER,
+    TEXT,
+    Schema,
+    many,
+    ref,
+    shape,
+)
 
 _PATH: dict[str, Schema] = {"path": {"type": "string", "pattern": "^/"}}
+
+_OCTAL: Schema = {"type": "string", "pattern": "^[0-7]{1,4}$"}
 
 TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", f"{ONE}/exec", "Run a command", ref("Execution"), body=ref("Command"), refusals=(400, 408)),
@@ -60,7 +73,7 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         "GET",
         f"{TOOLBOX}/files/exists",
         "Whether a path exists",
-        shape({"exists": FLAG}),
+        shape({"exists": FLAG, "type": MAYBE_FILE_TYPE}),
         query=_PATH,
         required=("path",),
         refusals=(400,),
@@ -131,7 +144,7 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         "POST",
         f"{TOOLBOX}/files/permissions",
         "Change mode and owner",
-        shape({"path": TEXT, "mode": TEXT}),
+        shape({"path": TEXT, "mode": _OCTAL, "owner": TEXT, "group": TEXT}),
         query=_PATH,
         required=("path",),
         body=shape({}, mode=TEXT, owner=TEXT, group=TEXT),

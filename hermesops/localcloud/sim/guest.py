@@ -18,7 +18,7 @@ from hermesops.localcloud.sim.files import SimFiles
 from hermesops.localcloud.sim.gateway import Gateway
 from hermesops.localcloud.sim.keys import SimKeys, no_platform
 from hermesops.localcloud.sim.slots import SimGate, SimSlots
-from hermesops.localcloud.sim.software import ACCOUNTS, UNIT
+from hermesops.localcloud.sim.software import ACCOUNTS, UNIT, USER
 from hermesops.localcloud.sim.state import SimState
 from hermesops.localcloud.sim.store import Record, Store
 from hermesops.localcloud.sim.volumes import SimVolumes
@@ -86,6 +86,16 @@ class Guest:
         machine = self._machine(Path("/"))
         held = activation.load(machine)
         return held is not None and activation.is_due(machine, held)
+
+    def processes(self) -> list[dict[str, Any]]:
+        """What runs on it, by number: systemd, the vendor's daemon, and the gateway while that runs."""
+        running = [(1, "systemd", "/sbin/init"), (2, "justavps-daemon", "/usr/local/bin/justavps-daemon")]
+        if self.gateway.is_active:
+            running.append((int(self.gateway.show()["MainPID"]), "hermes", "hermes gateway run"))
+        return [
+            {"pid": pid, "user": USER if name == USER else "root", "command": name, "args": args, "state": "S"}
+            for pid, name, args in running
+        ]
 
     def settle(self) -> None:
         """Do what that unit would have done by now."""

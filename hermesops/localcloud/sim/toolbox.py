@@ -20,7 +20,6 @@ from hermesops.localcloud.sim.store import Entry
 
 _MAX_RESULTS = 1000
 _NAMES = {uid: name for name, uid in ACCOUNTS.items()}
-_KINDS = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
 
 
 class RefusalError(Exception):
@@ -150,7 +149,7 @@ def _described(path: str, entry: Entry) -> dict[str, Any]:
     return {
         "name": path.rpartition("/")[2],
         "path": path,
-        "type": _KINDS.get(stat.S_IFMT(entry.mode), "other"),
+        "type": _kind(entry),
         "size": len(entry.data),
         "mode": stat.filemode(entry.mode),
         "mode_bits": f"{stat.S_IMODE(entry.mode):o}",
@@ -159,6 +158,16 @@ def _described(path: str, entry: Entry) -> dict[str, Any]:
         "mod_time": "1970-01-01T00:00:00Z",
         "symlink_target": entry.data.decode() if stat.S_ISLNK(entry.mode) else None,
     }
+
+
+def _kind(entry: Entry) -> str:
+    return "dir" if stat.S_ISDIR(entry.mode) else "file"
+
+
+def _exists(guest: Guest, call: Call) -> dict[str, Any]:
+    path = _path(call)
+    entry = guest.disk.look(path)
+    return {"path": path, "exists": entry is not None, "type": _kind(entry) if entry else None}
 
 
 def _listing(guest: Guest, call: Call) -> dict[str, Any]:
@@ -189,7 +198,8 @@ def _find(guest: Guest, call: Call) -> dict[str, Any]:
         if pattern.search(line)
     ]
     limit = min(_MAX_RESULTS, int(call.query.get("max_results") or 100))
-    return {"matches": matches[:limit], "truncated": len(matches) > limit, "total": len(matches)}
+    shown = matches[:limit]
+    return {"matches": shown, "truncated": len(matches) > limit, "total": len(shown)}
 
 
 def _folder(guest: Guest, call: Call) -> dict[str, Any]:
@@ -215,14 +225,11 @@ def _delete(guest: Guest, call: Call) -> dict[str, Any]:
 _CALLS: Mapping[tuple[str, str], Callable[[Guest, Call], dict[str, Any] | bytes]] = {
     ("GET", "/healthz"): health,
     ("POST", "/toolbox/process/execute"): _executed,
-    ("GET", "/toolbox/process/list"): lambda *_: {"processes": []},
+    ("GET", "/toolbox/process/list"): lambda guest, _: {"processes": guest.processes()},
     ("GET", "/toolbox/files"): _listing,
     ("DELETE", "/toolbox/files"): _delete,
     ("GET", "/toolbox/files/download"): lambda guest, call: _file(guest, _path(call)).data,
-    ("GET", "/toolbox/files/exists"): lambda guest, call: {
-        "path": _path(call),
-        "exists": guest.disk.look(_path(call)) is not None,
-    },
+    ("GET", "/toolbox/files/exists"): _exists,
     ("GET", "/toolbox/files/info"): lambda guest, call: _described(_path(call), _found(guest, _path(call))),
     ("GET", "/toolbox/files/find"): _find,
     ("POST", "/toolbox/files/folder"): _folder,
