@@ -6,7 +6,7 @@ Where the vendor cannot resize, the same is done by ``relocate``, on a new machi
 from dataclasses import dataclass
 from typing import Protocol
 
-from hermesops.errors import RefusedError
+from hermesops.errors import PartlyDoneError, RefusedError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import awaken, quiesce
 from hermesops.lifecycle.handover import terminated
@@ -184,6 +184,9 @@ class Resize:
         await self._want_room(sight, size)  # before: the resize reboots the machine, and a volume grows as it boots
         try:
             await self._cells.bring(instance.cell, still_wanted=_always)
+        except PartlyDoneError:
+            # The run made somebody else's machine, too; what became of this one is seen by looking again.
+            return
         except RefusedError as refusal:
             if self._refusal is not None:
                 raise

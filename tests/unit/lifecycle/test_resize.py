@@ -1,9 +1,13 @@
 """A plan is changed in place with nothing lost, and where the vendor refuses the agent lives on as before."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
+from hermesops.lifecycle.ports import Cells
 from hermesops.lifecycle.resize import Resize, Size
+from hermesops.model.ids import CellName, MachineName
 from hermesops.model.plan import Plan
 from tests.support.small_world import MEMORY, SIZES, SmallWorld
 from tests.support.walks import walk
@@ -11,7 +15,7 @@ from tests.support.walks import walk
 LIGHT, HEAVY = Size(Plan.LIGHT, SIZES[Plan.LIGHT], 40), Size(Plan.HEAVY, SIZES[Plan.HEAVY], 80)
 
 
-def resize(world: SmallWorld) -> Resize:
+def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
     return Resize(
         world.instance.id,
         why="before resize 1",
@@ -20,7 +24,7 @@ def resize(world: SmallWorld) -> Resize:
         rows=world,
         world=world,
         copies=world,
-        cells=world,
+        cells=cells or world,
     )
 
 
@@ -58,6 +62,36 @@ async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:
     assert world.here().wanted_gb == 40
     assert world.here().runs
     assert world.here().digest == world.payload_digest(world.instance)
+
+
+class CellOfSeveral:
+    """A cell whose next run makes another user's machine, too: then a refusal is part of what was partly done."""
+
+    def __init__(self, world: SmallWorld) -> None:
+        self._world = world
+        self._is_another_made = False
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            await self._world.bring(cell, still_wanted=still_wanted)
+        except RefusedError as refusal:
+            if self._is_another_made:
+                raise
+            self._is_another_made = True
+            raise PartlyDoneError(f"{refusal.message}; done before: another (create)") from refusal
+
+    async def holds(self, cell: CellName, name: MachineName) -> bool:
+        return await self._world.holds(cell, name)
+
+
+async def test_a_refusal_beside_another_users_new_machine_is_one_all_the_same() -> None:
+    world = SmallWorld.lively()
+    world.cannot_resize = True
+    cells = CellOfSeveral(world)
+    steps = await walk(lambda: resize(world, cells))
+    assert steps[-1] == "RefusedError: this API cannot resize"
+    assert world.instance.plan is Plan.LIGHT
+    assert world.here().runs
 
 
 async def test_while_no_copy_comes_about_the_agent_lives_as_it_was() -> None:
