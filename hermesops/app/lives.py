@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.errors import BrokenInvariantError
+from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
@@ -186,4 +187,6 @@ def instance_of(operation: Operation) -> InstanceId:
 
 def _why(operation: Operation) -> str:
     """What a backup is made for that this operation makes: made once for it, however often it is continued."""
+    if operation.kind is OperationKind.RELOCATE and operation.intent.get("snapshot"):
+        return f"{BEFORE_RESTORE} {operation.id}"  # what is on the old machine is replaced by that backup
     return f"before {operation.kind} {operation.id}"

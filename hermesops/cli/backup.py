@@ -116,12 +116,20 @@ def restore(
     reason: Why = "",
     no_wait: NoWait = False,
 ) -> None:
-    """Put a backup in the place of an agent's state; what is there is backed up first, where its machine answers."""
+    """Put a backup in the place of an agent's state; what is there is backed up first, where its machine answers.
+
+    Without --snapshot it is the newest but for those that a restore made of what it replaced: the same command again
+    does not undo it.
+    """
     if onto_new_machine and damaged:
         raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
+    from hermesops.lifecycle.handover import under_way
+    from hermesops.model.backup import newest_to_restore
+
     composed = context.compose()
     instance = composed.registry.find_instance(user)
-    chosen = composed.registry.get_backup(instance.id, snapshot)
+    newest = None if snapshot else newest_to_restore(composed.registry.list_backups(instance.id))
+    chosen = newest or composed.registry.get_backup(instance.id, snapshot)
     agree(
         f"This puts the agent of {user} in environment {composed.env.name} back to {chosen.at:%Y-%m-%d %H:%M} UTC.",
         expect=user,
@@ -129,17 +137,20 @@ def restore(
         yes=yes,
     )
 
-    async def work() -> str:
+    async def work() -> tuple[str, str]:
         async with composed.session() as session:
             operation = (
                 await session.life_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
                 if onto_new_machine
                 else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
             )
-            return await run_or_leave(session.operations, operation, no_wait=no_wait)
+            restored = str(operation.intent["snapshot"])
+            if snapshot and restored != chosen.id:
+                raise under_way(instance, operation)
+            return restored, await run_or_leave(session.operations, operation, no_wait=no_wait)
 
-    outcome = context.run(work())
-    result("restore", {"user": user, "backup": chosen.id, "outcome": outcome}, [outcome])
+    restored, outcome = context.run(work())
+    result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
 
 
 @app.command()

@@ -13,7 +13,7 @@ from hermesops.lifecycle.handover import AwaitGateway, not_its_own, out_of_reach
 from hermesops.lifecycle.ports import AwaitsGateways, Copies, Rests
 from hermesops.lifecycle.quiesce import BackUp, Fence
 from hermesops.lifecycle.sight import MachineSeen, Sight
-from hermesops.model.backup import Backup
+from hermesops.model.backup import BEFORE_RESTORE, Backup
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -175,7 +175,7 @@ class PutBackWork:
         self._instance_id = instance_id
         self._operation_id = operation_id
         self._wish = wish
-        self._why = f"before restore {operation_id}"
+        self._why = f"{BEFORE_RESTORE} {operation_id}"
         self._rows = rows
         self._world = world
         self._backups = backups

@@ -1,5 +1,6 @@
 """A backup: an encrypted, consistent copy of one instance's state, kept outside the vendor."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -8,6 +9,9 @@ from hermesops.model.state import State
 
 RPO = timedelta(hours=24)
 """How much of what a user said may be lost with a machine."""
+
+BEFORE_RESTORE = "before restore"
+"""Why a backup was made, in its first words, of a state that a restore was about to replace."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,20 @@ class Backup:
     def is_proved(self) -> bool:
         """Whether it was restored and found to be what was copied."""
         return self.checked_at is not None and not self.checked
+
+    @property
+    def was_replaced(self) -> bool:
+        """Whether a restore made it of the state that it was about to replace."""
+        return self.why.startswith(f"{BEFORE_RESTORE} ")
+
+
+def newest_to_restore(backups: Iterable[Backup]) -> Backup | None:
+    """The newest backup of a state that no restore replaced: the same restore, repeated, must not undo itself.
+
+    Args:
+        backups: Of one instance, newest first.
+    """
+    return next((backup for backup in backups if not backup.was_replaced), None)
 
 
 @dataclass(frozen=True)
