@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.lifecycle.grounds import Grounds
@@ -129,6 +129,7 @@ class LifeRequests:
             RefusedError: It has ended, or something else is under way for it.
         """
         async with self._taken(user_text, {OperationKind.SUSPEND}, reason) as instance:
+            self._refuse_another(instance, OperationKind.SUSPEND, lambda intent: keep in {None, intent["keep"]})
             return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
 
     async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
@@ -156,7 +157,8 @@ class LifeRequests:
             if self._rows.is_machine_wanted(instance.id) and not moves:
                 return self._open(OperationKind.RESUME, instance, user_text, reason, {})
             snapshot = self._chosen(instance, "")
-            return self._relocation(instance, user_text, reason, self._grounds.here(instance), snapshot=snapshot)
+            here = self._grounds.here(instance)
+            return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
 
     def _give_up(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close ends that have not gone so far that the machine was given up."""
@@ -193,6 +195,7 @@ class LifeRequests:
             await self._grounds.refuse_unsold(size, place.region)
             if onto_new_machine:
                 return self._relocation(instance, user_text, reason, place, plan=plan)
+            self._refuse_another(instance, OperationKind.RESIZE, lambda intent: plan == intent["plan"])
             before = {"plan": instance.plan, "server_type": self._policy.server_types[instance.plan]}
             intent = {"before": before, "plan": plan, "server_type": size}
             return self._open(OperationKind.RESIZE, instance, user_text, reason, intent)
@@ -217,7 +220,7 @@ class LifeRequests:
                 )
             place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
             await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
-            return self._relocation(instance, user_text, reason, place)
+            return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
 
     async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
         """Record that an instance shall be on a new machine of an image, in the region where it is.
@@ -231,7 +234,7 @@ class LifeRequests:
             self._refuse_asleep(instance)
             place = self._grounds.here(instance)
             await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
-            return self._relocation(instance, user_text, reason, place, image_id=image_id)
+            return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
 
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
         """Record that a backup of an instance shall live on a new machine, in place of what it has now.
@@ -314,7 +317,12 @@ class LifeRequests:
         plan: Plan | None = None,
         snapshot: str = "",
         image_id: ImageId | None = None,
+        said: Sequence[str] | None = (),
     ) -> Operation:
+        """Open a relocation, or find the one that is under way; ``said`` is as in ``Wish.asks_the_same``.
+
+        With ``None`` for it whatever is under way is continued.
+        """
         wanted = plan or instance.plan
         wish = Wish(
             "",
@@ -328,9 +336,23 @@ class LifeRequests:
             snapshot,
             keeps_former=self._policy.keeps_former,
         )
+        if said is not None:
+            self._refuse_another(
+                instance,
+                OperationKind.RELOCATE,
+                lambda intent: wish.asks_the_same(Wish.from_intent(intent, why=""), *said),
+            )
         if not self._is_under_way(instance, {OperationKind.RELOCATE}):
             self._drop_leftovers(instance, wish)
         return self._open(OperationKind.RELOCATE, instance, user_text, reason, wish.to_intent())
+
+    def _refuse_another(
+        self, instance: Instance, kind: OperationKind, is_the_same: Callable[[Mapping[str, Any]], bool]
+    ) -> None:
+        """Who asks for one change is not told of the good end of another of its kind."""
+        for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+            if operation.kind is kind and not is_the_same(operation.intent):
+                raise under_way(instance, operation)
 
     def _drop_leftovers(self, instance: Instance, wish: Wish) -> None:
         """A machine that a relocation ordered before it was given up may be of another size or place."""

@@ -39,6 +39,18 @@ class Wish:
         ordered = (spare.cell, spare.plan, spare.server_type, spare.image_id)
         return ordered == (self.cell, self.plan, self.server_type, self.image_id)
 
+    def asks_the_same(self, other: "Wish", *fields: str) -> bool:
+        """Whether another one asks for the same, as far as an operator says what: region, plan, whether to restore.
+
+        Args:
+            other: It.
+            fields: What else was said, by name. The rest is chosen, and may be chosen otherwise the next time.
+        """
+        said = ("region", "plan", *fields)
+        return bool(self.snapshot) == bool(other.snapshot) and all(
+            getattr(self, name) == getattr(other, name) for name in said
+        )
+
     def to_intent(self) -> dict[str, object]:
         """As the row keeps it; what it is copied for is named after the row itself."""
         return {name: value for name, value in vars(self).items() if name != "why"}

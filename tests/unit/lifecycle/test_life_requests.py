@@ -94,9 +94,19 @@ def backup(around: Surroundings) -> Backup:
 
 async def test_the_same_words_continue_what_was_begun(around: Surroundings) -> None:
     first = await around.requests().suspend("ada", keep=None, reason=WHY)
-    again = await around.requests().suspend("ada", keep=Keep.REMOVED, reason=WHY)
-    assert again == first
+    for keep in (None, Keep.STOPPED):
+        assert await around.requests().suspend("ada", keep=keep, reason=WHY) == first
     assert first.intent["keep"] == Keep.STOPPED
+
+
+async def test_other_words_do_not_continue_what_was_begun(around: Surroundings) -> None:
+    first = await around.requests().suspend("ada", keep=Keep.STOPPED, reason=WHY)
+    with pytest.raises(RefusedError, match=f"{first.id}.* has not ended"):
+        await around.requests().suspend("ada", keep=Keep.REMOVED, reason=WHY)
+    around.registry.finish_operation(first.id, OperationStatus.ABANDONED, "")
+    resize = await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=False, reason=WHY)
+    with pytest.raises(RefusedError, match=f"{resize.id}.* has not ended"):
+        await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
 
 
 async def test_nothing_is_written_without_a_reason(around: Surroundings) -> None:
@@ -203,6 +213,28 @@ async def test_a_machine_that_was_ordered_for_the_same_serves_it_after_all(aroun
     await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
     [spare] = around.registry.list_spares(purpose=Purpose.NEXT)
     assert spare.wanted
+
+
+async def test_an_unfinished_move_is_not_taken_for_another_change(around: Surroundings) -> None:
+    backup(around)
+    requests = around.requests()
+    move = await requests.move("ada", cell="", region="nbg1", reason=WHY)
+    for other in (
+        requests.restore("ada", snapshot="snapshot0", reason=WHY),
+        requests.resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY),
+        requests.renew("ada", ImageId("newer"), reason=WHY),
+    ):
+        with pytest.raises(RefusedError, match=f"{move.id}.* has not ended"):
+            await other
+    around.registry.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    assert await requests.resume("ada", reason=WHY) == move
+
+
+async def test_a_restore_is_continued_whichever_backup_is_the_newest_by_then(around: Surroundings) -> None:
+    first = backup(around)
+    restore = await around.requests().restore("ada", snapshot=first.id, reason=WHY)
+    around.backups.append(replace(first, id="snapshot1"))
+    assert await around.requests().restore("ada", snapshot="snapshot1", reason=WHY) == restore
 
 
 async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroundings) -> None:
