@@ -116,6 +116,15 @@ async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> 
     assert [one["name"] for one in await simulated.machines()].count(moved["machine_name"]) == 1
 
 
+async def test_the_same_restore_again_restores_the_same(simulated: Command) -> None:
+    await simulated.ok("provision", "kim", "--plan", "light")
+    made = (await simulated.ok("backup", "create", "kim", "--json")).json["made"]["backup"]
+    for place in ((), (), ("--onto-new-machine",), ("--onto-new-machine",)):
+        restored = await simulated.ok("backup", "restore", "kim", *place, "--yes", "--json", *ASKED)
+        assert restored.json["backup"] == made
+    assert len((await simulated.ok("backup", "list", "kim", "--json")).json["backups"]) == 5
+
+
 async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated: Command) -> None:
     lives, hasty = (simulated.with_variables(**{**LIVES, "HERMESOPS_GRACE_DAYS": days}) for days in ("7", "0.00001"))
     await lives.ok("provision", "eve", "--plan", "light")

@@ -1,0 +1,17 @@
+"""A little of what tests/soak/test_random_kills.py does in full: other commands and moments with each commit."""
+
+from pathlib import Path
+
+from tests.support.agent_memory import WrittenMemory
+from tests.support.command import local_world
+from tests.support.random_kills import SEED_VARIABLE, RandomKills, Size, chosen
+from tests.support.shard import shard
+
+LITTLE = Size(acts=6, users=2, minutes=0.4, pause_s=0.3)
+
+
+async def test_killed_at_random_the_same_command_finishes_it(tmp_path: Path) -> None:
+    async with local_world(tmp_path, driver="sim") as command:
+        driver = RandomKills(command, WrittenMemory(command), LITTLE, int(chosen(SEED_VARIABLE, shard())))
+        await driver.run()
+    assert driver.history
