@@ -175,7 +175,7 @@ async def test_a_machine_that_is_not_there_is_said(place: tuple[Client, str]) ->
     gone = ToolboxChannel(place[0], "00000000-0000-4000-8000-000000000000")
     with pytest.raises(MachineGoneError, match="running a command: 404"):
         await gone.run("true")
-    with pytest.raises(RefusedError, match="writing /run/x: 404"):
+    with pytest.raises(MachineGoneError, match="writing /run/x: 404"):
         await gone.put("/run/x", b"")
 
 
