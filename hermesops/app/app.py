@@ -104,11 +104,16 @@ class App:
         return make_engine(
             settings.pulumi_engine,
             production=self.env.is_production,
-            backend=settings.pulumi_backend or str(self.env.folder / "pulumi"),
+            backend=self.pulumi_backend,
             passphrase=self._passphrase,
             plugin_environment={**self.env.inherited, "HERMESOPS_ENV": self.env.name},
             token_of=self._token_of,
         )
+
+    @property
+    def pulumi_backend(self) -> str:
+        """Folder or URL of Pulumi's state."""
+        return self.env.settings.pulumi_backend or str(self.env.folder / "pulumi")
 
     def _passphrase(self) -> str:
         from hermesops.access.needed import PULUMI_PASSPHRASE

@@ -1,8 +1,11 @@
 """The Pulumi programs, given what they are about."""
 
+import shutil
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.errors import HermesError, UsageError
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment
@@ -12,14 +15,35 @@ if TYPE_CHECKING:
     from hermesops.model.stack import StackRef
 
 
+PLUGIN = "pulumi-resource-justavps"
+
+
 def fleet_program() -> Callable[[], None]:
-    """The program of the stack that Pulumi's own CLI is running, for ``pulumi/fleet/__main__.py``."""
+    """The program of the stack that Pulumi's own CLI is running, for ``pulumi/fleet/__main__.py``.
+
+    Raises:
+        RunError: There is no such cell, the plugin is missing, or the run would seal the state with a passphrase that
+            is not the environment's. Pulumi shows it as one line.
+    """
     import pulumi
 
+    try:
+        return _program_of(CellName(pulumi.get_stack()))
+    except HermesError as error:
+        raise pulumi.RunError(f"{error.message}: {error.hint}" if error.hint else error.message) from None
+
+
+def _program_of(cell: CellName) -> Callable[[], None]:
     from hermesops.app.app import App
+    from hermesops.engine.cli_workspace import refuse_other_salt
+    from hermesops.placement.cell_names import stack_of
 
     app = App(Environment.load(), lambda _: None)
-    return app.programs.program(app.registry.cell_spec(CellName(pulumi.get_stack())), frozenset())
+    program = app.programs.program(app.registry.cell_spec(cell), frozenset())
+    if shutil.which(PLUGIN, path=app.env.inherited.get("PATH", "")) is None:
+        raise UsageError(f"{PLUGIN} is not on PATH", hint="activate the Python environment that hermesops is in")
+    refuse_other_salt(app.pulumi_backend, stack_of(cell), Path.cwd())
+    return program
 
 
 class CellPrograms:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from hermesops.engine.choose import pulumi_home
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.interface import Program, StackConfig
+from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
 
 PROJECT_FILE = "name: {project}\nruntime: python\n"
+SALT = "encryptionsalt:"
 
 
 class Workspace:
@@ -68,9 +70,9 @@ class Workspace:
 
         self._backend.place.make()
         (work / "Pulumi.yaml").write_text(PROJECT_FILE.format(project=ref.project))
-        salt = self._salt(ref)
+        salt = salt_of(self._backend, ref)
         if salt:  # without it the CLI would invent a new one and encrypt everything anew
-            (work / f"Pulumi.{ref.stack}.yaml").write_text(f"encryptionsalt: {salt}\n")
+            _settings_file(work, ref).write_text(f"{SALT} {salt}\n")
         workspace = automation.LocalWorkspace(
             work_dir=str(work),
             program=program,
@@ -93,10 +95,6 @@ class Workspace:
         (work / "cli" / "bin" / "pulumi").symlink_to(self._command)
         return PulumiCommand(root=str(work / "cli"))
 
-    def _salt(self, ref: StackRef) -> str:
-        providers = (self._backend.read(ref) or {}).get("secrets_providers") or {}
-        return str((providers.get("state") or {}).get("salt", ""))
-
     def _variables(self) -> dict[str, str]:
         search = [*map(str, self._plugin_folders), self._environment.get("PATH", "")]
         return {
@@ -108,3 +106,38 @@ class Workspace:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
         }
+
+
+def refuse_other_salt(backend: str | Path, ref: StackRef, folder: Path) -> None:
+    """Return if the settings of a stack that somebody runs by hand hold the salt of its state.
+
+    Where they hold none, the CLI makes one for whatever passphrase it is given, writes it there before the program
+    runs, and seals the whole state anew with it (recorded: passphrase, steps 17 and 18).
+
+    Args:
+        backend: Where the stack's state is.
+        ref: The stack.
+        folder: Where its project is.
+
+    Raises:
+        RefusedError: They hold another.
+    """
+    file, salt = _settings_file(folder, ref), salt_of(FileBackend(backend), ref)
+    lines = file.read_text().splitlines() if file.is_file() else []
+    given = next((line.removeprefix(SALT).strip().strip("\"'") for line in lines if line.startswith(SALT)), "")
+    if salt and given and given != salt:
+        raise RefusedError(
+            f"{file} has another salt than the state of stack {ref.stack}, which this run would seal anew",
+            hint=f"remove {file.name}, and set PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER=true: "
+            "then the salt is taken from the state",
+        )
+
+
+def salt_of(backend: FileBackend, ref: StackRef) -> str:
+    """The salt line of a stack's state; empty where it has none."""
+    providers = (backend.read(ref) or {}).get("secrets_providers") or {}
+    return str((providers.get("state") or {}).get("salt", ""))
+
+
+def _settings_file(folder: Path, ref: StackRef) -> Path:
+    return folder / f"Pulumi.{ref.stack}.yaml"

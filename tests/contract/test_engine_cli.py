@@ -340,5 +340,6 @@ async def test_an_old_cli_is_named(cli: StandIn) -> None:
 
 
 async def test_a_stack_that_is_not_there_is_a_usage_error(cli: StandIn) -> None:
-    with pytest.raises(UsageError, match="no stack dev"):
+    with pytest.raises(UsageError, match="no stack dev") as caught:
         await cli.engine().destroy(STACK)
+    assert caught.value.hint == "nothing was made in it yet, or it was removed; `hermesops stack up dev` makes it"

@@ -72,7 +72,7 @@ class FileBackend:
         """Say that there is no such stack."""
         return UsageError(
             f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
-            hint="`hermesops stack list` shows those that exist",
+            hint=f"nothing was made in it yet, or it was removed; `hermesops stack up {ref.stack}` makes it",
         )
 
     def read(self, ref: StackRef) -> dict[str, Any] | None:
