@@ -17,7 +17,7 @@ from hermesops.settings import Environment
 from tests.support.conformance import SCENARIOS, Reproduced
 from tests.support.fake_stack import STACK, FakeStack, machines
 from tests.support.recordings import Scenario
-from tests.support.scenario_walk import UNWALKED, Stop, walk
+from tests.support.scenario_walk import UNWALKED, Stop, is_walked, resources_of, walk
 
 PAIRS = list(permutations(["cli", "embedded"]))
 WALKED = [name for name, place in SCENARIOS.items() if isinstance(place, Reproduced) and name not in UNWALKED]
@@ -82,6 +82,30 @@ async def test_engines_without_a_memory_go_through_it_in_turns(name: str, stack:
     assert any(stop.changes for stop in stops)
 
 
+async def test_the_order_of_independent_creates_shows_nowhere(stack: FakeStack, tmp_path: Path) -> None:
+    """It is chance, so a walk would differ by it."""
+    other = FakeStack(tmp_path / "other").install()
+    for one, order in ((stack, ("a", "b")), (other, ("b", "a"))):
+        for names in (order[:1], order):
+            await engine("embedded", one).up(STACK, machines(names))
+    first, second = (set(resources_of(one)) for one in (stack, other))
+    assert {resource for resource in first ^ second if "Machine" in resource} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "walked"),
+    [
+        ("provider_config", 15, False),  # the embedded engine refuses a version of the plugin
+        ("program_error", 5, False),  # the CLI cannot hand on what is raised in an apply
+        ("program_error", 3, True),
+        ("import_option", 8, True),
+        ("crash_cli", 5, True),
+    ],
+)
+def test_only_steps_that_must_differ_are_left_out_of_walks(name: str, number: int, *, walked: bool) -> None:
+    assert is_walked(Scenario(name), number) is walked
+
+
 @pytest.mark.pulumi_cli
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("properties", [{}, {"password": "yes"}], ids=["plain", "secret"])
@@ -103,3 +127,18 @@ async def test_the_other_engine_finds_nothing_to_do(
         await one.destroy(STACK, may_destroy=lambda _urn: False)
     await one.destroy(STACK, may_destroy=lambda _urn: True)
     assert stack.machines() == []
+
+
+@pytest.mark.pulumi_cli
+async def test_the_cli_goes_on_with_what_the_embedded_engine_sealed_and_with_no_other_passphrase(
+    stack: FakeStack,
+) -> None:
+    wanted = machines(["a"])
+    await engine("embedded", stack).up(STACK, wanted)
+    sealed = stack.state()["secrets_providers"]
+    cli = engine("cli", stack)
+    (stack.folder / "passphrase").write_text("another passphrase")
+    with pytest.raises(RefusedError, match="incorrect passphrase"):
+        await cli.up(STACK, wanted)
+    assert (await engine("cli", stack).up(STACK, wanted)).changes == ()
+    assert stack.state()["secrets_providers"] == sealed

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import grpc
 from google.protobuf import any_pb2, empty_pb2
@@ -36,6 +37,11 @@ def struct(value: dict[str, Any]) -> Struct:
 
 def plain(value: Struct) -> dict[str, Any]:
     return dict(MessageToDict(value))
+
+
+def address_of(name: str) -> str:
+    """By its name: which of independent things is made first is chance."""
+    return f"10.0.0.{crc32(name.encode()) % 250 + 1}"
 
 
 class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
@@ -129,7 +135,7 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
                 number = world["counters"][request.name] = world["counters"].get(request.name, 0) + 1
                 found = f"machine-{request.name}-{number}"
                 world["objects"][found] = {"name": inputs["name"], "inputs": inputs}
-            outputs = {**inputs, "ip": f"10.0.0.{len(world['objects'])}", "status": "running"}
+            outputs = {**inputs, "ip": address_of(request.name), "status": "running"}
         if inputs.get("password"):
             outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{found}"}
         self._partial("Create", request, context, found, outputs)
