@@ -19,7 +19,7 @@ from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.embedded.stored import StoredStacks
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 from hermesops.engine.interface import MayDestroy, Program, Progress, StackConfig, Tell, stopped
-from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.stack import Change, ChangeKind, Import, Preview, StackRef, UpResult
 
 if TYPE_CHECKING:
@@ -275,9 +275,10 @@ class CliEngine(StoredStacks):
             await asyncio.wait({task})
             raise
         except errors.CommandError as error:
-            if raised and not told.has_failures:
-                raise _raised_by_program(raised[0], told, what, ref) from error
-            raise error_of(told, what, ref, str(error)) from error
+            ended: Exception = error_of(told, what, ref, str(error))
+            if raised and not told.has_failures and not isinstance(ended, UnknownOutcomeError):
+                ended = _raised_by_program(raised[0], told, what, ref)
+            raise ended from error
         except (errors.InvalidVersionError, OSError) as error:
             raise UnavailableError(f"the pulumi CLI {self._command} cannot be used: {error}") from error
 

@@ -210,7 +210,7 @@ class Engine(Protocol):
 
 
 def stopped(error: HermesError, what: str, stack: StackRef, done: Collection[Change]) -> HermesError:
-    """The error that a program raised itself, as its run has to end with it.
+    """Turn what a program raised into what its run ends with.
 
     An error that promises "nothing changed" must not be raised when something did.
 

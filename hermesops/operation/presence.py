@@ -24,4 +24,4 @@ def this_process() -> str:
 def is_gone(holder: str) -> bool:
     """Whether a holder was a process that could be seen from here, and is no more."""
     told = _HOLDER.fullmatch(holder)
-    return bool(told) and processes.has_ended(told["where"], int(told["pid"]), told["start"])
+    return told is not None and processes.has_ended(told["where"], int(told["pid"]), told["start"])

@@ -3,6 +3,7 @@
 What a real CLI makes of it is tested where there is one (test_engine_alternation.py).
 """
 
+import contextlib
 import json
 import socket
 from collections.abc import Callable
@@ -56,7 +57,7 @@ case "$*" in
     echo '{{"pid": '$$', "username": "u", "hostname": "{host}", "timestamp": "2026-01-01"}}' > "$locks/cli.json"
     while [ "$1" != --event-log ]; do shift; done
     printf '%s\n' '{event}' >> "$2"
-    for _ in $(seq 600); do grep -q '"namespace"' "$locks/cli.json" && break; sleep 0.1; done
+    for _ in $(seq 300); do grep -q '"namespace"' "$locks/cli.json" && break; sleep 0.1; done
     kill -9 $$ ;;
   *"stack output"*) echo '{{}}' ;;
   *history*) echo '{history}' ;;
@@ -296,6 +297,26 @@ async def test_a_resource_that_failed_counts_more_than_what_its_program_raised(
         raise ProgramBugError("what followed")
 
     with pytest.raises(RefusedError, match="up of stack dev failed: m: no capacity"):
+        await cli.engine().up(STACK, program)
+
+
+async def test_a_killed_cli_counts_more_than_what_its_program_raised(
+    cli: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that meets the end of the CLI may raise, too."""
+
+    def run(opened: Stack, **_options: Any) -> None:  # noqa: ANN401  as above
+        assert opened.workspace.program
+        with contextlib.suppress(ProgramBugError):
+            opened.workspace.program()
+        raise CommandError(CommandResult("", "", -15))
+
+    monkeypatch.setattr(Stack, "up", run)
+
+    def program() -> None:
+        raise ProgramBugError("what followed")
+
+    with pytest.raises(UnknownOutcomeError, match="killed by SIGTERM"):
         await cli.engine().up(STACK, program)
 
 
