@@ -68,7 +68,7 @@ def adoption(told: Recovered | Forgotten, holder: Holder | None) -> Recover | Ta
 
     Raises:
         UnavailableError: It does not say whose it is.
-        RefusedError: It is nobody's, or its instance needs it no more.
+        RefusedError: It is nobody's, its instance needs it no more, or is on another machine of an earlier epoch.
     """
     if isinstance(told, Forgotten):
         raise _untold(told)
@@ -78,6 +78,8 @@ def adoption(told: Recovered | Forgotten, holder: Holder | None) -> Recover | Ta
     removal = f"hermesops fleet remove-orphan {told.machine_name}"
     if row.status is InstanceStatus.TERMINATED:
         raise RefusedError(f"{told.machine_name} belongs to instance {row.id}, which is terminated", hint=removal)
+    if _is_later(told, holder):
+        raise _later(told, row)
     if holder.has_machine:
         raise RefusedError(
             f"{told.machine_name} belongs to instance {row.id}, which is on machine {row.machine_name}", hint=removal
@@ -117,3 +119,23 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
             f"the memory of instance {told.id} is on {told.machine_name} and on no other machine",
             hint=f"hermesops fleet adopt {told.machine_name}; {forget}",
         )
+    if _is_later(told, holder):
+        raise _later(told, holder.instance)
+
+
+def _is_later(told: Recovered, holder: Holder) -> bool:
+    """Whether a living instance was put on the orphan after it was put on the machine of its row.
+
+    Each change of machines raises the epoch; a registry that was restored from an older copy does not know of the last.
+    """
+    is_living = holder.instance.status is not InstanceStatus.TERMINATED
+    return is_living and holder.has_machine and told.epoch > holder.instance.epoch
+
+
+def _later(told: Recovered, row: Instance) -> RefusedError:
+    return RefusedError(
+        f"{told.machine_name} says that instance {row.id} came to it later (epoch {told.epoch}) than to machine "
+        f"{row.machine_name} (epoch {row.epoch}), which its row names: the memory on it may be the newer one",
+        hint=f"compare both machines first: hermesops instance show {row.title}; "
+        f"hermesops fleet remove-orphan {told.machine_name} --forget destroys this one",
+    )

@@ -1,5 +1,6 @@
 """An orphan goes to the instance it says it is, or is destroyed; a user's only memory is not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from hermesops.drift.orphans import Holder, Recover, Take, adoption, chosen, ref
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.recovery import Recovered
 from tests.support.fleets import machine_for, ordered, recovered
 
 NAME = MachineName("hermes-local-cell1-ffffffffffff")
@@ -41,6 +43,16 @@ def test_an_orphan_that_its_instance_needs_no_more_is_not_adopted(held: Holder, 
     assert "fleet remove-orphan" in refused.value.hint
 
 
+@pytest.mark.parametrize("do", [adoption, refuse_removal])
+def test_an_orphan_of_a_later_epoch_than_its_instances_row_is_neither_adopted_nor_removed(
+    do: Callable[[Recovered, Holder], object],
+) -> None:
+    """A registry restored from an older copy does not know of the last change of machines."""
+    with pytest.raises(RefusedError, match="may be the newer one") as refused:
+        do(replace(recovered(0), epoch=2), holder(has_machine=True))
+    assert "--forget" in refused.value.hint
+
+
 def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
     with pytest.raises(RefusedError, match="nobody's"):
         adoption(NOBODYS, None)
@@ -48,10 +60,22 @@ def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
         adoption(SILENT, None)
 
 
-def test_what_nobody_would_miss_may_be_removed() -> None:
-    refuse_removal(NOBODYS, None)
-    refuse_removal(recovered(0), holder(status=InstanceStatus.TERMINATED))
-    refuse_removal(recovered(0), holder(has_machine=True))
+@pytest.mark.parametrize(
+    ("told", "held"),
+    [
+        (NOBODYS, None),
+        (recovered(0), holder(status=InstanceStatus.TERMINATED)),
+        (recovered(0), holder(has_machine=True)),
+        (replace(recovered(0), epoch=2), holder(has_machine=True, status=InstanceStatus.TERMINATED)),
+    ],
+)
+def test_what_nobody_would_miss_may_be_removed(told: Any, held: Holder | None) -> None:  # noqa: ANN401 - either
+    said = ""
+    try:
+        refuse_removal(told, held)
+    except RefusedError as error:
+        said = error.message
+    assert said == ""
 
 
 @pytest.mark.parametrize(
