@@ -54,7 +54,8 @@ def test_a_ring_that_lacks_the_registrys_key_rotates_nothing() -> None:
 def test_a_retired_key_is_kept_for_copies_that_are_older() -> None:
     settled = ring().settled_on("k2", NOW)
     assert settled.current == "k2"
-    assert settled.without_retired(NOW - timedelta(days=1)).keys == {"k1": ONE, "k2": TWO}
-    for needed_since in (None, NOW + timedelta(days=1)):
-        assert settled.without_retired(needed_since).keys == {"k2": TWO}
+    for needed_since in (NOW - timedelta(days=1), NOW):
+        assert settled.without_retired(needed_since).keys == {"k1": ONE, "k2": TWO}
+    for unneeded_since in (None, NOW + timedelta(days=1)):
+        assert settled.without_retired(unneeded_since).keys == {"k2": TWO}
     assert settled.settled_on("k2", NOW + timedelta(days=9)).retired == {"k1": NOW}

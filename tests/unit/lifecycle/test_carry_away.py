@@ -23,10 +23,14 @@ class Line:
     machine_id = "m"
 
     def __init__(
-        self, rows: Sequence[Mapping[str, object]], counts: Mapping[str, int] | None, exit_code: int = 0
+        self,
+        rows: Sequence[Mapping[str, object]],
+        counts: Mapping[str, int] | None,
+        exit_code: int = 0,
+        more: bytes = b"",
     ) -> None:
         end = [] if counts is None else [{"table": "end", "counts": counts}]
-        self.text = "".join(json.dumps(row) + "\n" for row in [*rows, *end]).encode()
+        self.text = "".join(json.dumps(row) + "\n" for row in [*rows, *end]).encode() + more
         self.exit_code = exit_code
 
     async def stream(self, command: str, *, timeout_s: float) -> AsyncIterator[Output | Exit]:
@@ -50,10 +54,11 @@ async def test_whole_lines_are_written_and_counted() -> None:
     ("line", "error", "words"),
     [
         (Line(ROWS, None), UnavailableError, "the end"),
+        (Line(ROWS, COUNTS, more=b'{"table": "mem'), UnavailableError, "the end"),
         (Line(ROWS[:2], COUNTS), BrokenInvariantError, "2 memory, 1 sessions, and 1 memory"),
         (Line(ROWS, None, exit_code=4), UnavailableError, "cannot export: state.db cannot be read: locked"),
     ],
-    ids=["cut short", "a row lost", "not readable"],
+    ids=["cut short", "half a row behind the end", "a row lost", "not readable"],
 )
 async def test_less_than_all_is_an_error(line: Line, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):

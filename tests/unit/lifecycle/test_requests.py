@@ -25,6 +25,7 @@ class Rows:
     is_held: bool = False
     is_ours: bool = False
     is_asleep: bool = False
+    under_way: Mapping[str, object] | None = None
     written: list[str] = field(default_factory=list)
 
     @asynccontextmanager
@@ -47,8 +48,8 @@ class Rows:
         instance_id: InstanceId | None = None,
     ) -> Operation:
         self._write(kind)
-        status = OperationStatus.PENDING
-        return Operation(OperationId("o"), kind, subject, instance_id, intent or {}, status, "", "", AT, AT)
+        status, said = OperationStatus.PENDING, self.under_way or intent or {}
+        return Operation(OperationId("o"), kind, subject, instance_id, said, status, "", "", AT, AT)
 
     def give_up_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:
         assert why
@@ -86,6 +87,24 @@ async def test_what_is_asked_is_written_under_the_lease(ask: Ask, written: list[
     world: Any = World()
     operation = await ask(Requests(rows, world, world, rows.alone))
     assert operation.subject == f"instance/{ADA.id}"
+    assert rows.written == written
+
+
+@pytest.mark.parametrize(
+    ("keeps_backup", "under_way", "written"),
+    [
+        (True, None, ["terminate"]),
+        (False, {"keeps_backup": True}, ["terminate"]),
+        (True, {"keeps_backup": False}, ["terminate", "given up"]),
+    ],
+)
+async def test_a_machine_whose_last_backup_is_to_be_proved_first_is_not_given_up(
+    under_way: Mapping[str, object] | None, written: list[str], *, keeps_backup: bool
+) -> None:
+    """A termination that is under way is ended as it was asked for."""
+    rows: Any = Rows(under_way=under_way)
+    world: Any = World()
+    await Requests(rows, world, world, rows.alone).terminate("ada", keeps_backup=keeps_backup, reason="asked")
     assert rows.written == written
 
 

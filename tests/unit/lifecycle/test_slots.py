@@ -7,10 +7,11 @@ from typing import cast
 import pytest
 
 from hermesops.channel import Channel, Completed
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle.slots import Slots
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
+from hermesops.model.slot import BLOBS
 
 MACHINE = MachineId("m")
 
@@ -23,14 +24,21 @@ class Node:
     answer: dict[str, object] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     answers: dict[str, Completed] = field(default_factory=dict)
+    lacks: list[str] = field(default_factory=list)
+    brought: list[tuple[str, bytes]] = field(default_factory=list)
 
     async def put(self, path: str, data: bytes, *, mode: int) -> None:
-        del path, data, mode
+        assert mode == 0o600
+        if path.startswith(BLOBS):
+            self.brought.append((path, data))
 
     async def run(self, command: str, *, timeout_s: float) -> Completed:
         del timeout_s
         words = command.partition("hermes-node ")[2]
         self.asked.append(words)
+        if words.startswith("release fetch") and self.lacks:
+            missing = [{"sha256": self.lacks.pop(0)}]
+            return Completed(7, json.dumps({"missing": missing}).encode(), b"hermes-node: lacks files")
         for begin, answer in self.answers.items():
             if words.startswith(begin):
                 return answer
@@ -71,6 +79,20 @@ class Bundled:
 
 
 NEW = Bundled(ReleaseId("2.0-b"))
+
+
+async def test_a_machine_is_brought_the_files_that_it_lacks() -> None:
+    node = Node(lacks=["aa", "bb"])
+    await node.slots().fetch(MACHINE, NEW, python="3.11")
+    assert node.brought == [(f"{BLOBS}/aa", b"aa"), (f"{BLOBS}/bb", b"bb")]
+    assert len(node.asked) == 3
+
+
+async def test_a_machine_that_lacks_what_it_was_brought_is_not_brought_it_for_ever() -> None:
+    node = Node(lacks=["aa"] * 9)
+    with pytest.raises(UnavailableError, match=r"lacks files of release 2\.0-b that were brought to it 3 times"):
+        await node.slots().fetch(MACHINE, NEW, python="3.11")
+    assert node.brought == [(f"{BLOBS}/aa", b"aa")] * 3
 
 
 async def test_a_machine_that_is_nobodys_stays_on_what_it_is_brought() -> None:

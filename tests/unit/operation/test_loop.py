@@ -130,6 +130,7 @@ async def test_a_step_without_an_answer_leaves_the_row_open() -> None:
     rows, leases = Rows(), Leases()
     with pytest.raises(UnavailableError, match="no answer"):
         await drive(OPERATION, made(Countdown(1, UnavailableError("no answer"))), rows, leases, lambda _: None)
+    assert rows.steps == ["count 1"], "recorded before it was done"
     assert rows.end is None
     assert rows.problem == "no answer"
     assert leases.released == 1
