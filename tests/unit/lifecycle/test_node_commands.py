@@ -43,8 +43,9 @@ async def test_a_node_of_before_leases_is_asked_without() -> None:
 
 async def test_a_misuse_of_another_kind_is_not_repeated() -> None:
     misuse = Completed(2, b"", b"hermes-node: payload: lacks identity\n")
-    node = Node([misuse])
+    node = Node([misuse, DONE])
     assert await change(node, "personalise x", LEASE, timeout_s=1) == misuse
+    assert node.asked == [f"{PROGRAM} personalise x {WITH}"]
 
 
 async def test_who_was_outranked_is_told_by_whom() -> None:
