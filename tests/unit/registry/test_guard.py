@@ -13,6 +13,7 @@ from hermesops.registry.anchor import Anchor
 from hermesops.registry.copies import Copies, Copy, copy_database
 from hermesops.registry.database import Database
 from hermesops.registry.guard import WriteGuard, refuse_loss, refuse_older
+from hermesops.registry.warnings import in_silence
 from tests.support.registries import registry_at
 
 OTHER = "f" * 64
@@ -164,7 +165,7 @@ def test_nobody_who_may_not_write_gets_any_further(registry: Registry, anchor: A
 
     anchor.append(AuditHead(2, 5, OTHER))
     with pytest.raises(RefusedError, match="no operator"):
-        WriteGuard(registry._database, anchor, copies, lambda _event, **_fields: None, nobody)()
+        WriteGuard(registry._database, anchor, copies, in_silence, nobody)()
     assert copies.asked == 0
 
 
