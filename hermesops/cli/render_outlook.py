@@ -1,7 +1,13 @@
-"""A rollout as people read it: stages with bars, who is under way and who is hurt with the reason, gates, time left."""
+"""A rollout as people read it: stages with bars, gates with their figures, pace and time left, and who failed and why.
 
-from collections.abc import Iterator, Mapping
+Details come from machines: they are shown as text, without the control characters that a terminal obeys.
+"""
+
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+
+from hermesops.model.rollout import TargetState
 
 if TYPE_CHECKING:
     from hermesops.model.rollout import RolloutTarget
@@ -12,26 +18,74 @@ _BAR = 24
 _NAMED = 12
 """Targets named one by one; the rest are counted."""
 
+_INDENT = "    "
+
 
 def picture(records: "Records", outlook: "Outlook") -> list[str]:
     """The whole of it."""
-    return [
-        *_head(records, outlook),
-        *(_stage_line(stage) for stage in outlook.stages),
-        *_gate_lines(outlook.gates),
-        *_notable(records),
-    ]
+    return [printable(line) for line in [*_summary(records, outlook), *_notable(records, _NAMED)]]
+
+
+def screen(records: "Records", outlook: "Outlook", told: Sequence[str], *, width: int, height: int) -> list[str]:
+    """The whole of it in so many rows at most, with the last lines of narration below.
+
+    Gates are wrapped, as their figures count; what is still too wide is for the caller to cut.
+
+    Args:
+        records: What is written.
+        outlook: How far it is.
+        told: The last lines of narration, oldest first.
+        width: Columns of the terminal.
+        height: Its rows.
+    """
+    above = [row for line in _summary(records, outlook) for row in _wrapped(printable(line), width)]
+    below = ["", *map(printable, told)] if told else []
+    room = height - len(above) - len(below)
+    most = min(_NAMED, room - 1)
+    notable = [printable(line) for line in _notable(records, most)] if most > 0 else []
+    return [*above, *notable, *below][-height:]
+
+
+def printable(line: str) -> str:
+    """A line without what would move a terminal's cursor, colour it or begin another line."""
+    return "".join(letter if letter.isprintable() else " " for letter in line)
+
+
+def target_line(target: "RolloutTarget") -> str:
+    """One instance with its reason."""
+    why = f": {target.detail}" if target.detail else ""
+    where = f"stage {target.stage + 1}, batch {target.batch + 1}"
+    return printable(f"{target.facts.user} ({where}): {target.state.replace('_', ' ')}{why}")
+
+
+def span(seconds: float) -> str:
+    """A stretch of time as people say it."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"  # noqa: PLR2004 - two hours
+
+
+def _summary(records: "Records", outlook: "Outlook") -> list[str]:
+    return [*_head(records, outlook), *map(_stage_line, outlook.stages), *_gate_lines(outlook.gates)]
 
 
 def _head(records: "Records", outlook: "Outlook") -> list[str]:
     """What it is, where it stands and why."""
     row = records.rollout
-    pace = f", {outlook.per_minute:g} a minute" if outlook.per_minute else ""
-    left = f", some {span(outlook.left_s)} left" if outlook.left_s is not None else ""
-    return [
-        f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})",
-        f"{outlook.touched} of {outlook.targets} touched, {outlook.reached} well, {outlook.failed} failed{pace}{left}",
-    ]
+    healthy, soaking = _count(outlook, TargetState.HEALTHY), _count(outlook, TargetState.SOAKING)
+    parts = [f"{healthy} of {outlook.targets} healthy, {soaking} soaking, {outlook.failed} failed"]
+    if outlook.per_minute:
+        parts.append(f"{outlook.per_minute:g} per minute")
+    if outlook.left_s is not None:
+        parts.append(f"about {span(outlook.left_s)} left")
+    elif row.state.has_runner:
+        parts.append("time left unknown")
+    return [f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})", "; ".join(parts)]
+
+
+def _count(outlook: "Outlook", state: TargetState) -> int:
+    return sum(stage.states.get(state, 0) for stage in outlook.stages)
 
 
 def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
@@ -44,21 +98,6 @@ def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def target_line(target: "RolloutTarget") -> str:
-    """One instance with its reason."""
-    why = f": {target.detail}" if target.detail else ""
-    where = f"stage {target.stage + 1}, batch {target.batch + 1}"
-    return f"{target.facts.user} ({where}) is {target.state.replace('_', ' ')}{why}"
-
-
-def span(seconds: float) -> str:
-    """A stretch of time as people say it."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"  # noqa: PLR2004 - two hours
-
-
 def _stage_line(stage: "StageOutlook") -> str:
     done = round(_BAR * stage.reached / stage.targets) if stage.targets else _BAR
     states = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in stage.states.items())
@@ -68,8 +107,13 @@ def _stage_line(stage: "StageOutlook") -> str:
     )
 
 
-def _notable(records: "Records") -> Iterator[str]:
+def _notable(records: "Records", most: int) -> list[str]:
     notable = [one for one in records.targets if one.state.is_in_flight or one.state.has_failed or one.progress.stuck]
-    yield from map(target_line, notable[:_NAMED])
-    if len(notable) > _NAMED:
-        yield f"and {len(notable) - _NAMED} more: hermesops rollout status {records.rollout.id} --all"
+    lines = [target_line(one) for one in notable[:most]]
+    if len(notable) > most:
+        lines.append(f"and {len(notable) - most} more: hermesops rollout status {records.rollout.id} --all")
+    return lines
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return wrap(line, width, subsequent_indent=_INDENT, break_on_hyphens=False) or [""]

@@ -46,7 +46,7 @@ def _notify(sight: Sight) -> Decision | None:
     changed, notified = sight.latest("state"), sight.latest("notify")
     if changed is None or (notified and notified.decision.get("of") == changed.id):
         return None
-    return Decision(Notify(changed), f"telling those who want to know: {sight.rollout.state.replace('_', ' ')}")
+    return Decision(Notify(changed), f"notify: the rollout is {sight.rollout.state.replace('_', ' ')}")
 
 
 def _watchfully(sight: Sight) -> Decision:
@@ -85,7 +85,7 @@ def _forward(sight: Sight, judgement: Judgement) -> Decision:
 def _next_batch(sight: Sight, judgement: Judgement, pending: tuple[RolloutTarget, ...], entered: int) -> Decision:
     settled = sight.settled_at()
     if settled and settled > sight.now:
-        return _wait(sight, LOOK_S, "the last batch settles", settled)
+        return _wait(sight, LOOK_S, "the next batch waits until the last one has settled", settled)
     room = sight.at_once - len(_down(sight))
     if room <= 0:
         words = f"as many are down as may be at once: {', '.join(one.facts.user for one in _down(sight))}"
@@ -99,24 +99,23 @@ def _next_batch(sight: Sight, judgement: Judgement, pending: tuple[RolloutTarget
     )
     quiet = deferred_by_hour(sight, batch)
     if quiet:
-        return Decision(Mark(quiet), f"{len(quiet)} left for later: quiet hours", {})
+        return Decision(Mark(quiet), f"{len(quiet)} deferred: quiet hours", {})
     chosen = batch[:room]
-    where = "those left for later" if late else f"stage {first.stage + 1}, batch {first.batch + 1}"
-    return Decision(Bring(chosen), f"{where}: {len(chosen)} get {sight.rollout.release}", evidence_of(judgement))
+    where = "deferred ones" if late else f"stage {first.stage + 1}, batch {first.batch + 1}"
+    return Decision(Bring(chosen), f"{where}: deploy {sight.rollout.release} to {len(chosen)}", evidence_of(judgement))
 
 
 def _end_of_course(sight: Sight, judgement: Judgement) -> Decision:
     deferred = sight.in_state(TargetState.DEFERRED)
     ends = sight.soak_ends()
     if ends and sight.rollout.wishes.promoted < len(sight.spec.stages):
-        return _wait(sight, LOOK_S, f"the last ones soak until {ends:%H:%M:%S} UTC", ends)
+        return _wait(sight, LOOK_S, f"the last stage soaks until {ends:%H:%M:%S} UTC", ends)
     if deferred:
         return _wait(sight, IDLE_S, f"{len(deferred)} are busy or have quiet hours")
     owed = owed_at_end(sight)
     if owed:
-        return Decision(
-            Mark(owed), f"{len(owed)} could not be brought, and are owed the release", evidence_of(judgement)
-        )
+        words = f"{len(owed)} did not get the release: hermesops fleet owed lists them"
+        return Decision(Mark(owed), words, evidence_of(judgement))
     objection = objections(sight, judgement)
     if objection:
         return objection
@@ -129,13 +128,13 @@ def _finish_flights(sight: Sight) -> Decision | None:
     flying = sight.in_flight()
     if not flying:
         return None
-    return Decision(Bring(flying), f"{len(flying)} are under way, and are brought to a known end")
+    return Decision(Bring(flying), f"{len(flying)} were changing already: finish them first")
 
 
 def _put_back(sight: Sight, which: tuple[RolloutTarget, ...]) -> Decision | None:
     if not which:
         return None
-    return Decision(Return(which, sight.at_once), f"{len(which)} go back to the release from before", {})
+    return Decision(Return(which, sight.at_once), f"roll back {len(which)} to the release from before", {})
 
 
 def _hurt(sight: Sight) -> tuple[RolloutTarget, ...]:

@@ -1,10 +1,13 @@
 """How far a rollout has come, how fast it goes, how long it will take at that. Pure; for people, not for gates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import fmean
 
-from hermesops.model.rollout import RolloutTarget, TargetState
+from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout_spec import Spec
+from hermesops.rollout.gates import soaked_at
 from hermesops.rollout.ports import Records
 from hermesops.rollout.sight import count_states
 
@@ -39,7 +42,8 @@ class Outlook:
     Attributes:
         touched: How many machines were told to change.
         per_minute: Targets that came to an end a minute since the first was touched; 0 before.
-        left_s: Seconds until the end at that rate, soaks included; ``None`` when nothing can be said.
+        left_s: Seconds until the end: batches to come at the pace of those that ended, and soaks; ``None`` before the
+            first batch has ended, and where the rollout waits for a person.
         gates: What the gates said last, as events keep it; empty before.
     """
 
@@ -62,10 +66,7 @@ def outlook_of(records: Records, now: datetime) -> Outlook:
     began = min((target.touched_at for target in touched if target.touched_at), default=None)
     minutes = max((now - began).total_seconds() / 60, 1 / 60) if began else 0.0
     per_minute = ended / minutes if minutes else 0.0
-    waiting = sum(target.state in {TargetState.WAITING, TargetState.DEFERRED} for target in targets)
-    unsoaked = sum(stage.reached < stage.targets for stage in stages)
-    goes_on = records.rollout.state.has_runner
-    left_s = waiting / per_minute * 60 + unsoaked * spec.soak_s if per_minute and goes_on else None
+    left_s = _left_s(targets, spec, now) if records.rollout.state is RolloutState.RUNNING else None
     return Outlook(
         stages=stages,
         targets=len(targets),
@@ -84,6 +85,40 @@ def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageOutlook:
     return StageOutlook(
         number + 1, len(its), count_states(its), max(begun, default=0), len({target.batch for target in its})
     )
+
+
+def _left_s(targets: Sequence[RolloutTarget], spec: Spec, now: datetime) -> float | None:
+    stages, batches = _grouped(targets, lambda one: one.stage), _grouped(targets, lambda one: (one.stage, one.batch))
+    took = [seconds for batch in batches if (seconds := _took_s(batch)) is not None]
+    if not took:
+        return None
+    ahead = sum(_is_ahead(batch) for batch in batches)
+    return ahead * (fmean(took) + spec.settle_s) + sum(_soak_left_s(stage, spec, now) for stage in stages)
+
+
+def _grouped(targets: Sequence[RolloutTarget], key: Callable[[RolloutTarget], object]) -> list[list[RolloutTarget]]:
+    groups: dict[object, list[RolloutTarget]] = {}
+    for target in targets:
+        groups.setdefault(key(target), []).append(target)
+    return list(groups.values())
+
+
+def _is_ahead(targets: Sequence[RolloutTarget]) -> bool:
+    return any(one.state.is_in_flight or one.state in {TargetState.WAITING, TargetState.DEFERRED} for one in targets)
+
+
+def _took_s(batch: Sequence[RolloutTarget]) -> float | None:
+    """Seconds from the first change of a batch to its last outcome; ``None`` before that, and where none changed."""
+    began = [one.touched_at for one in batch if one.touched_at]
+    ended = [at for one in batch if one.touched_at and (at := one.progress.confirmed_at or one.updated_at)]
+    return None if _is_ahead(batch) or not began or not ended else (max(ended) - min(began)).total_seconds()
+
+
+def _soak_left_s(stage: Sequence[RolloutTarget], spec: Spec, now: datetime) -> float:
+    if _is_ahead(stage):
+        return spec.soak_s
+    ends = [end for one in stage if one.state is TargetState.SOAKING and (end := soaked_at(one, spec))]
+    return max(0.0, (max(ends) - now).total_seconds()) if ends else 0.0
 
 
 def _gates(records: Records) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutS
 from hermesops.rollout import decide as deciding
 from hermesops.rollout.bringing import POLL_S, Bringing
 from hermesops.rollout.gates import judge
+from hermesops.rollout.narration import narrate
 from hermesops.rollout.ports import (
     Asks,
     Calendar,
@@ -92,9 +93,8 @@ class Runner:
         return deciding.decide(seen)
 
     def describe(self, step: Decision, seen: Sight) -> str:
-        """The decision's reason."""
-        del seen
-        return step.why
+        """How far the rollout is, and the decision."""
+        return narrate(step, seen)
 
     async def do(self, step: Decision, seen: Sight) -> None:
         """Do one step; harmless when it was done before."""

@@ -55,8 +55,7 @@ class Sight:
 
     def entered(self) -> int:
         """The last stage in which anybody was tried; -1 before the first."""
-        tried = (target.stage for target in self.targets if _was_tried(target))
-        return max(tried, default=-1)
+        return entered_stage(self.targets)
 
     def pending(self) -> tuple[RolloutTarget, ...]:
         """Whose turn has not come, or comes again now, in the order of the course."""
@@ -102,7 +101,13 @@ class Sight:
         return is_overdue(target, self.now, self.spec)
 
 
-def _was_tried(target: RolloutTarget) -> bool:
+def entered_stage(targets: Iterable[RolloutTarget]) -> int:
+    """The last stage in which anybody was tried; -1 before the first."""
+    return max((target.stage for target in targets if was_tried(target)), default=-1)
+
+
+def was_tried(target: RolloutTarget) -> bool:
+    """Whether its turn has come: it was changed, or it turned out that it could not be."""
     return target.touched_at is not None or target.state not in {TargetState.WAITING, TargetState.DEFERRED}
 
 

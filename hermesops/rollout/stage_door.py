@@ -55,7 +55,7 @@ def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple
     if stage > 0:
         yield from _of_hooks(sight, stage, f"stage {stage + 1} may begin")
     if stage + 1 in sight.spec.gates.manual_before and wishes.promoted < stage:
-        yield Change(RolloutState.PAUSED), f"stage {stage + 1} waits for an operator: rollout promote"
+        yield Change(RolloutState.PAUSED), f"stage {stage + 1} waits for an operator: hermesops rollout promote"
 
 
 def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
@@ -65,7 +65,7 @@ def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[S
         yield Wait(max(1.0, min(LOOK_S, left))), f"stage {stage} soaks until {ends:%H:%M:%S} UTC"
     elif ends:
         unseen = len(sight.in_state(TargetState.SOAKING))
-        yield Wait(LOOK_S), f"stage {stage} has soaked, and nobody sees how {unseen} of it do"
+        yield Wait(LOOK_S), f"stage {stage} has soaked, but {unseen} of it cannot be observed"
         return
     lacking = _lacking(judgement)
     if lacking:
@@ -93,13 +93,13 @@ def _of_the_drill(sight: Sight, *, promoted: bool) -> Iterator[tuple[Step, str]]
         return
     drilled = sight.latest("drill")
     if drilled is None or (_is_old(sight, drilled) and drilled.decision.get("result") != GateResult.PASS):
-        yield Drill(_usual_release(sight.targets)), "the way back is tried on a machine of the pool first"
+        yield Drill(_usual_release(sight.targets)), "rehearse the rollback on a warm-pool machine first"
         return
     result, detail = str(drilled.decision.get("result")), str(drilled.decision.get("detail"))
     if result == GateResult.FAIL:
-        yield Change(RolloutState.HALTED), f"the way back does not work: {detail}"
+        yield Change(RolloutState.HALTED), f"the rollback rehearsal failed: {detail}"
     elif result != GateResult.PASS and sight.spec.drill is DrillWish.REQUIRED and not promoted:
-        yield Change(RolloutState.PAUSED), f"the way back was not tried ({result.replace('_', ' ')}): {detail}"
+        yield Change(RolloutState.PAUSED), f"the rollback was not rehearsed ({result.replace('_', ' ')}): {detail}"
 
 
 def _of_hooks(sight: Sight, stage: int, what: str) -> Iterator[tuple[Step, str]]:
@@ -107,7 +107,7 @@ def _of_hooks(sight: Sight, stage: int, what: str) -> Iterator[tuple[Step, str]]
     for hook in sight.spec.gates.hooks:
         answer = sight.latest(hook_kind(hook))
         if answer is None or answer.decision.get("stage") != stage or _is_old(sight, answer):
-            yield Ask(hook, stage), f"gate {hook.name} is asked whether {what}"
+            yield Ask(hook, stage), f"ask gate {hook.name} whether {what}"
             return
         result, detail = str(answer.decision.get("result")), str(answer.decision.get("detail"))
         if result == GateResult.FAIL:

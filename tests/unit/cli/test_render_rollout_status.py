@@ -82,7 +82,7 @@ def test_how_far_it_has_come() -> None:
         "reached": 1,
         "failed": 1,
         "per_minute": 1.0,
-        "left_s": 60 + 2 * 600,
+        "left_s": 10 + 480 + 600,  # a batch that took no time, and settles; the rest of one soak, and another
         "stages": [
             {"stage": 1, "targets": 2, "reached": 1, "batch": 1, "batches": 1, "states": {"soaking": 1, "failed": 1}},
             {"stage": 2, "targets": 1, "reached": 0, "batch": 0, "batches": 1, "states": {"waiting": 1}},
@@ -91,24 +91,48 @@ def test_how_far_it_has_come() -> None:
     }
 
 
-def test_nothing_is_said_of_the_time_left_before_anybody_was_touched_and_after_the_end() -> None:
+def test_the_time_left_is_the_pace_of_the_batches_that_ended() -> None:
+    confirmed = Progress(confirmed_at=AT + timedelta(seconds=40), on_release=True)
+    first = replace(WELL, state=TargetState.HEALTHY, progress=confirmed)
+    more = [replace(target_of(InstanceId(f"{number}"), number, stage=1), batch=number) for number in range(1, 4)]
+    records = replace(RECORDS, targets=(first, *more))
+    assert outlook_of(records, LATER).left_s == 3 * (40 + 10) + 600
+    changing = replace(more[0], state=TargetState.ACTIVATING, touched_at=LATER)
+    assert outlook_of(replace(records, targets=(first, changing, *more[1:])), LATER).left_s == 3 * (40 + 10) + 600
+
+
+def test_the_time_left_is_unknown_before_a_batch_has_ended_and_while_a_person_is_waited_for() -> None:
     before = Records(RECORDS.rollout, (WAITING,), {})
     assert (outlook_of(before, LATER).left_s, outlook_of(before, LATER).per_minute) == (None, 0.0)
-    done = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
-    assert outlook_of(done, LATER).left_s is None
+    assert "time left unknown" in render_outlook.picture(before, outlook_of(before, LATER))[1]
+    paused = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.PAUSED))
+    assert "time left unknown" in render_outlook.picture(paused, outlook_of(paused, LATER))[1]
+
+
+def test_no_time_is_left_after_the_end() -> None:
+    halted = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
+    assert outlook_of(halted, LATER).left_s is None
+    assert "left" not in render_outlook.picture(halted, outlook_of(halted, LATER))[1]
 
 
 def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
     assert render_outlook.picture(RECORDS, outlook_of(RECORDS, LATER)) == [
         f"rollout r1 of {NEW}: running (newer is better)",
-        "2 of 3 touched, 1 well, 1 failed, 1 a minute, some 21 min left",
+        "0 of 3 healthy, 1 soaking, 1 failed; 1 per minute; about 18 min left",
         "stage 1 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
         "stage 2 [........................] 0/1, batch 0/1: 1 waiting",
         "gate failures  inconclusive   1 of 2 failed",
         "gate health    not exercised  no data of memory",
         "gate probe     pass           1 of 1 took a turn since",
-        "ada (stage 1, batch 1) is failed: checks: turn: 500",
+        "ada (stage 1, batch 1): failed: checks: turn: 500",
     ]
+
+
+def test_a_detail_from_a_machine_moves_no_cursor_and_begins_no_line() -> None:
+    hostile = replace(HURT, detail="[bold]\x1b[2J\x1b]0;title\x07\nerror: all is lost")
+    records = replace(RECORDS, targets=(WELL, hostile))
+    line = render_outlook.picture(records, outlook_of(records, LATER))[-1]
+    assert line == "ada (stage 1, batch 1): failed: [bold] [2J ]0;title  error: all is lost"
 
 
 def test_many_that_are_hurt_are_counted() -> None:

@@ -179,7 +179,7 @@ def test_what_would_lose_data_is_kept_and_said() -> None:
 def test_a_release_whose_way_back_fails_never_reaches_the_second_stage() -> None:
     world = World(fleet(200))
     world.drilled = GateResult.FAIL
-    assert world.run() == "halted: the way back does not work: on a machine of the pool"
+    assert world.run() == "halted: the rollback rehearsal failed: on a machine of the pool"
     assert world.begun() == 10
 
 

@@ -266,7 +266,7 @@ def test_a_soak_that_nobody_sees_never_ends() -> None:
     world.run(for_s=3600)
     assert world.rollout.state is RolloutState.RUNNING
     assert world.begun() == 2
-    assert world.decisions("wait")[-1] == "stage 1 has soaked, and nobody sees how 2 of it do"
+    assert world.decisions("wait")[-1] == "stage 1 has soaked, but 2 of it cannot be observed"
 
 
 def test_a_drill_can_be_left_out_only_by_choice() -> None:
@@ -286,7 +286,7 @@ def test_a_drill_whose_machine_is_taken_away_says_nothing_of_the_rollouts_own_le
 
     world.drill = taken  # type: ignore[method-assign]
     until(world, RolloutState.PAUSED)
-    assert world.rollout.reason.startswith("the way back was not tried (inconclusive): the machine that went from")
+    assert world.rollout.reason.startswith("the rollback was not rehearsed (inconclusive): the machine that went from")
 
 
 def test_a_rollback_may_be_told_to_lose() -> None:

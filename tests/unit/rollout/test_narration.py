@@ -1,0 +1,78 @@
+"""What an operator reads while a rollout goes on."""
+
+from dataclasses import replace
+
+import pytest
+
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout.narration import changes, names, narrate, progress
+from hermesops.rollout.ports import Records
+from hermesops.rollout.sight import Sight
+from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Step, Wait
+from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
+
+
+def target(user: str, state: TargetState = TargetState.WAITING, *, stage: int = 0, batch: int = 0) -> RolloutTarget:
+    made = target_of(InstanceId(user), stage=stage)
+    return replace(made, facts=replace(made.facts, user=user), state=state, batch=batch)
+
+
+ADA = target("ada", TargetState.HEALTHY)
+BOB = target("bob", TargetState.SOAKING, stage=1)
+EVE = target("eve", stage=1, batch=1)
+MAX = target("max", stage=1, batch=1)
+TARGETS = (ADA, BOB, EVE, MAX, *(target(f"u{number}", stage=2) for number in range(6)))
+
+
+def told(step: Step, why: str = "because") -> str:
+    return narrate(Decision(step, why), Sight(AT, Records(ROLLOUT, TARGETS, {})))
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        (Bring((EVE, MAX)), f"stage 2/3, batch 2/2, 1 of 10 healthy: deploy {NEW} to eve, max"),
+        (Bring(TARGETS[4:]), f"stage 3/3, batch 1/1, 1 of 10 healthy: deploy {NEW} to u0, u1, u2 and 3 more"),
+        (
+            Bring((replace(EVE, state=TargetState.ACTIVATING),)),
+            "stage 2/3, batch 2/2, 1 of 10 healthy: finish the change of eve",
+        ),
+        (Return((ADA, BOB), 1), "stage 2/3, batch 1/2, 1 of 10 healthy: roll back ada, bob"),
+        (Mark((replace(BOB, state=TargetState.HEALTHY),)), "stage 2/3, batch 1/2, 2 of 10 healthy: bob is healthy"),
+        (
+            Mark((replace(BOB, state=TargetState.FAILED, detail="turn_latency 8.2 times"),)),
+            "stage 2/3, batch 1/2, 1 of 10 healthy, 1 failed: bob failed: turn_latency 8.2 times",
+        ),
+        (
+            Change(RolloutState.ROLLING_BACK),
+            "stage 2/3, batch 1/2, 1 of 10 healthy: the rollout is rolling back: because",
+        ),
+        (Notify(RolloutEvent(AT, "state", {}, {})), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
+        (Wait(10), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
+    ],
+)
+def test_a_step_is_told_with_how_far_who_and_what(step: Step, line: str) -> None:
+    assert told(step) == line
+
+
+def test_a_rollout_that_touched_nobody_has_not_started() -> None:
+    assert progress([EVE, MAX]) == "not started, 0 of 2 healthy"
+
+
+def test_those_of_one_state_share_a_line_and_reasons_part_them() -> None:
+    failed = replace(EVE, state=TargetState.FAILED, detail="checks: turn: 500")
+    silent = replace(MAX, state=TargetState.SOAKING, progress=Progress(unwell_since=AT))
+    other = replace(ADA, state=TargetState.SOAKING)
+    assert changes([BOB, other, failed, silent]) == [
+        "bob, ada are soaking",
+        "eve failed: checks: turn: 500",
+        "max is soaking: its gateway does not answer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(1, "u0"), (4, "u0, u1, u2, u3"), (5, "u0, u1, u2 and 2 more"), (60, "u0, u1, u2 and 57 more")]
+)
+def test_few_are_named_and_the_rest_counted(count: int, said: str) -> None:
+    assert names([target(f"u{number}") for number in range(count)]) == said
