@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Yes, confirm, is_json, result, say, table
+from hermesops.cli.console import Yes, agree, is_json, result, say, table
 from hermesops.cli.noun import Noun
-from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
+    from hermesops.app.world_purge import WorldPurge
     from hermesops.localcloud.world import World
     from hermesops.localcloud.world_status import WorldStatus
 
@@ -38,22 +38,37 @@ def up(driver: Driver = None) -> None:
     command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
     if driver:
         command += ["--driver", driver]
-    _show(context.run(_world(driver or "").up(command, tell=say)))
+    status = context.run(_world(driver or "").up(command, tell=say))
+    if left_over := _purge().left_over([machine["id"] for machine in status.machines]):
+        say(left_over)
+    _show(status)
 
 
 @app.command()
 def down(
-    purge: Annotated[bool, typer.Option("--purge", help="Remove machines, images and every other trace.")] = False,
+    purge: Annotated[
+        bool,
+        typer.Option("--purge", help="Remove machines, images and backups of it, and end its users in the registry."),
+    ] = False,
     yes: Yes = False,
 ) -> None:
     """Stop the local world's server and machines."""
-    environment = context.environment()
-    if purge and not yes and sys.stdin.isatty():
-        question = f"This removes every machine and image of environment {environment.name} on this computer."
-        if not confirm(question, expect=environment.name):
-            raise RefusedError("not confirmed: nothing was touched", hint="--yes confirms beforehand")
-    context.run(_world().down(purge=purge, tell=say))
+    if purge:
+        _purge_all(yes=yes)
+    else:
+        context.run(_world().down(purge=False, tell=say))
     result("local-down", {"purged": purge})
+
+
+def _purge_all(*, yes: bool) -> None:
+    name, purge = context.environment().name, _purge()
+    losses = context.run(purge.losses())
+    if losses:
+        question = f"This removes the local world of environment {name} for good: {losses}."
+        if yes:
+            say(question)
+        agree(question, expect=name, spared="nothing was touched", yes=yes)
+    context.run(purge.run())
 
 
 @app.command()
@@ -129,6 +144,12 @@ def clear() -> None:
     """Forget all faults."""
     count = context.run(_world().clear_faults())
     result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
+
+
+def _purge() -> "WorldPurge":
+    from hermesops.app.world_purge import WorldPurge
+
+    return WorldPurge(context.compose())
 
 
 def _world(driver: str = "") -> "World":

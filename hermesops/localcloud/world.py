@@ -9,18 +9,18 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.errors import HermesError, PartlyDoneError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, PartlyDoneError, UnavailableError
 from hermesops.localcloud import control_client
 from hermesops.localcloud.faults import FaultOrder
 from hermesops.localcloud.footing import Footing
 from hermesops.localcloud.host_driver import MODEL_PORT, HostDriver
 from hermesops.localcloud.places import Places
 from hermesops.localcloud.private_files import read_object
-from hermesops.localcloud.rows import MachineRow, MachineStatus
+from hermesops.localcloud.rows import ImageRow, MachineRow, MachineStatus
 from hermesops.localcloud.server_process import NARRATION, ServerProcess
 from hermesops.localcloud.store import Store
 from hermesops.localcloud.world_status import WorldStatus, status_of
@@ -35,6 +35,19 @@ UP_TIMEOUT_S = 1800.0
 
 _LOOK_EVERY_S = 0.05
 _SETTLE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is in a world.
+
+    Attributes:
+        machines: Their ids.
+        images: How many.
+    """
+
+    machines: frozenset[str]
+    images: int
 
 
 class World:
@@ -90,6 +103,25 @@ class World:
             status = replace(status, base=self._footing.name, driver=self._footing.driver)
         tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return await self._settled(status, tell) if status.unsettled else status
+
+    async def contents(self) -> Contents | None:
+        """What is in it, up or down; ``None`` where nobody can tell, as its file is damaged or its server is stuck."""
+        try:
+            if self._process.pid():
+                status = await self.status()
+                return Contents(frozenset(str(machine["id"]) for machine in status.machines), len(status.images))
+            return self._stored_contents()
+        except (BrokenInvariantError, UnavailableError):
+            return None
+
+    def _stored_contents(self) -> Contents:
+        if not self._places.database.exists():
+            return Contents(frozenset(), 0)
+        store = Store(self._places.database)
+        try:
+            return Contents(frozenset(row.id for row in store.machines()), len(store.find(ImageRow)))
+        finally:
+            store.close()
 
     async def status(self) -> WorldStatus:
         """Look at the world.

@@ -27,6 +27,7 @@ from hermesops.registry.instance_policies import InstancePolicyRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
+from hermesops.registry.purge import PurgeRows
 from hermesops.registry.readings import ReadingRows
 from hermesops.registry.recovery import RecoveryRows
 from hermesops.registry.releases import ReleaseRows
@@ -37,7 +38,6 @@ from hermesops.registry.schema import meta
 from hermesops.registry.sealing import Sealer, place
 from hermesops.registry.settings_changes import SettingsChangeRows
 from hermesops.registry.sightings import SightingRows
-from hermesops.registry.termination import TerminationRows
 from hermesops.registry.tokens import TokenRows
 from hermesops.registry.trail import Trail
 from hermesops.registry.users import UserRows
@@ -51,7 +51,7 @@ class Registry(
     MachineChangeRows,
     LifeChangeRows,
     SettingsChangeRows,
-    TerminationRows,
+    PurgeRows,
     FleetRows,
     SightingRows,
     RecoveryRows,

@@ -30,37 +30,40 @@ class TerminationRows(InstanceSecretRows, OperationRows):
         Machines that it leaves behind are given up.
         What else was under way for it is abandoned.
         """
-        columns = hermes_instances.c
         with self._database.writing() as connection:
-            details = self._details_in(connection, instance_id, lock=True)
-            row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
-            if row.status == InstanceStatus.TERMINATED:
-                return
-            connection.execute(
-                hermes_instances.update()
-                .where(columns.id == instance_id)
-                .values(status=InstanceStatus.TERMINATED, proxy_token=None)
+            self._terminate_in(connection, instance_id, why)
+
+    def _terminate_in(self, connection: sa.Connection, instance_id: InstanceId, why: str) -> None:
+        columns = hermes_instances.c
+        details = self._details_in(connection, instance_id, lock=True)
+        row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
+        if row.status == InstanceStatus.TERMINATED:
+            return
+        connection.execute(
+            hermes_instances.update()
+            .where(columns.id == instance_id)
+            .values(status=InstanceStatus.TERMINATED, proxy_token=None)
+        )
+        connection.execute(
+            instance_details.update()
+            .where(instance_details.c.instance_id == instance_id)
+            .values(
+                settings=self._seal(connection, NO_SETTINGS, "settings", instance_id),
+                api_server_key=self._seal(connection, "", "api_server_key", instance_id),
+                settings_before=None,
+                machine_wanted=False,
+                model_token_generation=details.model_token_generation + 1,
             )
-            connection.execute(
-                instance_details.update()
-                .where(instance_details.c.instance_id == instance_id)
-                .values(
-                    settings=self._seal(connection, NO_SETTINGS, "settings", instance_id),
-                    api_server_key=self._seal(connection, "", "api_server_key", instance_id),
-                    settings_before=None,
-                    machine_wanted=False,
-                    model_token_generation=details.model_token_generation + 1,
-                )
-            )
-            connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
-            connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
-            now = self._database.now(connection)
-            give_up_spares(connection, instance_id, now)
-            revoke_machine(connection, row.vm_id, now, "its instance was terminated")
-            destroy_data_keys(connection, now, machine_id=row.vm_id, instance_id=instance_id)
-            before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
-            self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
-            self._abandon_others(connection, instance_id)
+        )
+        connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
+        connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
+        now = self._database.now(connection)
+        give_up_spares(connection, instance_id, now)
+        revoke_machine(connection, row.vm_id, now, "its instance was terminated")
+        destroy_data_keys(connection, now, machine_id=row.vm_id, instance_id=instance_id)
+        before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
+        self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
+        self._abandon_others(connection, instance_id)
 
     def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:
         """Close what was under way for an instance that has ended: nobody can bring it to an end any more."""
