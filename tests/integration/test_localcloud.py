@@ -21,7 +21,7 @@ from websockets.asyncio.client import connect
 from hermesops.localcloud.nspawn.world import tag_of
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_folder, remember_world
-from tests.support.machines import cached_bases
+from tests.support.machines import cached_bases, cached_tools
 
 pytestmark = pytest.mark.machines
 
@@ -80,8 +80,10 @@ def operator() -> Iterator[Operator]:
     # Not pytest's own folder: another run tidies that up, and a world holds mounts.
     home = Path(tempfile.mkdtemp(prefix="hermesops-operator-"))
     (home / "cache").mkdir()
-    cached_bases().mkdir(exist_ok=True)
+    for kept in (cached_bases(), cached_tools()):
+        kept.mkdir(exist_ok=True)
     (home / "cache" / "bases").symlink_to(cached_bases())
+    (home / "cache" / "tools").symlink_to(cached_tools())
     made = Operator(home)
     remember_world(made.world)
     remember_folder(home)

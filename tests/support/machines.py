@@ -93,6 +93,11 @@ class TestMachine:
         await until(look, what="a new boot", timeout_s=20, every_s=0.05)
 
 
+def cached_tools() -> Path:
+    """Where test runs keep the programs that they build from source."""
+    return cached_bases().with_name("tools")
+
+
 def cached_bases() -> Path:
     """Where bases are kept between test runs: a folder that the environment names, or one of the tests' own."""
     named = os.environ.get("HERMESOPS_TEST_BASES")  # noqa: TID251 - the tests' own switch, not a setting

@@ -1,0 +1,72 @@
+"""The object store's program is built beside the world: only who needs it waits, and hears how far it is."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from hermesops.waiting import Pending, until
+from tests.support.command import Command, local_world
+
+_GO = """#!/bin/sh
+if [ "$1" = env ]; then echo go1.99.0; exit; fi
+nice >{place}/nice
+echo net/http >&2
+echo $$ >{place}/pid
+exec sleep 600
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a Go that builds for ten minutes."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "go").write_text(_GO.format(place=tmp_path))
+    (tmp_path / "bin" / "go").chmod(0o755)
+    return tmp_path
+
+
+async def test_a_world_builds_it_in_the_background_and_who_needs_it_waits_and_is_told(place: Path) -> None:
+    path = f"{place / 'bin'}:{os.environ['PATH']}"  # noqa: TID251 - the rest of it is the computer's
+    variables = {"HERMESOPS_CACHE": str(place / "cache"), "PATH": path}
+    async with local_world(place / "home", image=False, driver="sim", variables=variables) as command:
+        assert "building the object store's program in the background" in command.said[0].stderr
+        await written(place / "pid")
+        assert (place / "nice").read_text() == "19\n"
+        await command.ok("image", "build")
+        await command.ok("provision", "ada", "--plan", "light")
+        assert await waits_for_it(command) == -signal.SIGKILL
+        assert is_running(place)
+        await command.ok("local", "down")
+        assert not is_running(place)
+        (place / "pid").unlink()
+        await command.ok("local", "up")
+        await written(place / "pid")
+        assert is_running(place)
+    assert not is_running(place)
+
+
+async def waits_for_it(command: Command) -> int:
+    """Back a user up until it is said what is waited for; what the command ended with."""
+    said = "waiting for another process that builds versitygw: 1 packages compiled, now net/http, "
+    return await command.killed_at(said, "backup", "create", "ada")
+
+
+async def written(file: Path) -> None:
+    def is_written() -> bool:
+        return file.exists() and file.read_text().endswith("\n")
+
+    async def look() -> bool | Pending[bool]:
+        return is_written() or Pending("not yet")
+
+    await until(look, what=f"{file.name} to be written", timeout_s=30, every_s=0.05)
+
+
+def is_running(place: Path) -> bool:
+    """Whether the last Go runs; one that only waits to be asked for does not."""
+    pid = (place / "pid").read_text().strip()
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
