@@ -123,6 +123,7 @@ async def test_processes_are_shown_and_ended_and_the_first_is_protected(toolbox:
     (shown,) = [process for process in listed if process["pid"] == sleeper.pid]
     assert shown["args"].endswith("time.sleep(60)")
     assert shown["memory_rss_bytes"] > 0
+    assert "justavps-daemon" in {process["command"] for process in listed}
     killed = await toolbox("POST", "process/kill", json={"pid": sleeper.pid, "signal": "SIGTERM"})
     assert killed.json() == {"killed": True, "pid": sleeper.pid, "signal": "TERM"}
     assert await sleeper.wait() == -15

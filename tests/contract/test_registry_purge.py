@@ -81,7 +81,7 @@ def test_users_begin_anew_and_what_is_not_of_machines_stays(registry: Registry, 
     assert registry.list_users() == users
     again = placed(registry, "ada")
     assert (again.id != known.ada.id, again.user_id, again.machine_id) == (True, known.ada.user_id, None)
-    started(registry, again, rollout_id="r2")  # no rollout of before holds it
+    started(registry, again, rollout_id="r2")
 
 
 def test_backups_in_another_bucket_stay_with_what_opens_them(registry: Registry, known: Known) -> None:

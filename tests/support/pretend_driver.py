@@ -31,7 +31,8 @@ def end_with_parent():
     os._exit(0)
 threading.Thread(target=end_with_parent, daemon=True).start()
 time.sleep(float(sys.argv[3]))
-from hermesops.localcloud.daemon import group
+from hermesops.localcloud.daemon import group, processes
+processes.take_name()
 group.group_root = lambda: None
 from hermesops.localcloud.daemon.config import Config
 from hermesops.localcloud.daemon.server import Server

@@ -2,9 +2,8 @@
 
 import os
 import socket
-from pathlib import Path
 
-from . import config
+from . import config, processes
 from .server import Server
 
 
@@ -17,10 +16,5 @@ def tell_systemd() -> None:
             speaker.send(b"READY=1")
 
 
-def take_name() -> None:
-    """Be called ``justavps-daemon`` in the list of processes, as the vendor's is, not by the interpreter's name."""
-    Path("/proc/self/comm").write_text("justavps-daemon", encoding="ascii")
-
-
-take_name()
+processes.take_name()
 Server(config.load()).run(tell_systemd)
