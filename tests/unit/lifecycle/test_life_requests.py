@@ -1,6 +1,6 @@
 """What is asked of an agent's life is judged first, written once, and continued by the same words."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -235,6 +235,34 @@ async def test_a_restore_is_continued_whichever_backup_is_the_newest_by_then(aro
     restore = await around.requests().restore("ada", snapshot=first.id, reason=WHY)
     around.backups.append(replace(first, id="snapshot1"))
     assert await around.requests().restore("ada", snapshot="snapshot1", reason=WHY) == restore
+    with pytest.raises(RefusedError, match=f"{restore.id}.* has not ended"):
+        await around.requests().renew("ada", ImageId("image"), reason=WHY)
+
+
+def choosing(place: Placement) -> Callable[[object], Placement]:
+    return lambda _: place
+
+
+async def test_what_was_named_counts_and_what_was_chosen_does_not(around: Surroundings) -> None:
+    for cell in ("cell2", "cell3"):
+        spare = around.registry.place_spare(
+            Purpose.NEXT,
+            plan=Plan.LIGHT,
+            server_type="starter",
+            image_id=ImageId("image"),
+            choose=choosing(Placement(CellName(cell), "nbg1", None)),
+        )
+        assert spare.cell == cell
+    requests = around.requests()
+    move = await requests.move("ada", cell="cell2", region="", reason=WHY)
+    for cell, region in (("cell2", ""), ("", "nbg1")):
+        assert await requests.move("ada", cell=cell, region=region, reason=WHY) == move
+    with pytest.raises(RefusedError, match=f"{move.id}.* has not ended"):
+        await requests.move("ada", cell="cell3", region="", reason=WHY)
+    around.registry.finish_operation(move.id, OperationStatus.ABANDONED, "")
+    renewal = await requests.renew("ada", ImageId("newer"), reason=WHY)
+    with pytest.raises(RefusedError, match=f"{renewal.id}.* has not ended"):
+        await requests.renew("ada", ImageId("newest"), reason=WHY)
 
 
 async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroundings) -> None:
