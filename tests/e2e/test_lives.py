@@ -122,7 +122,13 @@ async def test_the_same_restore_again_restores_the_same(simulated: Command) -> N
     for place in ((), (), ("--onto-new-machine",), ("--onto-new-machine",)):
         restored = await simulated.ok("backup", "restore", "kim", *place, "--yes", "--json", *ASKED)
         assert restored.json["backup"] == made
-    assert len((await simulated.ok("backup", "list", "kim", "--json")).json["backups"]) == 5
+    listed = (await simulated.ok("backup", "list", "kim", "--json")).json["backups"]
+    assert len(listed) == 5
+    await simulated.ok("backup", "restore", "kim", "--yes", "--snapshot", made, "--no-wait", *ASKED)
+    another = await simulated.run("backup", "restore", "kim", "--yes", "--snapshot", listed[0]["backup"], *ASKED)
+    refused(another, 3, "has not ended")
+    restored = await simulated.ok("backup", "restore", "kim", "--yes", "--json", *ASKED)
+    assert restored.json["backup"] == made
 
 
 async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated: Command) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.support.agent_memory import WrittenMemory
 from tests.support.command import local_world
+from tests.support.nursery import Nursed, raised
 from tests.support.random_kills import SEED_VARIABLE, RandomKills, Size, chosen
 from tests.support.shard import shard
 
@@ -11,7 +12,9 @@ LITTLE = Size(acts=6, users=2, minutes=0.4, pause_s=0.3)
 
 
 async def test_killed_at_random_the_same_command_finishes_it(tmp_path: Path) -> None:
-    async with local_world(tmp_path, driver="sim") as command:
-        driver = RandomKills(command, WrittenMemory(command), LITTLE, int(chosen(SEED_VARIABLE, shard())))
+    seed = int(chosen(SEED_VARIABLE, shard()))
+    async with local_world(tmp_path, driver="sim") as command, raised() as nursery:
+        checks = Nursed.of(command, nursery)
+        driver = RandomKills(command, WrittenMemory(checks), LITTLE, seed, checks=checks)
         await driver.run()
     assert driver.history
