@@ -25,6 +25,7 @@ KINDS = {
     "read": ChangeKind.READ,
     "import": ChangeKind.IMPORT,
 }
+CREATES = {"create", "create-replacement"}
 REFRESHED = {"update", "delete"}
 CHANGING = frozenset({"up", "destroy", "import"})
 """What may have changed something at a vendor."""
@@ -52,6 +53,7 @@ class Told:
         refreshed: What a refresh found changed or gone.
         provided: URNs of what a provider keeps; all else exists only in the state.
         failed: URN and operation of failed steps.
+        has_half_made: Whether something was made though its create failed: it has an id then.
         errors: Error lines with the URN that they are about, if any.
         at_first: Called at the first event: the CLI holds the stack's lock by then.
     """
@@ -61,6 +63,7 @@ class Told:
     refreshed: list[Change] = field(default_factory=list)
     provided: set[str] = field(default_factory=set)
     failed: set[tuple[str, str]] = field(default_factory=set)
+    has_half_made: bool = False
     errors: list[tuple[str, str]] = field(default_factory=list)
     at_first: Callable[[], None] | None = None
     _refreshing: set[str] = field(default_factory=set)
@@ -93,6 +96,7 @@ class Told:
             self.provided.add(urn)
         if phase == "failed":
             self.failed.add((urn, op))
+            self.has_half_made = self.has_half_made or (op in CREATES and bool(metadata.new and metadata.new.id))
         if phase == "begun" and op == "refresh":
             self._refreshing.add(urn)
         elif phase == "begun" and op in KINDS:
@@ -181,6 +185,8 @@ def _failed_error(told: Told, what: str, ref: StackRef, output: str) -> HermesEr
     if done:
         listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
         return PartlyDoneError(f"{message}; begun before: {listed}", hint="mend that, then run it again")
+    if what in CHANGING and told.has_half_made:
+        return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
     if "Unavailable" in output:
         return UnavailableError(message, hint="run the same command again")
     return RefusedError(message, hint="mend that, then run the same command again")

@@ -6,12 +6,12 @@ MACHINE = "urn:pulumi:dev::rec::justavps:index:Machine::m"
 DEFAULT = "urn:pulumi:dev::rec::pulumi:providers:justavps::default"
 
 
-def step(kind: str, op: str, urn: str = MACHINE) -> EngineEvent:
+def step(kind: str, op: str, urn: str = MACHINE, *, thing_id: str = "machine-1") -> EngineEvent:
     resource_type = urn.split("::")[2]
     state = {
         "type": resource_type,
         "urn": urn,
-        "id": "machine-1",
+        "id": thing_id,
         "parent": "",
         "inputs": {},
         "outputs": {},

@@ -38,11 +38,23 @@ def test_steps_become_changes() -> None:
 
 
 def test_what_failed_did_not_change() -> None:
-    heard = told(step("resourcePreEvent", "create"), step("resOpFailedEvent", "create"), line("no capacity"))
+    failed = step("resOpFailedEvent", "create", thing_id="")
+    heard = told(step("resourcePreEvent", "create"), failed, line("no capacity"))
     assert changes_of(heard) == ()
     error = error_of(heard, "up", REF, "error: update failed")
     assert isinstance(error, RefusedError)
     assert error.message == "up of stack dev failed: m: no capacity"
+
+
+@pytest.mark.parametrize("op", ["create", "create-replacement"])
+def test_what_failed_with_an_id_is_half_made(op: str) -> None:
+    """Recorded: create_partial, step 1; a create that made nothing fails without one."""
+    heard = told(step("resourcePreEvent", op), step("resOpFailedEvent", op), line("did not become ready"))
+    error = error_of(heard, "up", REF, "error: update failed")
+    assert isinstance(error, PartlyDoneError)
+    assert "half made" in error.hint
+    heard = told(step("resourcePreEvent", "update"), step("resOpFailedEvent", "update"), line("no capacity"))
+    assert isinstance(error_of(heard, "up", REF, ""), RefusedError)
 
 
 def test_errors_are_classed_by_what_to_do() -> None:
