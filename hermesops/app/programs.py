@@ -35,14 +35,14 @@ def fleet_program() -> Callable[[], None]:
 
 def _program_of(cell: CellName) -> Callable[[], None]:
     from hermesops.app.app import App
-    from hermesops.engine.cli_workspace import refuse_other_salt
+    from hermesops.engine.cli_workspace import refuse_other_seal
     from hermesops.placement.cell_names import stack_of
 
     app = App(Environment.load(), lambda _: None)
     program = app.programs.program(app.registry.cell_spec(cell), frozenset())
     if shutil.which(PLUGIN, path=app.env.inherited.get("PATH", "")) is None:
         raise UsageError(f"{PLUGIN} is not on PATH", hint="activate the Python environment that hermesops is in")
-    refuse_other_salt(app.pulumi_backend, stack_of(cell), Path.cwd())
+    refuse_other_seal(app.pulumi_backend, stack_of(cell), Path.cwd(), app.env.inherited)
     return program
 
 

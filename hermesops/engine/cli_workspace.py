@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermesops.engine.choose import pulumi_home
+from hermesops.engine.choose import pulumi_home, read_passphrase
+from hermesops.engine.embedded.secrets import PassphraseVault
 from hermesops.engine.embedded.store import FileBackend
 from hermesops.engine.interface import Program, StackConfig
 from hermesops.errors import RefusedError
@@ -108,29 +109,47 @@ class Workspace:
         }
 
 
-def refuse_other_salt(backend: str | Path, ref: StackRef, folder: Path) -> None:
-    """Return if the settings of a stack that somebody runs by hand hold the salt of its state.
+def refuse_other_seal(backend: str | Path, ref: StackRef, folder: Path, environment: Mapping[str, str]) -> None:
+    """Return if a run of the CLI by hand keeps the seal of the stack's state: its salt, and the passphrase behind it.
 
-    Where they hold none, the CLI makes one for whatever passphrase it is given, writes it there before the program
-    runs, and seals the whole state anew with it (recorded: passphrase, steps 17 and 18).
+    Where the stack's settings hold no salt, the CLI makes one for whatever passphrase it is given, writes it there
+    before the program runs, and seals the whole state anew with it (recorded: passphrase, steps 17 and 18). Where it
+    takes the salt from the state, it asks whether the passphrase is right only when it meets a secret.
+    Source: pulumi 3.259.0, pkg/cmd/pulumi/stack/secrets.go and pkg/secrets/passphrase/manager.go.
 
     Args:
         backend: Where the stack's state is.
         ref: The stack.
         folder: Where its project is.
+        environment: Of the CLI.
 
     Raises:
-        RefusedError: They hold another.
+        RefusedError: The settings hold another salt, or the passphrase is another.
+        UsageError: The passphrase's file cannot be read.
     """
     file, salt = _settings_file(folder, ref), salt_of(FileBackend(backend), ref)
-    lines = file.read_text().splitlines() if file.is_file() else []
-    given = next((line.removeprefix(SALT).strip().strip("\"'") for line in lines if line.startswith(SALT)), "")
-    if salt and given and given != salt:
+    if not salt:
+        return
+    if _salt_in(file) not in {"", salt}:
         raise RefusedError(
             f"{file} has another salt than the state of stack {ref.stack}, which this run would seal anew",
             hint=f"remove {file.name}, and set PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER=true: "
             "then the salt is taken from the state",
         )
+    given = _passphrase_in(environment)
+    if given is not None:
+        PassphraseVault(lambda: given, salt=salt, keys={}, stack=ref.stack).unlock()
+
+
+def _salt_in(file: Path) -> str:
+    lines = file.read_text().splitlines() if file.is_file() else []
+    return next((line.removeprefix(SALT).strip().strip("\"'") for line in lines if line.startswith(SALT)), "")
+
+
+def _passphrase_in(environment: Mapping[str, str]) -> str | None:
+    """The passphrase that the CLI takes; None where it asks a person for it."""
+    text, file = (environment.get(f"PULUMI_CONFIG_PASSPHRASE{ending}") for ending in ("", "_FILE"))
+    return text if text is not None or not file else read_passphrase(Path(file))
 
 
 def salt_of(backend: FileBackend, ref: StackRef) -> str:

@@ -13,6 +13,8 @@ import pytest
 
 from hermesops import assets
 from hermesops.app import App, fleet_program
+from hermesops.engine.embedded import secrets
+from hermesops.engine.embedded.secrets import PassphraseVault
 from hermesops.model.stack import StackRef
 from hermesops.settings import Environment
 from hermesops.stacks.fleet import FleetProgram
@@ -28,6 +30,8 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
     """An environment with one cell, and a person in a project's folder with its Python environment activated."""
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pulumi, "get_stack", lambda: str(CELL))
     project = tmp_path / "project"
     project.mkdir()
@@ -93,6 +97,36 @@ def test_a_salt_that_only_one_of_them_has_stops_nobody(app: App, state: str, set
     if settings is not None:
         Path(f"Pulumi.{CELL}.yaml").write_text(settings)
     assert isinstance(fleet_program(), FleetProgram)
+
+
+@pytest.mark.parametrize(
+    ("text", "in_file", "stops"),
+    [
+        ("the right one", None, False),
+        ("another", None, True),
+        ("", "the right one", True),  # even an empty one wins over the file (recorded: passphrase, step 11)
+        (None, "the right one\n", False),
+        (None, "another", True),
+        (None, None, False),  # asked for by the CLI
+    ],
+)
+def test_another_passphrase_stops_the_run(
+    app: App, monkeypatch: pytest.MonkeyPatch, text: str | None, in_file: str | None, *, stops: bool
+) -> None:
+    """The CLI itself asks for it only when it meets a secret, where it takes the salt from the state."""
+    monkeypatch.setattr(secrets, "ROUNDS", 10)
+    vault = PassphraseVault(lambda: "the right one", salt="", keys={}, stack=CELL)
+    vault.seal()
+    seal(app, vault.salt)
+    if text is not None:
+        monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", text)
+    if in_file is not None:
+        Path("passphrase").write_text(in_file)
+        monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", "passphrase")
+    if stops:
+        assert stops_with().startswith(f"stack {CELL}: incorrect passphrase: ")
+    else:
+        assert isinstance(fleet_program(), FleetProgram)
 
 
 async def test_the_projects_main_runs_it(app: App, tmp_path: Path) -> None:
