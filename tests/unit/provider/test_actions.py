@@ -135,6 +135,11 @@ async def test_another_machine_of_that_name_is_not_adopted(strange: dict[str, st
         await create(vendor)
 
 
+async def test_what_the_vendor_does_not_tell_is_no_difference() -> None:
+    silent = replace(NEW, region="", image_id="")
+    assert await create(ScriptedVendor([READY], ordered=silent)) == READY
+
+
 async def test_nothing_is_ordered_once_the_engine_stops() -> None:
     vendor = ScriptedVendor()
     subject = machines(vendor)
@@ -168,6 +173,12 @@ async def test_a_half_made_machine_is_finished_without_asking_for_anything() -> 
     vendor = ScriptedVendor([NEW, NEW, READY])
     assert await update(vendor, "starter") == READY
     assert vendor.did == []
+
+
+async def test_a_machine_that_vanishes_while_it_is_changed_is_not_waited_for() -> None:
+    """Only one that was just ordered may still be unknown to the vendor."""
+    with pytest.raises(RefusedError, match="is gone: the vendor knows no such machine"):
+        await update(ScriptedVendor([READY, None]), "pro", timeout_s=0.5)
 
 
 async def test_a_stopped_machine_may_stay_stopped() -> None:
