@@ -52,7 +52,9 @@ def _state(system: System, port: int, key: str) -> Check:
     listed = system.ask(port, "/api/sessions?limit=1", key=key)
     if listed.status != HTTPStatus.OK or not isinstance(listed.body, dict):
         return Check("state", ok=False, detail=f"sessions: {listed.status}: {listed.body}"[:_LONGEST])
-    held = listed.body.get("data") or listed.body.get("sessions") or []
+    held = listed.at("data") or listed.at("sessions") or []
+    if not isinstance(held, list) or not all(isinstance(session, dict) for session in held):
+        return Check("state", ok=False, detail=f"sessions: no list of them: {held}"[:_LONGEST])
     for session in held[:1]:
         said = system.ask(port, f"/api/sessions/{session.get('id')}/messages", key=key)
         if said.status != HTTPStatus.OK:

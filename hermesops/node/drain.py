@@ -134,8 +134,8 @@ def _runs(machine: Machine, agent: Agent, key: str) -> int:
         if gateway.look(machine.system, agent.base.unit).is_running:
             raise NotReadyError(f"the gateway does not say what it is at ({answer.status}): {answer.body}")
         return 0
-    queues = answer.body.get("readiness", {}).get("checks", {}).get("background_queues", {})
-    return max(_count(answer.body.get("active_agents")), _count(queues.get("active_api_runs")))
+    queued = answer.at("readiness", "checks", "background_queues", "active_api_runs")
+    return max(_count(answer.at("active_agents")), _count(queued))
 
 
 def _count(value: object) -> int:

@@ -144,22 +144,23 @@ def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:
         return (Check("key", ok=False, detail="the gateway does not accept this instance's API key: restart it"),)
     if not isinstance(answer.body, dict):
         return (Check("ready", ok=False, detail=f"{answer.status}: {answer.body}"),)
-    parts = answer.body.get("readiness", {}).get("checks", {})
-    failing = {name: part for name, part in parts.items() if part.get("status") != "ok"}
+    parts = answer.at("readiness", "checks")
+    names = parts if isinstance(parts, dict) else ()
+    failing = {name: parts[name] for name in names if answer.at("readiness", "checks", name, "status") != "ok"}
     return (
         Check("key", ok=True),
         Check("ready", gateway.is_ok(answer), json.dumps(failing) if failing else ""),
         Check("accepting", answer.body.get("gateway_state") == "running", str(answer.body.get("gateway_state"))),
-        *_messengers(answer.body.get("platforms") or {}, payload),
+        *_messengers(answer, payload),
     )
 
 
-def _messengers(platforms: dict[str, Any], payload: Payload) -> tuple[Check, ...]:
+def _messengers(answer: Answer, payload: Payload) -> tuple[Check, ...]:
     checks = []
     for name in sorted(platforms_of(payload.settings.messengers)):
-        held = platforms.get(name) or {}
-        state = str(held.get("state") or held.get("status") or "absent").lower()
-        detail = " ".join(filter(None, (state, str(held.get("error_code") or ""))))
+        told = (answer.at("platforms", name, word) for word in ("state", "status"))
+        state = str(next(filter(None, told), "absent")).lower()
+        detail = " ".join(filter(None, (state, str(answer.at("platforms", name, "error_code") or ""))))
         checks.append(Check(f"messenger:{name}", state in _CONNECTED, detail))
     return tuple(checks)
 

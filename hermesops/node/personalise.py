@@ -249,11 +249,12 @@ def _jobs_beyond(made: set[str], payload: Payload) -> list[tuple[str, Mapping[st
 def _make_cron_job(machine: Machine, base: Base, key: str, job: Any, digest: str) -> None:  # noqa: ANN401 - JSON as the protocol checked it
     name = f"helium-{digest[:12]}"
     listed = machine.system.ask(base.port, "/api/jobs?include_disabled=true", key=key)
-    if listed.status == 200 and any(held.get("name") == name for held in listed.body.get("jobs", ())):  # noqa: PLR2004 - OK
+    held = listed.at("jobs")
+    if isinstance(held, list) and any(isinstance(each, dict) and each.get("name") == name for each in held):
         return
     body = {"name": name, "schedule": job["cron"], "prompt": job["prompt"]}
     answer = machine.system.ask(base.port, "/api/jobs", key=key, body=body)
     if answer.status != 200:  # noqa: PLR2004 - OK
         raise BadRequestError(f"the agent refused a cron job ({answer.status}): {answer.body}")
     if not job["enabled"]:
-        machine.system.ask(base.port, f"/api/jobs/{answer.body['job']['id']}/pause", key=key, body={})
+        machine.system.ask(base.port, f"/api/jobs/{answer.at('job', 'id')}/pause", key=key, body={})

@@ -61,8 +61,9 @@ def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
 def forget_left(system: System, port: int, key: str) -> int:
     """Remove sessions of probes whose agent ended before theirs could be removed; how many of the latest there were."""
     listed = system.ask(port, "/api/sessions?limit=20", key=key)
-    held = listed.body.get("data") if isinstance(listed.body, dict) else None
-    left = [str(each.get("id")) for each in held or () if str(each.get("id", "")).startswith(SESSION)]
+    held = listed.at("data")
+    ids = [str(each.get("id")) for each in (held if isinstance(held, list) else ()) if isinstance(each, dict)]
+    left = [session for session in ids if session.startswith(SESSION)]
     for session in left:
         system.ask(port, f"/api/sessions/{session}", key=key, method="DELETE")
     return len(left)

@@ -1,12 +1,13 @@
 """Judging a machine in a folder by what its gateway answers."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermesops.node import observe, system
+from hermesops.node import checks, drain, observe, system, turn
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
@@ -101,6 +102,43 @@ def test_a_server_that_is_not_connected_is_named(machine: Machine, monkeypatch: 
 def test_a_machine_without_a_slot_is_not_well(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.layout.current.unlink()
     assert judged(machine, monkeypatch) == (8, {"release"})
+
+
+_JUNK = [None, 0, "text", [], [1], {"": 1}]
+
+
+@pytest.mark.parametrize("junk", _JUNK)
+@pytest.mark.parametrize(
+    "path",
+    [
+        (),
+        ("readiness",),
+        ("readiness", "checks"),
+        ("readiness", "checks", "state_db"),
+        ("readiness", "checks", "background_queues"),
+        ("readiness", "checks", "background_queues", "active_api_runs"),
+        ("platforms",),
+        ("platforms", "telegram"),
+        ("active_agents",),
+        ("data",),
+        ("jobs",),
+    ],
+)
+def test_an_agent_whose_api_answers_nonsense_is_judged_and_breaks_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...], junk: object
+) -> None:
+    body = junk
+    for name in reversed(path):
+        body = {name: body}
+    monkeypatch.setattr(system, "systemctl", lambda *_: _UNIT)
+    monkeypatch.setattr(system, "ask", lambda *_, **__: Answer(200, body))
+    clock = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(system, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(system, "sleep", lambda _: None)
+    assert observe.health(machine).exit_code == 8
+    assert not all(check.ok for check in checks.ask_all(system, 1, "k", unit="u", takes_turns=True))
+    assert turn.forget_left(system, 1, "k") == 0
+    assert set(drain.under_way(machine) or {"runs": 0}) >= {"runs"}
 
 
 def test_nobodys_machine_is_said_to_be_so(machine: Machine) -> None:
