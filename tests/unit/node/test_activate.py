@@ -161,6 +161,33 @@ def test_a_confirmation_under_way_when_the_time_is_over_counts(
     assert home.seen()["current"] == NEW
 
 
+def test_one_whose_gateway_does_not_answer_is_not_confirmed(home: ReleaseHome) -> None:
+    bring(home.node)
+    home.system.sick.add(NEW)
+    with pytest.raises(NotReadyError, match="its gateway does not answer"):
+        confirm(home.node, NEW, lease=None)
+    assert home.seen()["activation"]
+
+
+def test_systemd_reads_the_older_unit_before_its_gateway_starts(
+    home: ReleaseHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring(home.node)
+    home.system.sleep(61)
+    read, real = [], home.system.systemctl
+
+    def systemctl(*words: str, check: bool = True) -> str:
+        if words == ("daemon-reload",):
+            read.append(home.layout.unit(UNIT).read_text())
+        if words[0] == "start":
+            read.append("started")
+        return real(*words, check=check)
+
+    monkeypatch.setattr(home.system, "systemctl", systemctl)
+    going_back.settle(home.node)
+    assert read == ["[Service]\n# of the role\n", "started"]
+
+
 def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
     before = home.seen()
     bring(home.node, confirm_s=1e9)
@@ -419,6 +446,7 @@ def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:
     confirm(home.node, NEW, lease=None)
     assert releases.gc(home.node, keep=2, lease=None)["removed"] == [other.name]
     assert home.slots.names() == [OLD, NEW]
+    assert releases.gc(home.node, keep=1, lease=None)["removed"] == [], "the one that is gone back to stays"
     assert {path.name for path in home.layout.blobs.glob("*") if path.is_file()} == {
         blob.sha256 for blob in LOCK.blobs("3.11")
     }

@@ -237,3 +237,27 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
     assert ways.look(agent_of(machine.node).home)[0] == wanted
     assert (machine.home / ".hermes-node/former/since.txt").exists()
     assert not machine.layout.restoring.exists()
+
+
+def test_a_gateway_that_starts_while_a_copy_is_fetched_keeps_its_state(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(*_: object) -> ways.Copied:
+        machine.system.running = True
+        return ways.Copied("s" * 64, 1, 0, 0, {})
+
+    def switch(*_: object) -> None:
+        raise AssertionError("under a gateway that runs")
+
+    monkeypatch.setattr(ways, "fetch", fetch)
+    monkeypatch.setattr(ways, "switch", switch)
+    with pytest.raises(RefusedError, match="the gateway runs"):
+        backup.restore(machine.node, machine.upload(), lease=None)
+    assert not machine.layout.restoring.exists()
+
+
+def test_a_change_of_release_is_no_restore_that_was_cut_short(machine: NodeHome) -> None:
+    machine.layout.restoring.write_bytes(b"")
+    assert backup.is_cut_short(machine.node)
+    machine.layout.activation.write_bytes(b"{}")
+    assert not backup.is_cut_short(machine.node)

@@ -72,6 +72,24 @@ def test_a_job_that_is_due_may_begin_before_the_door_closes(machine: NodeHome) -
     assert seen[3]
 
 
+@pytest.mark.parametrize(("deadline_s", "at_most_s"), [(20, 11), (1000, 76)])
+def test_a_job_that_stays_due_leaves_time_to_finish_what_is_under_way(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch, deadline_s: float, at_most_s: float
+) -> None:
+    due = datetime.fromtimestamp(machine.system.now() - 1, UTC).isoformat()
+    machine.system.jobs = [{"id": "j", "enabled": True, "next_run_at": due}]
+    real, closed = machine.system.sleep, []
+
+    def slept(seconds: float) -> None:
+        if _marker(machine).exists():
+            closed.append(machine.system.now_s)
+        real(seconds)
+
+    monkeypatch.setattr(machine.system, "sleep", slept)
+    drain.drain(machine.node, deadline_s=deadline_s, lease=None)
+    assert 0 < closed[0] <= at_most_s
+
+
 def test_a_job_that_stays_due_does_not_hold_a_drain_for_ever(machine: NodeHome) -> None:
     due = datetime.fromtimestamp(machine.system.now() - 1, UTC).isoformat()
     machine.system.jobs = [{"id": "j", "enabled": True, "next_run_at": due}, {"next_run_at": None}, {"enabled": False}]

@@ -1,6 +1,9 @@
 """What a machine takes in of a release, and whom it believes."""
 
 import dataclasses
+import io
+import shutil
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from hermesops.node.fetch import fetch
 from hermesops.node.protocol import VERSION
 from hermesops.node.release_handout import Signed
 from hermesops.node.revocations import Revocations
-from tests.support.release_home import ReleaseHome, content, lock_of, make
+from tests.support.release_home import OLD, KilledError, ReleaseHome, content, lock_of, make
 
 LOCK = lock_of("0.20.0")
 
@@ -147,3 +150,28 @@ def test_a_handout_that_is_none_is_refused_and_gone(
 def test_one_that_was_not_fetched_is_not_run(home: ReleaseHome) -> None:
     with pytest.raises(RefusedError, match="release fetch comes first"):
         activate(home.node, LOCK.id, Options(), lease=None, tell=lambda _: None)
+
+
+def test_a_download_that_does_not_end_is_left(home: ReleaseHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            read.append(size or 0)
+            return b"x" * read[-1] if len(read) < 10 else b""
+
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: Endless())
+    blob = dataclasses.replace(LOCK.uv, size=100)
+    assert not home.slots.download(blob, "https://store.test/uv")
+    assert sum(read) <= 101
+    assert not list(home.layout.blobs.rglob(blob.sha256))
+
+
+def test_half_of_a_slot_that_is_being_removed_is_no_slot(home: ReleaseHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_: Path) -> None:
+        raise KilledError
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KilledError):
+        home.slots.remove(OLD)
+    assert home.slots.names() == []

@@ -6,6 +6,7 @@ import pytest
 from hermesops.node import files
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.files import Access
+from tests.support.prerequisites import require
 
 _MINE = Access(0o600, os.geteuid(), os.getegid())
 
@@ -83,6 +84,19 @@ def test_content_and_name_are_on_the_disk_before_a_write_returns(
     assert done == [("synced", "whole"), ("renamed", "a"), ("synced", "folder")]
 
 
+def test_where_a_link_points_is_on_the_disk_before_this_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Path, Path]] = []
+    link = tmp_path / "current"
+    link.symlink_to("releases/old")
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: seen.append((Path(f"/proc/self/fd/{descriptor}").readlink(), link.readlink()))
+    )
+    files.point(link, "releases/new")
+    assert seen == [(tmp_path, Path("releases/new"))]
+
+
 def test_a_taken_file_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "payload"
     path.touch(0o600)
@@ -97,6 +111,16 @@ def test_a_file_that_others_may_use_is_refused_and_gone(tmp_path: Path, mode: in
     path.write_bytes(b"secret")
     path.chmod(mode)
     with pytest.raises(BadRequestError, match="0600"):
+        files.take(path, limit=100)
+    assert not path.exists()
+
+
+def test_a_file_of_somebody_elses_is_refused_and_gone(tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "root")
+    path = tmp_path / "payload"
+    path.touch(0o600)
+    os.chown(path, 12345, 12345)
+    with pytest.raises(BadRequestError, match="must be root's"):
         files.take(path, limit=100)
     assert not path.exists()
 

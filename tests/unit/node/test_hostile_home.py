@@ -272,6 +272,51 @@ def _ended(entry: tarfile.TarInfo) -> io.BytesIO:
     return data
 
 
+def test_an_archive_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as made:
+        ending.write(made, Digest().told(), 0, ending.Times())
+        made.addfile(tarfile.TarInfo("a"))
+    data.seek(0)
+    with pytest.raises(RefusedError, match="goes on after its end"):
+        unpack(data, tmp_path / "ours/new")
+
+
+def test_an_archive_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
+    data, times = io.BytesIO(), ending.Times()
+    times.add(0)
+    with tarfile.open(fileobj=data, mode="w") as made:
+        made.addfile(tarfile.TarInfo("a"))
+        ending.write(made, Digest().told(), 2, times)
+    data.seek(0)
+    with pytest.raises(RefusedError, match="not what was copied"):
+        unpack(data, tmp_path / "ours/new")
+
+
+def test_a_link_that_takes_a_files_place_after_it_was_seen_is_not_followed(home: Path) -> None:
+    (home / "link").symlink_to(home.parent / "secret")
+    with pytest.raises(OSError, match="symbolic links"):
+        contents.opened(home, b"link")
+
+
+def test_what_a_repair_of_the_file_system_found_stays_in_its_place(home: Path) -> None:
+    (home / "lost+found").mkdir()
+    (home / "lost+found/#12").write_text("found")
+    unpack(io.BytesIO(_packed(home)[1]), switch.incoming(home))
+    switch.make_ready(home)
+    switch.switch(home)
+    assert (home / "lost+found/#12").read_text() == "found"
+
+
+def test_a_state_that_is_ready_is_not_forgotten_before_it_is_in_place(home: Path) -> None:
+    packed, data = _packed(home)
+    unpack(io.BytesIO(data), switch.incoming(home))
+    switch.make_ready(home)
+    switch.forget(home)
+    switch.switch(home)
+    assert archive.look(home)[0] == packed.state
+
+
 def test_an_archive_cut_anywhere_is_refused(home: Path, tmp_path: Path) -> None:
     _, data = _packed(home)
     for length in (0, 1, 512, 1024, len(data) // 2, len(data) - 11_000):

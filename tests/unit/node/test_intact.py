@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,3 +109,19 @@ def test_it_is_asked_of_thousands_and_imports_little(tmp_path: Path) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "hermesops.node.intact" in imported
     assert not imported & {"argparse", "subprocess", "http.client", "ssl", "sqlite3", "hermesops.node.machine"}
+
+
+def test_only_who_listens_is_taken_for_listening() -> None:
+    """A connection that outlives its server has the same local port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert intact.listens(port)
+        client = socket.create_connection(("127.0.0.1", port))
+        held, _ = server.accept()
+    with client, held:
+        assert not intact.listens(port)
+
+
+def test_a_state_that_is_half_in_place_is_found(layout: Layout) -> None:
+    layout.restoring.write_bytes(b"")
+    assert failing(layout) == {"unfenced"}

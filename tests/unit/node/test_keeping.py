@@ -100,6 +100,24 @@ def test_what_has_no_place_is_listed_and_the_newer_state_stays(home: Path) -> No
         assert held.execute("SELECT text FROM dreams").fetchall() == [("of sheep",)]
 
 
+def test_what_a_killed_gateway_left_in_its_journal_is_carried_over_too(home: Path) -> None:
+    keeping.keep(home, NAME)
+    with closing(sqlite3.connect(home / "state.db", isolation_level=None)) as gateway:
+        gateway.execute("INSERT INTO messages (session_id, role, content) VALUES ('s1', 'user', 'in the journal')")
+        assert (home / "state.db-wal").stat().st_size > 0
+        assert keeping.put_back(home, NAME).carried == 1
+    assert ("in the journal",) in rows(home, "SELECT content FROM messages")
+
+
+def test_a_row_that_the_older_database_has_no_room_for_takes_no_other_ones_place(home: Path) -> None:
+    write(home, "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT UNIQUE)", "INSERT INTO names VALUES (1, 'a')")
+    keeping.keep(home, NAME)
+    write(home, "UPDATE names SET name = 'b'", "INSERT INTO names VALUES (2, 'a')")
+    told = keeping.put_back(home, NAME)
+    assert rows(home, "SELECT id, name FROM names") == [(1, "b")]
+    assert [row["row"] for row in listed(home, told)] == [{"id": 2, "name": "a"}]
+
+
 def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path) -> None:
     keeping.keep(home, NAME)
     say(home, "since")

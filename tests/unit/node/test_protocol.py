@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hermesops.model.instance import InstanceSettings
+from hermesops.node.checked import string
 from hermesops.node.errors import BadRequestError
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
 
@@ -107,3 +108,8 @@ def test_the_users_settings_have_the_fields_and_defaults_of_the_model() -> None:
 
 def test_what_is_left_out_of_settings_is_the_default() -> None:
     assert Settings.parse({}) == Settings()
+
+
+def test_a_text_holds_no_nul() -> None:
+    with pytest.raises(BadRequestError, match="where: not a text"):
+        string("a\0b", "where")
