@@ -223,6 +223,16 @@ def test_another_ones_machine_is_not_cut_over_to(registry: Registry) -> None:
     assert registry.get_instance(ada.id) == ada
 
 
+def test_a_machine_that_was_given_up_is_not_cut_over_to(registry: Registry) -> None:
+    ada = placed(registry)
+    given_up = ready(registry, spare(registry, Purpose.NEXT, instance_id=ada.id))
+    assert registry.retire_spare(given_up.name)
+    with pytest.raises(RefusedError, match="could be put on"):
+        registry.cut_over(ada.id, given_up.name)
+    assert registry.get_instance(ada.id) == ada
+    assert registry.doomed_machines(CELL) == {given_up.name}
+
+
 @pytest.mark.parametrize("how", ["give_up_machine", "mark_terminated"])
 def test_what_an_instance_leaves_behind_goes_with_it(registry: Registry, how: str) -> None:
     ada, pooled = placed(registry), spare(registry)
