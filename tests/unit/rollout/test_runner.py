@@ -129,7 +129,7 @@ def test_the_health_gate_halts_while_it_is_paused() -> None:
         world.run(for_s=5)
     world.say(controls.pause(world.rollout, said(world)))
     world.run(for_s=60)
-    assert world.rollout.state is RolloutState.PAUSED
+    assert world.told[-1] == "paused"
     world.worse = {Vital.MEMORY: 2.0}
     world.run(for_s=600)
     assert world.rollout.state is RolloutState.HALTED

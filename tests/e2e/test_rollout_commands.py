@@ -1,0 +1,176 @@
+"""What operators say to a rollout under way, by the installed command in a simulated world; and the gate that halts."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from hermesops.waiting import Pending, pause, until
+from tests.support.command import Command, local_world
+from tests.support.simulated_releases import built
+
+USERS = 16
+QUICK = ("--all", "--soak", "1s", "--settle", "1s", "--max-unavailable", "50%")
+
+
+@pytest.fixture(scope="module")
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    """Agents on simulated machines, all on one release."""
+    home = tmp_path_factory.mktemp("rollout-commands")
+    async with local_world(home, driver="sim") as command:
+        users = home / "users.csv"
+        users.write_text("user,plan,region\n" + "".join(f"user-{number},light,\n" for number in range(USERS)))
+        await command.ok("provision", "--from", str(users))
+        good = await built(command, "good")
+        await command.ok("rollout", "start", good, *QUICK, "--vitals", "none", "--stages", "100%")
+        yield command
+
+
+@pytest.fixture(scope="module")
+def operators(fleet: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Command]:
+    """Ada and bob, who count as two people there; eve, whose key counts for nothing, and somebody without a key."""
+    folder, lines, keys = tmp_path_factory.mktemp("keys"), [], {}
+    for name in ("ada", "bob", "eve"):
+        keys[name] = folder / name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys[name])], check=True, timeout=30)
+        lines.append(f'{name}@example.net namespaces="hermesops-*" {keys[name].with_suffix(".pub").read_text()}')
+    allowed = folder / "allowed"
+    allowed.write_text("".join(lines[:2]))
+    proved = {"HERMESOPS_ALLOWED_SIGNERS": str(allowed), "HERMESOPS_OPERATORS": "verified"}
+    named = {"HERMESOPS_ALLOWED_SIGNERS": str(allowed)}
+    return {
+        "ada": fleet.with_variables(HERMESOPS_OPERATOR_KEY=str(keys["ada"]), **proved),
+        "bob": fleet.with_variables(HERMESOPS_OPERATOR_KEY=str(keys["bob"]), **proved),
+        "eve": fleet.with_variables(HERMESOPS_OPERATOR_KEY=str(keys["eve"]), **named),
+        "nobody": fleet.with_variables(**named),
+    }
+
+
+async def status(command: Command, rollout_id: str = "") -> dict[str, Any]:
+    told: dict[str, Any] = (await command.ok("rollout", "status", *filter(None, [rollout_id]), "--json")).json
+    return told
+
+
+async def comes_to(command: Command, release: str, state: str, *, reached: int) -> dict[str, Any]:
+    """Wait until the rollout of a release is in a state, that many run it, and no machine is changing."""
+
+    async def look() -> dict[str, Any] | Pending[dict[str, Any]]:
+        ran = await command.run("rollout", "status", "--json")
+        if ran.exit_code or ran.json["rollout"]["release"] != release:
+            return Pending("not begun")
+        told: dict[str, Any] = ran.json
+        changing = [one for one in told["targets"] if one["state"] in {"fetching", "activating", "unconfirmed"}]
+        is_there = told["rollout"]["state"] == state and told["outlook"]["reached"] >= reached and not changing
+        return told if is_there else Pending(str(told["rollout"]))
+
+    return await until(look, what=f"the rollout is {state}", timeout_s=180, every_s=0.3)
+
+
+async def changes(command: Command, rollout_id: str) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = (await command.ok("rollout", "history", rollout_id, "--json")).json["changes"]
+    return told
+
+
+async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replayed(fleet: Command) -> None:
+    slow = await built(fleet, "slow", "slow:1:2")
+    ran = await fleet.run(
+        "rollout", "start", slow, *QUICK, "--stages", "50%,100%", "--vitals", "turn_latency", "--json"
+    )
+    assert ran.exit_code == 8, ran
+    rollout = ran.json["rollout"]
+    assert rollout["state"] == "halted"
+    assert rollout["reason"].startswith("turn_latency ")
+    assert "(1.25 times allowed); by chance with a probability of" in rollout["reason"]
+    touched = ran.json["outlook"]["touched"]
+    assert 5 <= touched <= USERS // 2
+    assert ran.json["outlook"]["failed"] == 0, "none of them alone is slow enough to fail"
+    first, *told, _, _ = ran.stderr.splitlines()
+    assert first == f"rollout {rollout['id']} deploys {slow} to {USERS} instances"
+    assert all(f" of {USERS} healthy" in line.partition(": ")[0] for line in told)
+    assert any(f"the rollout is halted: {rollout['reason']}" in line for line in told)
+    again = (await fleet.ok("rollout", "replay", rollout["id"], "--json")).json
+    assert again["halted"]
+    assert 5 <= again["touched"] <= touched
+    without = (await fleet.ok("rollout", "replay", rollout["id"], "--vitals", "none", "--json")).json
+    assert not without["halted"]
+    await fleet.ok("rollout", "abort", "--reason", "too slow")
+
+
+async def test_each_stage_waits_for_another_operators_signature(fleet: Command, operators: dict[str, Command]) -> None:
+    ada, bob = operators["ada"], operators["bob"]
+    release = await built(fleet, "approved")
+    limits = ("--stages", "25%,100%", "--two-person-above", "1", "--vitals", "none")
+    process = await ada.start("rollout", "start", release, *QUICK, *limits)
+    rollout = (await comes_to(fleet, release, "paused", reached=0))["rollout"]
+    assert rollout["reason"].startswith("stage 1 has a blast radius of")
+
+    for who, problem in (("ada", "cannot approve it"), ("eve", "by nobody whom"), ("nobody", "no operator_key is set")):
+        refused = await operators[who].run("rollout", "approve", rollout["id"], "--stage", "1")
+        assert refused.exit_code == 3, refused
+        assert problem in refused.stderr
+    told = await status(fleet)
+    assert (told["rollout"], told["outlook"]["touched"]) == (rollout, 0)
+    assert "approve" not in {one["what"] for one in await changes(fleet, rollout["id"])}
+
+    approved = (await bob.ok("rollout", "approve", "--stage", "1", "--reason", "looks fine", "--json")).json
+    assert (approved["stage"], approved["approved_by"]) == (1, "bob@example.net")
+    told = await comes_to(fleet, release, "paused", reached=USERS // 4)
+    assert told["outlook"]["touched"] == USERS // 4
+    assert told["rollout"]["reason"].startswith("stage 2 has a blast radius of")
+    events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
+    [event] = [one for one in events if one["decision"].get("verb") == "approve"]
+    assert (event["decision"]["who"], event["decision"]["approved"], event["why"]) == (
+        "bob@example.net",
+        1,
+        "looks fine",
+    )
+    signed = event["evidence"]["approval"]
+    assert signed["approval"]["asked"]["by"] == "ada@example.net"
+    assert signed["signature"].startswith("-----BEGIN SSH SIGNATURE-----")
+
+    await bob.ok("rollout", "approve", "--stage", "2")
+    _, said = await asyncio.wait_for(process.communicate(), 180)
+    assert process.returncode == 0, said.decode()
+    assert (await status(fleet))["outlook"]["reached"] == USERS
+
+
+async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Command) -> None:
+    release = await built(fleet, "paused")
+    process = await fleet.start("rollout", "start", release, *QUICK, "--vitals", "none")
+    await comes_to(fleet, release, "running", reached=1)
+    shown = (await fleet.ok("rollout", "pause", "--reason", "a demonstration", "--json")).json["rollout"]
+    assert (shown["state"], shown["reason"]) == ("paused", "a demonstration")
+    told = await comes_to(fleet, release, "paused", reached=1)
+    assert told["outlook"]["touched"] < USERS
+    await pause(3)
+    assert (await status(fleet))["outlook"]["touched"] == told["outlook"]["touched"]
+    assert (await fleet.run("rollout", "pause")).exit_code == 3
+    resumed = await fleet.ok("rollout", "resume", "--reason", "it is over", "--json")
+    assert (resumed.json["rollout"]["state"], resumed.json["outlook"]["reached"]) == ("done", USERS)
+    await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0
+    steered = [(one["what"], one["to"], one["why"]) for one in await changes(fleet, shown["id"])]
+    assert ("pause", "paused", "a demonstration") in steered
+    assert ("resume", "running", "it is over") in steered
+
+
+async def test_those_that_failed_are_tried_again_through_the_same_gates(fleet: Command) -> None:
+    release = await built(fleet, "broken", "start:1.0")
+    first = await fleet.run("rollout", "start", release, *QUICK, "--vitals", "none", "--stages", "100%", "--json")
+    assert first.exit_code == 8, first
+    rollout_id = first.json["rollout"]["id"]
+    failed = {one["user"]: one["touched_at"] for one in (await status(fleet))["targets"] if one["state"] == "failed"}
+    assert failed
+    again = await fleet.run("rollout", "retry", "--reason", "perhaps the network", "--json")
+    assert again.exit_code == 8, again
+    now = {one["user"]: one["touched_at"] for one in (await status(fleet))["targets"]}
+    assert all(now[user] > touched_at for user, touched_at in failed.items())
+    steered = [(one["what"], one["to"], one["why"]) for one in await changes(fleet, rollout_id)]
+    assert ("retry", "running", "perhaps the network") in steered
+    assert steered[-1][1] == "halted"
+    await fleet.ok("rollout", "abort", "--reason", "broken")
+    over = await fleet.run("rollout", "retry", rollout_id)
+    assert over.exit_code == 3
+    assert "is aborted and cannot be retried" in over.stderr
