@@ -89,7 +89,8 @@ def _own_tools(shared: Path, own: Path) -> Path:
     own.mkdir()
     for kept in shared.iterdir():
         if kept.name == "tools":
-            shutil.copytree(kept, own / kept.name)
+            # Without drafts: a world that has just come up may be building one.
+            shutil.copytree(kept, own / kept.name, ignore=shutil.ignore_patterns(".*"))
         else:
             (own / kept.name).symlink_to(kept)
     return own
