@@ -207,7 +207,7 @@ class _Progress:
             self._step = f"fetching {' '.join(words[2:])}"
         elif _is_package(line):
             self._compiled += 1
-            self._step = f"{self._compiled} packages compiled, now {line}"
+            self._step = f"packages compiled: {self._compiled}, now {line}"
         else:
             return
         if self._compiled <= 1:

@@ -49,7 +49,7 @@ async def test_a_world_builds_it_in_the_background_and_who_needs_it_waits_and_is
 
 async def waits_for_it(command: Command) -> int:
     """Back a user up until it is said what is waited for; what the command ended with."""
-    said = "waiting for another process that builds versitygw: 1 packages compiled, now net/http, "
+    said = "waiting for another process that builds versitygw: packages compiled: 1, now net/http, "
     return await command.killed_at(said, "backup", "create", "ada")
 
 
