@@ -92,8 +92,12 @@ class Backups:
         """Write down that a backup shall be put in place.
 
         Object store and machine are asked first whether it can be had and fits: no gateway stops in vain.
+
+        Raises:
+            RefusedError: Something else is under way for it, or it does not fit.
         """
         from hermesops.lifecycle.data_room import refuse_without_room
+        from hermesops.lifecycle.handover import refuse_at_rest
         from hermesops.model.ids import instance_subject
         from hermesops.model.operation import OperationKind
 
@@ -101,12 +105,16 @@ class Backups:
         sight = await self._session.reach.look(instance.id)
         if sight.machine is not None and sight.node is not None:
             refuse_without_room(instance, backup, await self._session.reach.room(sight.machine.id))
-        return self._app.registry.open_operation(
-            OperationKind.RESTORE,
-            instance_subject(instance.id),
-            intent={"user": instance.title, "snapshot": backup.id, "keeps": keeps, "reason": reason},
-            instance_id=instance.id,
-        )
+        subject, registry = instance_subject(instance.id), self._app.registry
+        async with self._app.alone(subject):
+            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
+            refuse_at_rest(instance, unfinished, but=OperationKind.RESTORE)
+            return registry.open_operation(
+                OperationKind.RESTORE,
+                subject,
+                intent={"user": instance.title, "snapshot": backup.id, "keeps": keeps, "reason": reason},
+                instance_id=instance.id,
+            )
 
     def by_kind(self) -> "Mapping[OperationKind, Make]":
         """The kinds of operations that are about backups, with what makes their work."""

@@ -36,14 +36,24 @@ class Snapshots:
         found = [one for one in await self._vendor.list_images() if owner_of(one.name, environment) == instance_id]
         return sorted(found, key=lambda one: (one.created_at is not None, one.created_at), reverse=True)
 
-    def open(self, instance: "Instance", *, reason: str) -> Operation:
-        """Write down that one shall be taken."""
-        return self._app.registry.open_operation(
-            OperationKind.SNAPSHOT,
-            instance_subject(instance.id),
-            intent={"user": instance.title, "reason": reason},
-            instance_id=instance.id,
-        )
+    async def open(self, instance: "Instance", *, reason: str) -> Operation:
+        """Write down that one shall be taken.
+
+        Raises:
+            RefusedError: Something else is under way for the instance.
+        """
+        from hermesops.lifecycle.handover import refuse_at_rest
+
+        subject, registry = instance_subject(instance.id), self._app.registry
+        async with self._app.alone(subject):
+            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
+            refuse_at_rest(instance, unfinished, but=OperationKind.SNAPSHOT)
+            return registry.open_operation(
+                OperationKind.SNAPSHOT,
+                subject,
+                intent={"user": instance.title, "reason": reason},
+                instance_id=instance.id,
+            )
 
     def work_of(self, operation: Operation, lease: Lease) -> "Snapshot":
         """What takes one, from its row."""

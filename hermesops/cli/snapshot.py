@@ -45,7 +45,7 @@ def create(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
 
     async def work() -> str:
         async with composed.session() as session:
-            operation = session.snapshots.open(instance, reason=reason or "asked for")
+            operation = await session.snapshots.open(instance, reason=reason or "asked for")
             return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())

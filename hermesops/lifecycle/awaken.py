@@ -62,8 +62,8 @@ def changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantErro
     """What is said of a state that is not what it was although nothing could write to it."""
     return BrokenInvariantError(
         f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
-        hint=f"its gateway stays stopped; hermesops backup list {instance.title}, then "
-        f"hermesops backup restore {instance.title} --onto-new-machine",
+        hint="its gateway stays stopped; once you know why: hermesops operation abandon ID --reason … (operation list "
+        f"shows the ID), then hermesops backup restore {instance.title} --onto-new-machine",
     )
 
 

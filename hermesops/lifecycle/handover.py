@@ -1,6 +1,7 @@
 """What a machine is handed to become a user's or to learn of a change: the payload, and the steps to it. Pure."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
@@ -8,8 +9,22 @@ from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings, InstanceStatus
-from hermesops.model.operation import Impossible, Operation
+from hermesops.model.operation import Impossible, Operation, OperationKind
 from hermesops.node import protocol
+
+AT_REST = frozenset(
+    {
+        OperationKind.SUSPEND,
+        OperationKind.RESUME,
+        OperationKind.RESIZE,
+        OperationKind.RELOCATE,
+        OperationKind.FAREWELL,
+        OperationKind.TERMINATE,
+        OperationKind.RESTORE,
+        OperationKind.SNAPSHOT,
+    }
+)
+"""Kinds of operations during which a gateway rests on purpose."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,22 @@ def under_way(instance: Instance, operation: Operation) -> RefusedError:
         f"operation {operation.id} ({operation.kind}) of {instance.title} has not ended",
         hint=f"hermesops operation continue {operation.id} ends it",
     )
+
+
+def refuse_at_rest(instance: Instance, unfinished: Iterable[Operation], *, but: OperationKind | None = None) -> None:
+    """Let nothing start an instance's gateway while something else keeps it at rest, and has copied its state already.
+
+    Args:
+        instance: Which.
+        unfinished: Its operations that have not ended.
+        but: The kind that is continued.
+
+    Raises:
+        RefusedError: One has not ended during which the gateway rests.
+    """
+    for operation in unfinished:
+        if operation.kind in AT_REST and operation.kind is not but:
+            raise under_way(instance, operation)
 
 
 def out_of_reach(instance: Instance) -> RefusedError | UnavailableError:

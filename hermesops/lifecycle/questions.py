@@ -5,26 +5,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.lifecycle.handover import asleep, under_way
+from hermesops.lifecycle.handover import asleep, refuse_at_rest
 from hermesops.model.ids import ImageId, InstanceId, UserId
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
 from hermesops.model.user import User, parse_user
-
-_AT_REST = frozenset(
-    {
-        OperationKind.SUSPEND,
-        OperationKind.RESUME,
-        OperationKind.RESIZE,
-        OperationKind.RELOCATE,
-        OperationKind.FAREWELL,
-        OperationKind.TERMINATE,
-        OperationKind.SNAPSHOT,
-    }
-)
-"""Kinds of operations during which a gateway rests on purpose."""
 
 
 class Rows(Protocol):
@@ -125,9 +112,7 @@ class Questions:
         """An agent that sleeps, or is being put to sleep, moved or ended, is not brought up by the way."""
         if known.status is InstanceStatus.SUSPENDED:
             raise asleep(known)
-        for operation in self._rows.list_operations(unfinished=True, instance_id=known.id):
-            if operation.kind in _AT_REST:
-                raise under_way(known, operation)
+        refuse_at_rest(known, self._rows.list_operations(unfinished=True, instance_id=known.id))
 
     def image(self) -> Image:
         """What a new machine boots from.

@@ -131,6 +131,21 @@ async def test_the_same_restore_again_restores_the_same(simulated: Command) -> N
     assert restored.json["backup"] == made
 
 
+async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(simulated: Command) -> None:
+    await simulated.ok("provision", "lea", "--plan", "light")
+    await simulated.ok("backup", "create", "lea")
+    await simulated.ok("instance", "move", "lea", "--region", "nbg1", "--no-wait", *ASKED)
+    begun = [("backup", "restore", "lea", "--yes", *ASKED), ("snapshot", "create", "lea", *ASKED)]
+    for words in begun:
+        refused(await simulated.run(*words), 3, "(relocate) of lea has not ended", "hermesops operation continue")
+    await simulated.ok("instance", "move", "lea", "--region", "nbg1", *ASKED)
+    for words in begun:
+        await simulated.ok(*words, "--no-wait")
+        refused(await simulated.run("provision", "lea", "--plan", "light"), 3, "of lea has not ended")
+        await simulated.ok(*words)
+    await _undrifted(simulated)
+
+
 async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated: Command) -> None:
     lives, hasty = (simulated.with_variables(**{**LIVES, "HERMESOPS_GRACE_DAYS": days}) for days in ("7", "0.00001"))
     await lives.ok("provision", "eve", "--plan", "light")

@@ -46,7 +46,16 @@ _GIVE_UP_S = 180.0
 _MOST_LINES = 12
 """Lines of a command's output that a failure shows."""
 
-_ASKS_FIRST = {"suspend", "suspend, removed", "resize", "move", "restore onto new machine", "terminate"}
+_ASKS_FIRST = {
+    "suspend",
+    "suspend, removed",
+    "resize",
+    "move",
+    "restore",
+    "restore of a chosen backup",
+    "restore onto new machine",
+    "terminate",
+}
 """Acts that are refused while something else is under way for the instance."""
 
 
@@ -222,7 +231,7 @@ class RandomKills:
 
     async def _ask_for_another(self, before: ExpectedInstance, done: Done, chance: random.Random) -> None:
         """Have another command refused, now and then, while the killed one's operation is unfinished."""
-        others = [one for one in acts_of(before) if one.kind in _ASKS_FIRST and one.kind != done.act.kind]
+        others = [one for one in acts_of(before) if one.kind in _ASKS_FIRST and one.words != done.act.words]
         if chance.random() > _OTHER_SHARE or not others:
             return
         other = chance.choice(others)
