@@ -6,6 +6,7 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.awaken import changed
 from hermesops.lifecycle.resume import Resume
 from hermesops.lifecycle.suspend import Keep, Suspend
 from hermesops.model.backup import Backup
@@ -102,6 +103,13 @@ async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
         "BrokenInvariantError: the state of ada is not what it was: messages: 7 (777777777777), now 6 (666666666666)",
     ]
     assert not world.here().runs
+
+
+def test_exit_70_says_how_to_go_on() -> None:
+    error = changed(SmallWorld.lively().instance, ("messages",))
+    abandoned, _, restored = str(error.hint).partition(", then ")
+    assert "hermesops operation abandon ID --reason" in abandoned, "while it is unfinished a restore is refused"
+    assert restored == "hermesops backup restore ada --onto-new-machine"
 
 
 async def test_an_agent_that_never_lived_is_not_put_to_sleep() -> None:
