@@ -3,7 +3,9 @@
 import json
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
+from hermesops import processes
 from hermesops.channel import Channel, Completed
 from hermesops.model.check import Verdict
 from hermesops.verify.backend import Expired
@@ -31,6 +33,13 @@ def test_a_command_over_the_limit_is_stopped_and_the_others_are_answered() -> No
     commands = ("sleep 60 & sleep 60; echo late", "echo early")
     answers = answers_of(commands, shell(command_of(commands, limit_s=0.3)))
     assert answers == {commands[0]: Expired(), commands[1]: Completed(0, b"early\n", b"")}
+
+
+def test_what_a_command_over_the_limit_left_in_the_background_is_stopped_too(tmp_path: Path) -> None:
+    commands = (f"sleep 60 & echo $! >{tmp_path}/pid; sleep 60",)
+    assert answers_of(commands, shell(command_of(commands, limit_s=0.5))) == {commands[0]: Expired()}
+    pid = int((tmp_path / "pid").read_text())
+    assert processes.is_gone(pid, processes.started(pid))
 
 
 def test_commands_of_a_batch_run_side_by_side() -> None:

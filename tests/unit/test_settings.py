@@ -27,6 +27,12 @@ def test_without_anything_it_is_the_local_environment_with_defaults(tmp_path: Pa
     assert set(env.sources.values()) == {"default"}
 
 
+def test_an_environment_with_a_vendor_of_its_own_is_not_this_computers(tmp_path: Path) -> None:
+    assert load(tmp_path).is_local
+    assert not load(tmp_path, HERMESOPS_API_URL="https://vendor.invalid/api/v1").is_local
+    assert not load(tmp_path, "staging").is_local
+
+
 def test_a_variable_beats_the_file_and_the_file_beats_the_default(tmp_path: Path) -> None:
     write(tmp_path, 'region = "nbg1"\ncell_size = 7\n')
     env = load(tmp_path, HERMESOPS_REGION="hil")

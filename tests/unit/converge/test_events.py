@@ -42,6 +42,13 @@ def test_a_failure_names_task_message_and_error_output() -> None:
     assert result.failure == TaskFailure("hermes_agent : install", "non-zero return code", "no space")
 
 
+def test_of_long_error_output_the_end_is_told() -> None:
+    result = _folded(_on("failed", res={"msg": "x", "stderr": f"{'begin ' * 1000}end"}), failures=("edge",))
+    assert result.failure is not None
+    assert result.failure.stderr.endswith("begin end")
+    assert len(result.failure.stderr) <= 2000
+
+
 def test_a_failed_loop_tells_of_its_item() -> None:
     items = [{"failed": False, "msg": "fine"}, {"failed": True, "msg": "this one"}]
     result = _folded(_on("failed", res={"msg": "One or more items failed", "results": items}), failures=("edge",))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from hermesops.converge import Converged, HostResult, TaskFailure
@@ -26,6 +28,11 @@ def test_a_failed_host_is_named_with_its_task_and_reason() -> None:
 def test_where_nobody_was_reached_nothing_changed() -> None:
     with pytest.raises(UnavailableError, match="no route"):
         _converged(DARK).require_ok()
+
+
+def test_where_a_host_changed_before_it_was_lost_it_is_partly_done() -> None:
+    with pytest.raises(PartlyDoneError, match="c: unreachable at 'task': no route"):
+        _converged(replace(DARK, changed=("x",))).require_ok()
 
 
 def test_where_some_were_reached_it_is_partly_done() -> None:

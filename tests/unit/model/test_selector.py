@@ -10,6 +10,7 @@ FIELDS = frozenset({"plan", "cell"})
 
 def test_every_field_has_to_fit_and_a_field_named_twice_may_have_either_value() -> None:
     selector = Selector.parse("plan=heavy, cell=cell1,cell=cell2", fields=FIELDS)
+    assert selector.takes({"plan": "heavy", "cell": "cell1"})
     assert selector.takes({"plan": "heavy", "cell": "cell2"})
     assert not selector.takes({"plan": "light", "cell": "cell2"})
     assert not selector.takes({"plan": "heavy", "cell": "cell3"})

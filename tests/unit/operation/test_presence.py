@@ -72,6 +72,16 @@ def test_a_process_that_is_hidden_from_us_is_not_gone(
     assert is_gone(name)
 
 
+def test_a_name_with_brackets_does_not_hide_what_follows_it() -> None:
+    program = "open('/proc/self/comm', 'w').write('a) Z 1 (b'); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        start = processes.started(process.pid)
+        assert process.stdout
+        process.stdout.readline()
+        assert not processes.is_gone(process.pid, start)
+        process.kill()
+
+
 class Leases:
     """One lease.
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from testinfra.host import Host
 
 from hermesops.channel import Channel, Completed, MachineUnreachableError
-from hermesops.model.check import Verdict
+from hermesops.model.check import Check, Verdict
 from hermesops.verify.batch import answers_of, command_of
-from hermesops.verify.diagnosis import Failure
+from hermesops.verify.diagnosis import Failure, Finding
 from hermesops.verify.foresight import commands_of
 from hermesops.verify.promise import Expected, Promise, broken_unless
 from hermesops.verify.promises import PROMISES, QUICK, WITHOUT_USER
@@ -33,6 +33,12 @@ async def test_a_healthy_machine_keeps_every_promise_in_one_round_trip() -> None
     assert found.is_ok
     assert [check.name for check in found.checks] == [promise.name for promise in PROMISES]
     assert (found.round_trips, len(machine.runs)) == (1, 1)
+
+
+def test_a_known_failure_is_enough_to_be_not_ok() -> None:
+    good = Check("api", Verdict.OK, "answers")
+    assert Verification((good,), (), 1).is_ok
+    assert not Verification((good,), (Finding(Failure.UNKNOWN_MODEL, "seen", "hint"),), 1).is_ok
 
 
 async def test_one_by_one_asks_often_and_sees_the_same() -> None:
@@ -101,6 +107,7 @@ BREAKS = [
     ("programs", says("find -H", 0, "/opt/hermes/current/venv/lib\n")),
     ("secrets", says("stat --format='%n %U:%G %a' /etc", 1, "/etc/hermes root:hermes 755\n")),
     ("home", says("stat --format='%n %U:%G %a' /var", 0, "/var/lib/hermes root:root 755\n")),
+    ("home", says("stat --format='%n %U:%G %a' /var", 1, "/var/lib/hermes hermes:hermes 700\n")),
     ("identity", look("identity", None)),
     ("identity", look("identity.instance", "somebody-else")),
     ("identity", look("identity.epoch", 2)),
@@ -125,6 +132,7 @@ BREAKS = [
     ("model", look("model.router_status", 401)),
     ("model", look("model.name", "claude-opus")),
     ("skills", look("home.filesystem", "tmpfs")),
+    ("skills", look("home.used", "/root/.hermes")),
     ("skills", look("home.skills", -1)),
     ("chat", turn(status=500, answered=False, error="no provider")),
     ("chat", turn(answered=False)),
