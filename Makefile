@@ -18,7 +18,7 @@ UV := $(or $(shell command -v uv),build/uv/bin/uv)
 MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables ip=iproute2 mkfs.ext4=e2fsprogs ssh-keygen=openssh-client
 LINTING := shellcheck=shellcheck git=git
 TESTING := $(MACHINES) $(LINTING) initdb=postgresql restic=restic
-SOAKING := $(MACHINES) qemu-system-x86_64=qemu-system-x86 socat=socat restic=restic
+SOAKING := $(MACHINES) git=git qemu-system-x86_64=qemu-system-x86 socat=socat restic=restic
 # What other bases than Debian 12's are built with: files, not commands.
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
@@ -26,7 +26,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test lint mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -45,6 +45,10 @@ test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	pytest -n $(WORKERS) --dist loadgroup --durations 15 $(T)
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
+
+mutants: .venv/installed need-testing ## Planted bugs, each of which a test has to notice; T='L12 R01' chooses among them
+	@echo "==> Testing the tests with planted bugs"
+	python -m tests.support.mutants $(T)
 
 bench: .venv/installed need-machines ## How fast it is, with what it was compared to; T='start engine machines' chooses
 	@echo "==> Measuring"
