@@ -5,7 +5,6 @@ An environment (``local``, ``staging``, ``production``) is a folder ``<home>/<en
 It must not build anything from what it read: that is ``hermesops.app``.
 """
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -18,6 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
+
+LOCAL = "local"
+"""The environment that is always there."""
 
 PREFIX = "HERMESOPS_"
 SECRET_PREFIX = "HERMESOPS_SECRET_"  # noqa: S105 - a name's beginning
@@ -212,7 +215,7 @@ class Environment:
     @property
     def is_local(self) -> bool:
         """Whether its machines are this computer's own."""
-        return self.name == "local" and not self.settings.api_url
+        return self.name == LOCAL and not self.settings.api_url
 
     @property
     def is_production(self) -> bool:
@@ -248,7 +251,7 @@ class Environment:
         variables = dict(os.environ if environ is None else environ)
         if "HOME" not in variables:
             variables["HOME"] = _home_of_this_user()
-        name = name or variables.get("HERMESOPS_ENV", "") or "local"
+        name = name or variables.get("HERMESOPS_ENV", "") or LOCAL
         if not name.isidentifier() or name.lower() != name:
             raise UsageError(f"environment {name!r} is not a name: lower-case letters, digits and _ only")
         home = Path(variables.get("HERMESOPS_HOME") or Path(variables["HOME"]) / ".hermesops").absolute()
@@ -314,9 +317,7 @@ def _plan_table(text: str) -> dict[str, str]:
 def _known(key: str, where: str) -> None:
     if key in Settings.model_fields:
         return
-    close = difflib.get_close_matches(key, Settings.model_fields, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    raise UsageError(f"unknown settings key {key!r} {where}{meant}", hint="hermesops settings show lists them all")
+    raise unknown_name("setting", key, Settings.model_fields, where=f" {where}")
 
 
 def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Settings:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hermesops.errors import UsageError
+from hermesops.model.unknown_name import unknown_name
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,4 @@ def needed(name: str) -> Needed:
     for one in NEEDED:
         if one.name == name:
             return one
-    raise UsageError(
-        f"hermesops needs no secret {name!r}; it needs {', '.join(one.name for one in NEEDED)}",
-        hint="hermesops secrets list",
-    )
+    raise unknown_name("secret", name, [one.name for one in NEEDED])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from hermesops.app.drills import Drills
 from hermesops.app.rollout_owed import can_be_brought, owed, wishes
 from hermesops.app.tokens import Tokens
-from hermesops.errors import UsageError, problem_of
+from hermesops.errors import problem_of
+from hermesops.model.unknown_name import unknown_name
 from hermesops.operation.chores import Chore, Report
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Errands:
         """
         chores = self.all()
         if name not in chores:
-            raise UsageError(f"there is no chore {name!r}: {', '.join(chores)}", hint="hermesops chore list")
+            raise unknown_name("chore", name, chores)
         return chores[name]
 
     def chosen(self) -> list[Chore]:

@@ -46,12 +46,17 @@ class Drift:
         Args:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
             deep: Ask the machines too.
+
+        Raises:
+            UsageError: It names a user or a cell that is not there.
         """
+        from hermesops.app.selection import refuse_unknown
         from hermesops.drift.compare import compare
         from hermesops.drift.inspection import inspect
         from hermesops.drift.repairs import Clerk
         from hermesops.drift.selection import machines_asked, narrowed
 
+        refuse_unknown(self._app.registry, selector)
         survey = self._survey()
         accounts = await survey.look()
         if deep:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.errors import UsageError
-from hermesops.settings import Environment
+from hermesops.model.unknown_name import unknown_name
+from hermesops.settings import LOCAL, Environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +37,26 @@ class Seen:
 def list_environments(chosen: Environment) -> tuple[Seen, ...]:
     """Every environment that has a folder, and the chosen one, by name."""
     home = chosen.folder.parent
+    return tuple(_seen(name, home, chosen) for name in sorted(_names(home) | {chosen.name}))
+
+
+def require_known(env: Environment) -> None:
+    """Go on when an environment is there: nobody's registry begins with a name that was mistyped.
+
+    Raises:
+        UsageError: It has no folder, and no variable says where its vendor, its registry or its secrets are.
+    """
+    settings = env.settings
+    said = settings.api_url or settings.registry_url or settings.secrets_home
+    if env.name == LOCAL or said or env.folder.is_dir():
+        return
+    where = f": neither {env.folder} nor an api_url is there"
+    raise unknown_name("environment", env.name, _names(env.folder.parent) | {LOCAL}, where=where)
+
+
+def _names(home: Path) -> set[str]:
     folders = home.iterdir() if home.is_dir() else iter(())
-    names = {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
-    return tuple(_seen(name, home, chosen) for name in sorted(names | {chosen.name}))
+    return {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
 
 
 async def check_environment(app: "App") -> "Sequence[Check]":

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.unknown_name import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +55,16 @@ class Releasing:
         from hermesops.release.rebuild import Rebuilder
 
         return await self._built(partial(Rebuilder(builder_of(self._app), given).build, lock), note)
+
+    def require_known(self, release: str) -> None:
+        """Go on when a release was ever known here: a mistyped one would be revoked, and the one that is meant not.
+
+        Raises:
+            UsageError: It is in neither the store nor the registry.
+        """
+        known = sorted({*self._releases.ids(), *self._app.registry.release_ids()})
+        if release not in known:
+            raise unknown_name("release", release, known)
 
     async def revoke(self, release: str, *, reason: str) -> "Revocations":
         """Let no machine take in a release any more."""

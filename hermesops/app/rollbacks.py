@@ -15,7 +15,8 @@ async def roll_back(app: "App", instance: "Instance", *, to: str, loses: bool, w
     """Put one agent back on its release before, under its lease, and write down that it was.
 
     Raises:
-        RefusedError: Somebody else works on it, there is no such release on it, or rows would be lost.
+        UsageError: There is no such release on it.
+        RefusedError: Somebody else works on it, or rows would be lost.
         UnavailableError: It does not answer.
     """
     from hermesops.app.rollout_machines import machine_of
@@ -39,8 +40,8 @@ async def roll_back_directly(app: "App", text: str, *, to: str, loses: bool) -> 
     """The same without a registry: no lease, nothing written down; the machine's name and what came of it.
 
     Raises:
-        UsageError: No machine is meant, or more than one.
-        RefusedError: There is no such release on it, or rows would be lost.
+        UsageError: No machine is meant, or more than one, or there is no such release on it.
+        RefusedError: Rows would be lost.
         UnavailableError: It does not answer.
     """
     from hermesops.channel import ToolboxChannel

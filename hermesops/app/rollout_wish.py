@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.rollout_rows import asked_of
 from hermesops.app.rollout_targets import FIELDS, candidates, selected
+from hermesops.app.selection import refuse_unknown
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.selector import Selector
+from hermesops.model.unknown_name import unknown_name
 from hermesops.rollout.admission import refuse_spec
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ def check_wanted(app: "App", wish: Wish) -> ReleaseId:
     """The release that is meant, or the image for whole machines, if it may be rolled out.
 
     Raises:
-        RefusedError: As ``check_release``; or there is no such image.
+        UsageError: There is no such release or image.
+        RefusedError: As ``check_release``.
     """
     return check_release(app, wish.release) if wish.action is Action.SLOT else _image(app.registry, wish.release)
 
@@ -54,7 +57,8 @@ def check_release(app: "App", text: str) -> ReleaseId:
     """The release that is meant, if it may be rolled out.
 
     Raises:
-        RefusedError: It is unknown, revoked, below the floor or needs a newer hermes-node, or its signature is bad.
+        UsageError: There is none.
+        RefusedError: It is revoked, below the floor or needs a newer hermes-node, or its signature is bad.
     """
     from hermesops.node import protocol
 
@@ -87,7 +91,7 @@ def refuse_damaged(app: "App", release: ReleaseId) -> None:
 def _image(registry: "Registry", text: str) -> ReleaseId:
     meant = registry.latest_image(text) or next((one for one in registry.list_images() if one.id == text), None)
     if meant is None:
-        raise RefusedError(f"no image {text} has been built", hint="hermesops image list")
+        raise unknown_name("image", text, dict.fromkeys(one.name for one in registry.list_images()))
     return ReleaseId(meant.id)
 
 
@@ -95,14 +99,16 @@ def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
     """Whom a wish is about.
 
     Raises:
-        UsageError: Nobody, or everybody without a word that says so.
+        UsageError: Nobody, somebody who is not there, or everybody without a word that says so.
     """
     if not wish.where and not wish.everybody:
         raise UsageError(
             "to whom? --where plan=light,cell=…, or --all for every running instance",
             hint="hermesops rollout preview RELEASE --all shows what would happen",
         )
-    targets = selected(candidates(registry, wish.action), Selector.parse(wish.where, fields=FIELDS))
+    selector = Selector.parse(wish.where, fields=FIELDS)
+    refuse_unknown(registry, selector)
+    targets = selected(candidates(registry, wish.action), selector)
     if not targets:
         who = f"no running instance is {wish.where!r}" if wish.where else "no instance is running"
         raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from hermesops import waiting
-from hermesops.errors import UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.errors import UnavailableError, UnknownOutcomeError
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.snapshot import owner_of, snapshot_name
+from hermesops.model.unknown_name import find_by_id
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
@@ -122,8 +123,5 @@ def chosen(snapshots: list[Image], text: str, user: str) -> Image:
     Raises:
         UsageError: None does, or several do.
     """
-    found = [one for one in snapshots if text and one.id.startswith(text)]
-    if len(found) == 1:
-        return found[0]
-    how_many = f"{len(found)} snapshots of {user} begin with" if found else f"{user} has no snapshot"
-    raise UsageError(f"{how_many} {text}", hint=f"hermesops snapshot list {user}")
+    by_id = {one.id: one for one in snapshots}
+    return by_id[find_by_id("snapshot", text, by_id, of=user)]

@@ -8,7 +8,8 @@ from hermesops.errors import UnavailableError, problem_of
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.spare import Purpose
-from hermesops.model.token import KeptToken, purpose_of
+from hermesops.model.token import PLATFORM, PURPOSES, KeptToken, purpose_of
+from hermesops.model.unknown_name import unknown_name
 
 if TYPE_CHECKING:
     from hermesops.access.token_renewal import Due, TokenRenewal
@@ -71,7 +72,12 @@ class Tokens:
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 
     async def revoke(self, instance: Instance, purpose: str, *, reason: str) -> Sequence[KeptToken]:
-        """Revoke an instance's tokens, of one purpose or of all, and write down who did; those that were."""
+        """Revoke an instance's tokens, of one purpose or of all, and write down who did; those that were.
+
+        Raises:
+            UsageError: No token is for that.
+        """
+        _refuse_unknown(instance, purpose or PLATFORM)
         found = [token for _, token in self.of(instance) if purpose in {"", purpose_of(token.purpose)}]
         for token in found:
             await self.renewal.drop(token)
@@ -82,8 +88,10 @@ class Tokens:
         """Replace an instance's token of a purpose, and write down who did.
 
         Raises:
+            UsageError: No token is for that.
             UnavailableError: The instance is on no machine, or the new one could not be tried.
         """
+        _refuse_unknown(instance, purpose)
         if instance.machine_id is None:
             raise UnavailableError(f"the agent of {instance.title} is on no machine")
         await self.renewal.renew(instance.machine_id, purpose)
@@ -93,3 +101,8 @@ class Tokens:
         from hermesops.model.ids import instance_subject
 
         self._registry.append_audit(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
+
+
+def _refuse_unknown(instance: Instance, purpose: str) -> None:
+    if purpose not in PURPOSES:
+        raise unknown_name("token", purpose, PURPOSES, of=instance.title)

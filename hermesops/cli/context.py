@@ -57,12 +57,18 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
     Args:
         tell: Takes narration; by default it is told on stderr.
         logs_all: Log what happens in its ordinary course as well.
+
+    Raises:
+        UsageError: There is no such environment.
     """
     from hermesops.app import App
+    from hermesops.app.environments import require_known
     from hermesops.cli.console import say
 
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
-    return App(environment(), tell or say, _warn)
+    env = environment()
+    require_known(env)
+    return App(env, tell or say, _warn)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -48,12 +48,13 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
 ) -> None:
     """List instances."""
-    from hermesops.model.ids import CellName
+    from hermesops.model.cell import parse_cell
 
-    rows = context.compose().registry.list_instances(
+    registry = context.compose().registry
+    rows = registry.list_instances(
         status=_status(status) if status else None,
         plan=_plan(plan) if plan else None,
-        cell=CellName(cell) if cell else None,
+        cell=registry.get_cell(parse_cell(cell)).name if cell else None,
         terminated=everything,
     )
     table(

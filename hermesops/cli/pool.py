@@ -30,14 +30,16 @@ def group() -> None:
 @app.command("list")
 def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many settings want."""
+    from hermesops.model.cell import parse_cell
     from hermesops.model.spare import Purpose
 
     composed = context.compose()
+    named = {composed.registry.get_cell(parse_cell(name)).name for name in cells or ()}
     wanted = composed.env.settings.pool_size
     rows = [
         render_cells.spare(one)
         for one in composed.registry.list_spares(purpose=Purpose.POOL)
-        if not cells or one.cell in cells
+        if not named or one.cell in named
     ]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
@@ -70,8 +72,13 @@ def drain(
     """Destroy the machines of warm pools; the next refill makes new ones."""
     if bool(cells) == everything:
         raise UsageError("name cells, or --all", hint="hermesops pool list")
+    from hermesops.model.cell import parse_cell
+
+    composed = context.compose()
+    for name in cells or ():
+        composed.registry.get_cell(parse_cell(name))
     named = ", ".join(cells) if cells else "all cells"
-    environment = context.compose().env.name
+    environment = composed.env.name
     agree(
         f"This destroys the machines of the warm pools of {named} in environment {environment}.",
         expect=cells[0] if cells and len(cells) == 1 else environment,

@@ -141,12 +141,13 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
 
     Nobody can take that back: build another release of the same agent.
     """
+    from hermesops.app.releases import Releasing
+
     composed = context.compose()
+    Releasing(composed).require_known(release)
     agree(f"No machine will take in {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
 
     async def work() -> int:
-        from hermesops.app.releases import Releasing
-
         return (await Releasing(composed).revoke(release, reason=reason)).number
 
     number = context.run(work())

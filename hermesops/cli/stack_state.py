@@ -26,8 +26,8 @@ def rollback_state(
     yes: Yes = False,
 ) -> None:
     """Put a copy of the cell's state in its place; what is there now becomes a copy, machines stay as they are."""
-    name = parse_cell(cell)
     composed = context.compose()
+    name = composed.registry.get_cell(parse_cell(cell)).name
     if list_:
         copies = context.run(composed.cell_states.versions(name, limit=limit))
         rows = [render.state_version(one) for one in copies]
@@ -67,8 +67,9 @@ def import_(
     if file is None:
         _take_in(name, machines or [], reason)
         return
-    document = _read(file)
     composed = context.compose()
+    composed.registry.get_cell(name)
+    document = _read(file)
     _ask(composed.env.name, cell, f"puts {file} in the place of the state", yes=yes)
     context.run(composed.cell_states.take(name, document, why=reason or "stack import"))
     resources = len(document["deployment"].get("resources") or ())

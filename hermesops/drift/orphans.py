@@ -8,6 +8,7 @@ from hermesops.justavps.wire import Machine
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.recovery import Recovered
+from hermesops.model.unknown_name import unknown_name
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,7 @@ def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
         ids = ", ".join(one.id for one in named)
         raise UsageError(f"{len(named)} orphans are named {name}: say which by --id ({ids})")
     if not named:
-        raise UsageError(
-            f"{name} is no orphan: no machine of ours without an instance has that name", hint="hermesops fleet drift"
-        )
+        raise unknown_name("orphan", machine_id or name, [one.id if machine_id else one.name for one in orphans])
     return named[0]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.errors import UsageError
+from hermesops.model.unknown_name import unknown_name
 
 FILE = "definition.toml"
 
@@ -70,7 +71,8 @@ def load(folder: Path) -> Definition:
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"no image is defined in {folder}", hint="see what there is: hermesops image list") from None
+        defined = sorted(path.parent.name for path in folder.parent.glob(f"*/{FILE}"))
+        raise unknown_name("image", folder.name, defined, where=f" in {folder.parent}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
         raise UsageError(f"{path}: {cause}") from cause
     try:

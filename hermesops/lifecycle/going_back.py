@@ -12,6 +12,7 @@ from hermesops.lifecycle.slots import Slots
 from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import SlotsSeen, WayBack
+from hermesops.model.unknown_name import shown, unknown_name
 
 _AT_ONCE = 32
 _LOOK_S = 10.0
@@ -35,7 +36,8 @@ async def go_back(slots: Slots, machine_id: MachineId, *, to: str, loses: bool, 
         title: Whose it is, for people.
 
     Raises:
-        RefusedError: There is no such release on it, or rows would be lost.
+        UsageError: There is no such release on it.
+        RefusedError: Rows would be lost.
         UnavailableError: It does not answer, or it did not work.
     """
     seen = await slots.look(machine_id)
@@ -68,11 +70,13 @@ async def find_machine(
     ours = [one for one in machines if is_machine_name(one.name, environment) and one.status is MachineStatus.READY]
     found = named or await _those_of(ours, channel_to, text)
     if len(found) != 1:
-        what = "no machine that answers is" if not found else f"{len(found)} machines are"
-        names = f": {', '.join(sorted(one.name for one in found))}" if found else ""
+        if not found:
+            names = [one.name for one in ours]
+            raise unknown_name("machine", text, names, of="CELL", where=f" that answers in {environment}")
+        several = ", ".join(sorted(one.name for one in found))
         raise UsageError(
-            f"{what} {text!r} in {environment}{names}",
-            hint="--machine NAME names one; the vendor's list has the names",
+            f"{len(found)} machines are {shown(text)} in {environment}: {several}",
+            hint="hermesops rollback --direct --machine NAME",
         )
     return found[0]
 
@@ -86,11 +90,14 @@ def _chosen(seen: SlotsSeen, to: str, title: str) -> ReleaseId:
             )
         return seen.before
     matching = [slot for slot in seen.slots if slot == to] or [slot for slot in seen.slots if slot.startswith(to)]
-    if len(matching) != 1:
-        raise RefusedError(
-            f"the machine of {title} has {len(matching)} releases called {to!r}: {', '.join(seen.slots) or 'none'}",
-            hint=f"hermesops rollout start {to} --where user={title} brings one",
+    if len(matching) > 1:
+        raise UsageError(
+            f"{len(matching)} releases on the machine of {title} begin with {shown(to)}: {', '.join(matching)}",
+            hint=f"hermesops rollback {title} --to RELEASE",
         )
+    if not matching:
+        there = ", ".join(seen.slots) or "none"
+        raise unknown_name("release", to, seen.slots, where=f" on the machine of {title}, which has {there}")
     return matching[0]
 
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 from hermesops.lifecycle.admission import ChooseCell
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
 
 
 class Rows(Protocol):
@@ -66,10 +67,10 @@ class Grounds:
         Raises:
             UsageError: There is none of that name.
         """
-        for cell in self.rows.list_cells():
-            if cell.name == name:
-                return Placement(cell.name, cell.region, cell.only_plan)
-        raise UsageError(f"there is no cell {name}", hint="hermesops cell list")
+        cells = {str(cell.name): cell for cell in self.rows.list_cells()}
+        if name not in cells:
+            raise unknown_name("cell", name, cells)
+        return Placement(cells[name].name, cells[name].region, cells[name].only_plan)
 
     def image(self) -> ImageId:
         """What new machines boot from.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hermesops.errors import UsageError
+from hermesops.model.unknown_name import unknown_name
 
 EDGE_S = 100
 """Seconds of silence after which the vendor's edge cuts a request.
@@ -132,5 +133,5 @@ def known(kind: str) -> FaultKind:
         UsageError: There is none.
     """
     if kind not in set(FaultKind):
-        raise UsageError(f"no fault is called {kind!r}", hint=f"one of: {', '.join(FaultKind)}")
+        raise unknown_name("fault", kind, FaultKind)
     return FaultKind(kind)

@@ -38,6 +38,10 @@ class Selector:
             conditions[name] = conditions.get(name, frozenset()) | {value}
         return cls(conditions)
 
+    def values(self, name: str) -> frozenset[str]:
+        """What a field may be; nothing where it may be anything."""
+        return self.conditions.get(name, frozenset())
+
     def takes(self, subject: Mapping[str, str]) -> bool:
         """Whether a subject with these fields is meant; one that lacks a field of the conditions is not."""
         return all(subject.get(name) in values for name, values in self.conditions.items())

@@ -11,6 +11,9 @@ LONGEST_TOKEN_LIFE = timedelta(hours=6)
 PLATFORM = "platform"
 """Purpose of the token that the platform's message router reads in ``hermes_instances.proxy_token``."""
 
+PURPOSES = (PLATFORM, "health", "chat")
+"""What tokens are for."""
+
 _NEXT, _FORMER = " next", " former"
 
 

@@ -15,6 +15,7 @@ from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
 from hermesops.model.stack import StackRef, UpResult
+from hermesops.model.unknown_name import unknown_name
 from hermesops.placement.cell_names import lease_of, stack_of
 from hermesops.placement.cell_ports import Program, Turn
 from hermesops.placement.cell_state import machines_in
@@ -154,7 +155,7 @@ class CellImports:
         """Take machines into a cell's stack; those that were not in it. No machine is changed; safe to repeat.
 
         Raises:
-            UsageError: There is no such cell.
+            UsageError: There is no such cell, or no such machine at JustAVPS.
             RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
         """
         async with self._alone(lease_of(cell)) as turn:
@@ -181,7 +182,7 @@ class CellImports:
         except NotFoundError:
             found = None
         if found is None or found.status is MachineStatus.DELETED:
-            raise RefusedError(f"JustAVPS knows no machine {id_}", hint="hermesops fleet drift")
+            raise unknown_name("machine", id_, of=spec.name, where=" at JustAVPS")
         refuse_unfit(spec.name, ordered, row, found)
         if held != id_:
             raise RefusedError(

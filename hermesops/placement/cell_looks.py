@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.errors import UsageError
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
+from hermesops.model.unknown_name import unknown_name
 from hermesops.placement.cell_names import stack_of
 from hermesops.placement.cell_ports import CellRows, Engine, Programs
 from hermesops.placement.cell_state import kept, machines_in, made_anew, protected_machines
@@ -101,13 +101,17 @@ class CellLooks:
         """The cell's state as Pulumi exports it.
 
         Raises:
-            UsageError: There is no such cell.
+            UsageError: It has no stack.
         """
-        return await self._engine.export(stack_of(cell))
+        return await self._engine.export(await self._existing(cell))
 
     async def outputs(self, cell: CellName) -> Mapping[str, Any]:
-        """The cell's outputs, secrets masked."""
-        return await self._engine.outputs(stack_of(cell))
+        """The cell's outputs, secrets masked.
+
+        Raises:
+            UsageError: It has no stack.
+        """
+        return await self._engine.outputs(await self._existing(cell))
 
     async def holds(self, cell: CellName, machine: MachineName) -> bool:
         """Whether the cell's state has that machine."""
@@ -118,6 +122,13 @@ class CellLooks:
         stack = stack_of(cell)
         return await self._engine.export(stack) if stack in await self._engine.stacks(stack.project) else {}
 
+    async def _existing(self, cell: CellName) -> StackRef:
+        stack = stack_of(cell)
+        known = await self._engine.stacks(stack.project)
+        if stack not in known:
+            raise unknown_name("stack", cell, [one.stack for one in known])
+        return stack
+
     def _targets(
         self,
         stack: StackRef,
@@ -127,9 +138,7 @@ class CellLooks:
     ) -> Collection[str]:
         ordered = {machine.name for machine in spec.machines} if spec else set()
         if unknown := sorted(only - ordered - held.keys()):
-            raise UsageError(
-                f"{stack.stack} has no machine {', '.join(unknown)}", hint=f"hermesops cell show {stack.stack}"
-            )
+            raise unknown_name("machine", unknown[0], sorted(ordered | held.keys()), of=stack.stack)
         return self._programs.urns(stack, only) if only else ()
 
 

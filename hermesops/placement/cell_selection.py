@@ -6,6 +6,7 @@ from hermesops.errors import UsageError
 from hermesops.model.cell import Cell, parse_cell
 from hermesops.model.plan import Plan
 from hermesops.model.selector import Selector
+from hermesops.model.unknown_name import unknown_name
 
 FIELDS = frozenset({"cell", "region", "plan"})
 """What cells can be selected by."""
@@ -38,9 +39,12 @@ def filter_cells(cells: Sequence[Cell], where: str) -> tuple[Cell, ...]:
     """The cells that a selector takes; all of them when it is empty.
 
     Raises:
-        UsageError: It does not read like one.
+        UsageError: It does not read like one, or names a cell that is not there.
     """
     selector = Selector.parse(where, fields=FIELDS)
+    names = [cell.name for cell in cells]
+    for missing in sorted(selector.values("cell") - set(names)):
+        raise unknown_name("cell", missing, names)
     return tuple(cell for cell in cells if _is_meant(cell, selector))
 
 
@@ -48,7 +52,7 @@ def _named(cells: Sequence[Cell], names: Sequence[str]) -> tuple[Cell, ...]:
     wanted = {parse_cell(name) for name in names}
     found = tuple(cell for cell in cells if cell.name in wanted)
     if missing := sorted(wanted - {cell.name for cell in found}):
-        raise UsageError(f"there is no cell {', '.join(missing)}", hint="hermesops cell list")
+        raise unknown_name("cell", missing[0], [cell.name for cell in cells])
     return found
 
 

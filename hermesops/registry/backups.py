@@ -6,11 +6,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import UsageError
+from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State
+from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import LIVING, backup_repositories, backups, hermes_instances
 from hermesops.registry.sealing import place
@@ -121,15 +122,21 @@ class BackupRows(Rows):
         """The one backup of an instance whose id begins so; the newest for an empty text.
 
         Raises:
-            UsageError: There is none, or several.
+            UsageError: None begins so, or several do.
+            RefusedError: There is none at all.
         """
-        found = [backup for backup in self.list_backups(instance_id) if backup.id.startswith(text)]
-        hint = f"hermesops backup list {instance_id}"
-        if not found:
-            raise UsageError(f"instance {instance_id} has no backup {text}".rstrip(), hint=hint)
-        if text and len(found) > 1:
-            raise UsageError(f"{len(found)} backups of instance {instance_id} begin with {text}", hint=hint)
-        return found[0]
+        by_id = {backup.id: backup for backup in self.list_backups(instance_id)}
+        if text:
+            return by_id[find_by_id("backup", text, by_id, of=instance_id)]
+        if not by_id:
+            raise RefusedError(f"instance {instance_id} has no backup", hint=f"hermesops backup create {instance_id}")
+        return next(iter(by_id.values()))
+
+    def is_backed_up(self, instance_id: InstanceId) -> bool:
+        """Whether there is a backup of an instance."""
+        query = sa.select(sa.exists().where(backups.c.instance_id == instance_id))
+        with self._database.reading() as connection:
+            return bool(connection.scalar(query))
 
     def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
         """When each living instance was backed up last; ``None`` for never."""

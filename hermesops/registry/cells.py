@@ -9,6 +9,7 @@ from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import (
     LIVING,
@@ -39,8 +40,8 @@ class CellRows(Rows):
         """
         with self._database.reading() as connection:
             found = self._cells(connection, cells.c.name == name)
-        if not found:
-            raise no_cell(name)
+            if not found:
+                raise _no_cell(connection, name)
         return found[0]
 
     def open_cell(self, place: Placement) -> None:
@@ -68,7 +69,7 @@ class CellRows(Rows):
         spares = sa.select(spare_machines).where(spare_machines.c.cell == cell, spare_machines.c.wanted)
         with self._database.reading() as connection:
             if connection.scalar(sa.select(cells.c.name).where(cells.c.name == cell)) is None:
-                raise no_cell(cell)
+                raise _no_cell(connection, cell)
             machines = [
                 *(_machine(row, row.machine_name) for row in connection.execute(of_instances)),
                 *(_machine(row, row.name) for row in connection.execute(spares)),
@@ -120,9 +121,8 @@ class CellRows(Rows):
             self._note(connection, "cell_opened", f"cell/{place.cell}", after=takes)
 
 
-def no_cell(name: CellName) -> UsageError:
-    """What is said to whoever asks for a cell that is not there."""
-    return UsageError(f"there is no cell {name}", hint="hermesops cell list")
+def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:
+    return unknown_name("cell", name, connection.scalars(sa.select(cells.c.name).order_by(cells.c.name)))
 
 
 def _machine(row: sa.Row[Any], name: str) -> CellMachine:

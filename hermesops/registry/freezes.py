@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import UsageError
 from hermesops.model.freeze import Freeze
+from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.rollout_schema import freezes
 from hermesops.registry.rows import Rows
 
@@ -46,15 +47,13 @@ class FreezeRows(Rows):
             UsageError: There is none of that id, or more than one.
         """
         with self._database.writing() as connection:
-            every = [_freeze(row) for row in connection.execute(sa.select(freezes).with_for_update())]
-            found = [one for one in every if freeze_id and one.id.startswith(freeze_id)]
-            if len(found) != 1:
-                what = "no freeze has" if not found else f"{len(found)} freezes have"
-                raise UsageError(f"{what} the id {freeze_id!r}", hint="hermesops freeze list")
-            is_it = freezes.c.id == found[0].id
-            if found[0].lifted_at is None:
+            rows = connection.execute(sa.select(freezes).with_for_update())
+            every = {row.id: _freeze(row) for row in rows}
+            meant = find_by_id("freeze", freeze_id, every)
+            is_it = freezes.c.id == meant
+            if every[meant].lifted_at is None:
                 connection.execute(freezes.update().where(is_it).values(lifted_at=self._database.now(connection)))
-                self._note(connection, "freeze_lifted", f"freeze/{found[0].id}", why=why)
+                self._note(connection, "freeze_lifted", f"freeze/{meant}", why=why)
             return _freeze(connection.execute(sa.select(freezes).where(is_it)).one())
 
     def list_freezes(self, *, past: bool = False) -> tuple[Freeze, ...]:

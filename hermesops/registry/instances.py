@@ -19,6 +19,7 @@ from hermesops.model.ids import (
 )
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
@@ -31,6 +32,13 @@ ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
     )
 )
 """Selects instances with their details and their users' aliases."""
+
+_ALIASES = (
+    sa.select(users.c.alias)
+    .where(users.c.id.in_(sa.select(hermes_instances.c.user_id)), users.c.alias.is_not(None))
+    .order_by(users.c.alias)
+)
+"""Selects the aliases of users who have, or had, an instance."""
 
 
 class InstanceRows(InstanceSecretRows):
@@ -63,20 +71,16 @@ class InstanceRows(InstanceSecretRows):
             UsageError: There is none.
         """
         id_ = user_id_of(text)
-        if not id_ and not is_alias(text):
-            raise UsageError(
-                f"{text!r} is neither a user nor an instance: it reads like no UUID and no alias",
-                hint="hermesops instance list",
-            )
-        is_meant = (
-            sa.or_(hermes_instances.c.id == id_, hermes_instances.c.user_id == id_) if id_ else users.c.alias == text
-        )
+        if id_:
+            is_meant = sa.or_(hermes_instances.c.id == id_, hermes_instances.c.user_id == id_)
+        else:
+            is_meant = users.c.alias == text if is_alias(text) else sa.false()
         with self._database.reading() as connection:
             row = connection.execute(
                 ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
             ).one_or_none()
-        if row is None:
-            raise UsageError(f"{text!r} has no instance here", hint=f"hermesops provision {text} --plan light|heavy")
+            if row is None:
+                raise unknown_name("user", text, connection.scalars(_ALIASES))
         return instance_of(row)
 
     def list_instances(

@@ -5,9 +5,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.registry.leases import require_lease
 from hermesops.registry.rows import Rows, insert_if_absent, new_id
 from hermesops.registry.schema import UNFINISHED, operation_steps, operations
@@ -107,11 +108,8 @@ class OperationRows(Rows):
         """
         with self._database.reading() as connection:
             ids = connection.scalars(sa.select(operations.c.id)).all()
-            matching = [known for known in ids if operation_id and known.startswith(operation_id)]
-            if len(matching) != 1:
-                what = "no operation" if not matching else f"{len(matching)} operations"
-                raise UsageError(f"{what} with id {operation_id!r}", hint="hermesops operation list")
-            return _operation(connection.execute(sa.select(operations).where(operations.c.id == matching[0])).one())
+            meant = find_by_id("operation", operation_id, ids)
+            return _operation(connection.execute(sa.select(operations).where(operations.c.id == meant)).one())
 
     def list_operations(
         self,
@@ -210,7 +208,7 @@ class OperationRows(Rows):
             sa.select(operations).where(operations.c.id == operation_id).with_for_update()
         ).one_or_none()
         if row is None:
-            raise UsageError(f"no operation with id {operation_id!r}", hint="hermesops operation list")
+            raise unknown_name("operation", operation_id)
         if row.status.has_ended:
             if row.status == status:
                 return

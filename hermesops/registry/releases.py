@@ -4,8 +4,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 from hermesops.model.release import KnownRelease, ReleaseId, release_subject
+from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.rollout_schema import releases
 from hermesops.registry.rows import Rows, insert_if_absent
 
@@ -36,6 +37,11 @@ class ReleaseRows(Rows):
             )
         return _release(row)
 
+    def release_ids(self) -> frozenset[ReleaseId]:
+        """Every release that was ever known."""
+        with self._database.reading() as connection:
+            return frozenset(map(ReleaseId, connection.scalars(sa.select(releases.c.id))))
+
     def revoke_release(self, release_id: ReleaseId, *, why: str) -> KnownRelease:
         """Write down that no machine may run a release from now on; safe to call twice, the first reason stays.
 
@@ -48,7 +54,7 @@ class ReleaseRows(Rows):
         with self._database.writing() as connection:
             row = connection.execute(sa.select(releases).where(is_it).with_for_update()).one_or_none()
             if row is None:
-                raise UsageError(f"no release is called {release_id!r}", hint="hermesops release list")
+                raise unknown_name("release", release_id)
             if row.revoked_at is None:
                 values = {"revoked_at": self._database.now(connection), "why": why}
                 connection.execute(releases.update().where(is_it).values(values))

@@ -22,6 +22,7 @@ from hermesops.model.rollout import (
     rollout_subject,
 )
 from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.registry import rollout_json
 from hermesops.registry.leases import require_lease
 from hermesops.registry.operations import OperationRows
@@ -74,11 +75,10 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
         every = self.list_rollouts()
         if not text and every:
             return next((one for one in every if not one.state.has_ended), every[0])
-        found = [one for one in every if text and one.id.startswith(text)]
-        if len(found) != 1:
-            what = "no rollout has" if not found else f"{len(found)} rollouts have"
-            raise UsageError(f"{what} the id {text!r}" if text else "nothing was rolled out yet", hint=_LIST)
-        return found[0]
+        if not text:
+            raise UsageError("nothing was rolled out yet", hint=_LIST)
+        by_id = {one.id: one for one in every}
+        return by_id[RolloutId(find_by_id("rollout", text, by_id))]
 
     def list_rollouts(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Rollout, ...]:
         """Rollouts, the newest first."""
@@ -97,7 +97,7 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
         with self._database.reading() as connection:
             row = connection.execute(sa.select(rollouts).where(rollouts.c.id == rollout_id)).one_or_none()
         if row is None:
-            raise UsageError(f"no rollout has the id {rollout_id!r}", hint=_LIST)
+            raise unknown_name("rollout", rollout_id)
         return _rollout(row)
 
     def rollout_state(self, rollout_id: RolloutId) -> RolloutState:

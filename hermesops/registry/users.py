@@ -4,8 +4,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import UsageError
 from hermesops.model.ids import UserId
+from hermesops.model.unknown_name import unknown_name
 from hermesops.model.user import User, parse_user
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import users
@@ -30,7 +30,7 @@ class UserRows(Rows):
         if found:
             return found
         if not create:
-            raise UsageError(f"no user {text!r} is known here", hint="hermesops instance list")
+            raise unknown_name("user", text)
         with self._database.writing() as connection:
             values = {"id": wanted.id, "alias": wanted.alias or None, "created_at": self._database.now(connection)}
             if insert_if_absent(connection, users, values):

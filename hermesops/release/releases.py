@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.unknown_name import unknown_name
 from hermesops.node.errors import NodeError
 from hermesops.node.release_handout import Handout
 from hermesops.node.release_lock import Blob, Lock, release_id
@@ -85,18 +86,22 @@ class Releases:
             text: Its id, its beginning with some of the hash, or the agent's version where one release of it may run.
 
         Raises:
-            RefusedError: There is none, more than one, or its lock does not hold.
+            UsageError: There is none, or more than one.
+            RefusedError: Its lock does not hold.
         """
-        try:
-            return self.read(release_id(text))
-        except NodeError:
-            meant = [one for one in self.list() if _is_meant(one, text)]
+        documents = self._documents
+        with suppress(NodeError):
+            name = release_id(text)
+            if name not in documents.ids():
+                raise unknown_name("release", text, documents.ids())
+            return self.read(name)
+        meant = [one for one in self.list() if _is_meant(one, text)]
         if len(meant) == 1:
             return meant[0].lock
         if meant:
             ids = ", ".join(one.id for one in meant)
-            raise RefusedError(f"more than one release is called {text}: {ids}", hint="name the release by its id")
-        raise RefusedError(f"there is no release {text} in {self.store.url}", hint=LIST)
+            raise UsageError(f"more than one release is called {text}: {ids}", hint=LIST)
+        raise unknown_name("release", text, documents.ids())
 
     def read(self, release: str) -> Lock:
         """The lock of a release, its signature checked.

@@ -495,7 +495,7 @@ def test_a_cell_is_made_once(registry: Registry) -> None:
     (made,) = registry.list_cells()
     assert (made.name, made.region, made.only_plan, made.machines, made.brought_at) == (CELL, "hel1", None, 2, None)
     assert registry.get_cell(CELL) == made
-    with pytest.raises(UsageError, match="there is no cell cell9"):
+    with pytest.raises(UsageError, match=f"no cell 'cell9'; nearest: {CELL}"):
         registry.get_cell(CellName("cell9"))
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from hermesops.errors import UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -63,9 +63,20 @@ def test_a_backup_is_found_by_the_beginning_of_its_id(registry: Registry, ada: I
         registry.note_backup(backup(ada.id, id_, number))
     assert registry.get_backup(ada.id, "ab").id.startswith("ab")
     assert registry.get_backup(ada.id, "").id.startswith("ac")
-    for text, words in (("a", "2 backups"), ("f", "no backup f")):
-        with pytest.raises(UsageError, match=words):
+    for text, words in (("a", "2 backups begin"), ("f", "no backup 'f'")):
+        with pytest.raises(UsageError, match=words) as unknown:
             registry.get_backup(ada.id, text)
+        assert unknown.value.hint == f"hermesops backup list {ada.id}"
+
+
+def test_an_instance_without_a_backup_is_no_slip_of_who_asked(registry: Registry, ada: Instance) -> None:
+    assert not registry.is_backed_up(ada.id)
+    with pytest.raises(RefusedError, match="has no backup"):
+        registry.get_backup(ada.id, "")
+    registry.note_backup(backup(placed(registry, "bob").id, "b"))
+    assert not registry.is_backed_up(ada.id)
+    registry.note_backup(backup(ada.id, "a"))
+    assert registry.is_backed_up(ada.id)
 
 
 def test_a_check_is_remembered_with_what_came_of_it(registry: Registry, ada: Instance) -> None:

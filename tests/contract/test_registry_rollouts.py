@@ -53,7 +53,7 @@ def test_a_rollout_is_found_by_its_beginning_or_as_the_one_under_way(registry: R
     registry.change_rollout(second, replace(second, state=RolloutState.DONE), HALTED)
     assert registry.find_rollout("").id == first.id
     assert [one.id for one in registry.list_rollouts(unfinished=True)] == [first.id]
-    with pytest.raises(UsageError, match="2 rollouts"):
+    with pytest.raises(UsageError, match="2 rollouts begin"):
         registry.find_rollout("aa")
 
 

@@ -36,30 +36,30 @@ def one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("provision",), 2, ("who?",)),
         (("provision", "ada", "--from", "users.csv", "--plan", "light"), 2, ("who?",)),
         (("provision", "--from", "nowhere.csv"), 2, ("nowhere.csv: No such file",)),
-        (("instance", "export", "nobody", "--reason", "t"), 2, ("'nobody' has no instance",)),
+        (("instance", "export", "nobody", "--reason", "t"), 2, ("no user 'nobody'",)),
         (("instance", "export", "nobody", "--json"), 2, ("--to FILE",)),
-        (("instance", "verify", "nobody", "--state"), 2, ("'nobody' has no instance",)),
-        (("snapshot", "create", "nobody"), 2, ("'nobody' has no instance",)),
-        (("snapshot", "delete", "nobody", "1"), 2, ("'nobody' has no instance",)),
-        (("instance", "show", "nobody"), 2, ("'nobody' has no instance", "hermesops provision nobody")),
+        (("instance", "verify", "nobody", "--state"), 2, ("no user 'nobody'",)),
+        (("snapshot", "create", "nobody"), 2, ("no user 'nobody'",)),
+        (("snapshot", "delete", "nobody", "1"), 2, ("no user 'nobody'",)),
+        (("instance", "show", "nobody"), 2, ("no user 'nobody'", "hermesops instance list")),
         (("instance", "list", "--status", "dead"), 2, ("unknown status 'dead'",)),
         (("instance", "terminate", "nobody", "--yes"), 2, ("nobody",)),
         (("instance", "restart", "nobody"), 2, ("nobody",)),
         (("instance", "exec", "nobody", "--timeout", "nan", "--", "true"), 2, ("--timeout nan",)),
-        (("stack", "up", "nope"), 2, ("no cell nope", "hermesops cell list")),
+        (("stack", "up", "nope"), 2, ("no cell 'nope'", "hermesops cell list")),
         (("stack", "up"), 2, ("which cells?", "hermesops cell list")),
         (("stack", "up", "--all"), 2, ("no cells yet",)),
         (("stack", "up", "--where", "region=hel1"), 2, ("selects none",)),
         (("stack", "refresh", "--where", "colour=red"), 2, ("no field 'colour'",)),
-        (("cell", "show", "nope"), 2, ("no cell nope",)),
-        (("stack", "preview", "nope"), 2, ("no cell nope",)),
+        (("cell", "show", "nope"), 2, ("no cell 'nope'",)),
+        (("stack", "preview", "nope"), 2, ("no cell 'nope'",)),
         (("stack", "up", "../nope"), 2, ("'../nope' is no name of a cell",)),
-        (("stack", "destroy", "nope", "--yes"), 2, ("no cell nope",)),
-        (("stack", "export", "nope"), 2, ("no stack nope",)),
-        (("stack", "outputs", "nope"), 2, ("no stack nope",)),
-        (("operation", "continue", "nope"), 2, ("no operation with id 'nope'",)),
+        (("stack", "destroy", "nope", "--yes"), 2, ("no cell 'nope'",)),
+        (("stack", "export", "nope"), 2, ("no stack 'nope'",)),
+        (("stack", "outputs", "nope"), 2, ("no stack 'nope'",)),
+        (("operation", "continue", "nope"), 2, ("no operation 'nope'",)),
         (("--env", "../prod", "instance", "list"), 2, ("environment '../prod' is not a name",)),
-        (("--env", "staging", "doctor"), 3, ()),
+        (("--env", "staging", "doctor"), 2, ("no environment 'staging'", "hermesops env list")),
         (("bogus",), 2, ("No such command 'bogus'",)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) and value and value[0] in _NOUNS else None,
@@ -68,9 +68,6 @@ async def test_what_cannot_be_meant_is_named(
     nowhere: Command, arguments: tuple[str, ...], exit_code: int, words: tuple[str, ...]
 ) -> None:
     ran = await nowhere.run(*arguments)
-    if arguments[-1] == "doctor":
-        assert ran.exit_code == exit_code, str(ran)
-        return
     one_line(ran, exit_code, *words)
 
 
@@ -79,7 +76,7 @@ _NOUNS: set[str] = {"provision", "instance", "snapshot", "stack", "cell", "opera
 
 async def test_an_unknown_setting_is_named_with_what_was_meant(nowhere: Command) -> None:
     ran = await nowhere.with_variables(HERMESOPS_REGOIN="hel1").run("instance", "list")
-    one_line(ran, 2, "'regoin'", "did you mean region")
+    one_line(ran, 2, "'regoin'", "nearest: region")
 
 
 async def test_json_says_the_error_too(nowhere: Command) -> None:
@@ -184,7 +181,7 @@ async def test_a_full_disk_is_named(full_disk: Path) -> None:
 async def test_without_an_image_nothing_is_written(world: Command) -> None:
     elsewhere = world.with_variables(HERMESOPS_IMAGE="other")
     one_line(await elsewhere.run("provision", "grace", "--plan", "light"), 3, "no image other", "hermesops image build")
-    one_line(await elsewhere.run("instance", "show", "grace"), 2, "no instance")
+    one_line(await elsewhere.run("instance", "show", "grace"), 2, "no user 'grace'")
 
 
 @pytest.mark.machines
@@ -195,7 +192,7 @@ async def test_a_vendor_that_refuses_or_is_away_is_told_apart(world: Command) ->
     one_line(await away.run("provision", "grace", "--plan", "light"), 4, "not reachable")
     wrong = world.with_variables(HERMESOPS_API_URL=endpoint.api_url, HERMESOPS_API_KEY="sk_wrong", **known)
     one_line(await wrong.run("provision", "grace", "--plan", "light"), 3, "401")
-    one_line(await world.run("instance", "show", "grace"), 2, "no instance")
+    one_line(await world.run("instance", "show", "grace"), 2, "no user 'grace'")
 
 
 @pytest.mark.machines

@@ -48,11 +48,12 @@ async def test_secrets_live_in_an_age_file_and_nowhere_else(age: Command, tmp_pa
 
 
 async def test_what_a_person_has_to_do_is_said_step_by_step(tmp_path: Path) -> None:
+    (tmp_path / "staging").mkdir()
     command = Command(tmp_path, {"HERMESOPS_ENV": "staging"})
     said = await command.run("secrets", "rotate", "api.key", "--json")
     assert said.exit_code == 7
     assert "hermesops --env staging secrets set api.key --from FILE" in said.json["steps"]
-    unknown = await command.run("secrets", "rotate", "password")
+    unknown = await command.run("secrets", "rotate", "apikey")
     assert unknown.exit_code == 2
     assert "api.key" in unknown.stderr
 
@@ -74,6 +75,8 @@ async def test_a_secret_in_a_variable_opens_and_is_not_changed(tmp_path: Path) -
 
 
 async def test_keys_are_not_lost_by_setting_another_ring(tmp_path: Path) -> None:
+    (tmp_path / "staging").mkdir()
+    (tmp_path / "other" / "staging").mkdir(parents=True)
     command = Command(tmp_path, {"HERMESOPS_ENV": "staging"})
     assert (await command.run("registry", "check")).exit_code == 0
     held = (tmp_path / "staging/keys/registry.key").read_text()

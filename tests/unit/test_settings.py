@@ -61,7 +61,7 @@ def test_server_types_can_be_given_in_one_variable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"HERMESOPS_REGOIN": "x"}, "unknown settings key 'regoin'.*did you mean region"),
+        ({"HERMESOPS_REGOIN": "x"}, "no setting 'regoin' .*HERMESOPS_REGOIN.*; nearest: region"),
         ({"HERMESOPS_CELL_SIZE": "many"}, "settings key 'cell_size' \\(from environment\\)"),
         ({"HERMESOPS_CELL_SIZE": "0"}, "cell_size"),
         ({"HERMESOPS_PULUMI_ENGINE": "terraform"}, "pulumi_engine"),

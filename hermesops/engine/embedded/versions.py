@@ -14,8 +14,9 @@ from typing import Any
 
 from hermesops.engine.embedded.soundness import flaws
 from hermesops.engine.embedded.store import FileBackend, ended_now
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef, StateVersion
+from hermesops.model.unknown_name import unknown_name
 
 _STAMP = re.compile(r"[.-](\d+)\.(?:history\.)?json$")
 _NS = 1_000_000_000
@@ -84,13 +85,10 @@ class Versions:
         return _Copy(name, self.backend.place.read(name) or b"")
 
     def _named(self, version: str) -> _Copy:
-        for name in self._copies():
-            if _stamp(name) == version:
-                return self._read(name)
-        raise UsageError(
-            f"stack {self.ref.stack} has no copy {version!r}",
-            hint=f"`hermesops stack rollback-state {self.ref.stack} --list` shows those that exist",
-        )
+        copies = {_stamp(name): name for name in self._copies()}
+        if version not in copies:
+            raise unknown_name("copy of the state", version, copies, of=self.ref.stack)
+        return self._read(copies[version])
 
     def _newest_other(self, present: bytes | None) -> tuple[_Copy, dict[str, Any]]:
         for name in self._copies():

@@ -21,5 +21,5 @@ def test_each_secret_is_rotated_by_us_or_says_how(one: Needed) -> None:
 
 def test_what_is_not_needed_is_named_with_what_is() -> None:
     assert needed("api.key").setting == "api_key_file"
-    with pytest.raises(UsageError, match=r"api\.key"):
-        needed("password")
+    with pytest.raises(UsageError, match=r"nearest: api\.key"):
+        needed("apikey")

@@ -68,7 +68,7 @@ def test_names_of_inputs_are_the_same_everywhere(project: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda p: (p / "definition.toml").unlink(), "no image is defined"),
+        (lambda p: (p / "definition.toml").unlink(), "no image 'images'"),
         (lambda p: (p / "definition.toml").write_text("name = "), "definition.toml"),
         (lambda p: (p / "definition.toml").write_text('name = "x"'), "lacks 'playbook'"),
         (lambda p: (p / "definition.toml").write_bytes(b"\xff\xfe"), "definition.toml"),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.lifecycle.going_back import go_back
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
@@ -73,13 +73,17 @@ async def test_a_release_that_is_named_is_gone_to_from_anywhere() -> None:
     [
         (SlotsSeen(NEW, (OLD, NEW, OTHER)), "", "does not say which"),
         (SlotsSeen(NEW, (NEW,)), "", "does not say which"),
-        (SlotsSeen(NEW, (OLD, NEW)), "0.17", "has 0 releases"),
-        (SlotsSeen(NEW, (OLD, NEW)), "0.1", "has 2 releases"),
     ],
 )
 async def test_nothing_is_guessed(seen: SlotsSeen, to: str, says: str) -> None:
     with pytest.raises(RefusedError, match=says):
         await back(seen, to)
+
+
+@pytest.mark.parametrize(("to", "says"), [("0.17", f"no release '0.17' .*has {OLD}, {NEW}"), ("0.1", "2 releases")])
+async def test_a_release_that_is_not_there_is_a_slip_of_who_typed_it(to: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        await back(SlotsSeen(NEW, (OLD, NEW)), to)
 
 
 async def test_a_machine_that_is_silent_is_said_to_be() -> None:

@@ -45,7 +45,7 @@ def test_all_are_meant_only_in_so_many_words() -> None:
         (("cell1",), "", True, "which cells?"),
         ((), "region=hel1", True, "which cells?"),
         (("cell1",), "region=hel1", False, "which cells?"),
-        (("cell1", "cell9", "cell8"), "", False, "there is no cell cell8, cell9"),
+        (("cell1", "cell9", "cell8"), "", False, "no cell 'cell8'; nearest: cell3, cell2, cell1"),
         (("../cell1",), "", False, "no name of a cell"),
         ((), "region=hil", False, "selects none"),
         ((), "colour=red", False, "no field 'colour'"),

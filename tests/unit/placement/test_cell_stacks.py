@@ -339,7 +339,7 @@ async def test_a_run_for_one_machine_targets_it_and_does_not_bring_the_cell() ->
     assert engine.targets == [[f"cell1::{KEPT}"], [f"cell1::{DOOMED}"], ()]
     assert len(engine.runs) == 1
     assert rows.brought == []
-    with pytest.raises(UsageError, match="cell1 has no machine nobodys"):
+    with pytest.raises(UsageError, match="no machine 'nobodys' of cell1"):
         await stacks.up(CELL, only=frozenset({MachineName("nobodys")}))
 
 

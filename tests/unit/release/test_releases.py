@@ -40,14 +40,16 @@ def test_a_release_is_found_by_what_names_it_alone(store: MemoryStore) -> None:
     assert releases.find(LOCK.id) == LOCK
     assert releases.find(LOCK.id[:12]) == LOCK
     assert releases.find("0.18.2") == OLD
-    with pytest.raises(RefusedError, match=r"more than one release is called 0\.19\.0"):
+    with pytest.raises(UsageError, match=r"more than one release is called 0\.19\.0"):
         releases.find("0.19.0")
     releases.revoke(OTHER.id, "no")
     assert releases.find("0.19.0") == LOCK
     for unknown in ("0.18", "0.20.0", "", "0.20.0-000000000000", "latest"):
-        with pytest.raises(RefusedError, match="there is no release") as refused:
+        with pytest.raises(UsageError, match="no release") as refused:
             releases.find(unknown)
         assert refused.value.hint == "hermesops release list"
+    with pytest.raises(UsageError, match=f"nearest: .*{LOCK.id}"):
+        releases.find(LOCK.id[:-1] + "_")
 
 
 def _another_lock(store: MemoryStore) -> None:

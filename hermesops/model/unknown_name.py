@@ -1,0 +1,124 @@
+"""A name that an operator typed and that does not exist: one error for every noun, exit 2, with what is nearest to it.
+
+A name that is missing in stored data is no usage error: whoever reads the data says what that means.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Literal
+
+from hermesops.errors import UsageError
+
+Noun = Literal[
+    "backup",
+    "cell",
+    "chore",
+    "copy of the state",
+    "environment",
+    "fault",
+    "freeze",
+    "image",
+    "machine",
+    "operation",
+    "orphan",
+    "release",
+    "rollout",
+    "secret",
+    "setting",
+    "snapshot",
+    "stack",
+    "token",
+    "user",
+]
+
+LISTED_BY: Mapping[Noun, str] = {
+    "backup": "backup list {of}",
+    "cell": "cell list",
+    "chore": "chore list",
+    "copy of the state": "stack rollback-state {of} --list",
+    "environment": "env list",
+    "fault": "local fault kinds",
+    "freeze": "freeze list --all",
+    "image": "image list",
+    "machine": "cell show {of}",
+    "operation": "operation list --all",
+    "orphan": "fleet drift",
+    "release": "release list",
+    "rollout": "rollout list --all",
+    "secret": "secrets list",
+    "setting": "settings show",
+    "snapshot": "snapshot list {of}",
+    "stack": "stack list",
+    "token": "token list {of}",
+    "user": "instance list",
+}
+"""The command that lists the things of each noun; ``{of}`` is whose they are."""
+
+_SHOWN = 80
+"""Characters of a name that are shown."""
+
+_COMPARED = 20_000
+"""Known names that are compared: 0.2 s at most, on the way to an error."""
+
+_NEAREST = 3
+_LIKENESS = 0.7
+
+ID_SHOWN = 8
+"""Characters of an id that people type, and that are shown."""
+
+
+def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = "", where: str = "") -> UsageError:
+    """The error for a name that does not exist.
+
+    Args:
+        noun: What it would be the name of.
+        text: As typed.
+        known: Names that exist, asked for only now. They may come from the vendor or a store: what cannot be shown is
+            left out.
+        of: Whose such things are, for the command that lists them; empty where they are nobody's.
+        where: Where it was looked for, as `` on the machine of ada``; by default `` of `` and ``of``.
+    """
+    near = _nearest(text, known)
+    told = f"no {noun} {shown(text)}{where or (f' of {of}' if of else '')}"
+    return UsageError(
+        f"{told}; nearest: {', '.join(near)}" if near else told, hint=f"hermesops {LISTED_BY[noun].format(of=of)}"
+    )
+
+
+def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> str:
+    """The only id that begins with what was typed.
+
+    Args:
+        noun: Whose ids they are.
+        text: As typed; an empty one is no id.
+        ids: All of them.
+        of: As for ``unknown_name``.
+
+    Raises:
+        UsageError: None begins so, or several do.
+    """
+    known = list(ids)
+    found = [one for one in known if text and one.startswith(text)]
+    if text in found or len(found) == 1:
+        return text if text in found else found[0]
+    if not found:
+        beginnings = dict.fromkeys(one[:ID_SHOWN] for one in known)
+        raise unknown_name(noun, text, beginnings, of=of)
+    some = ", ".join(found[:_NEAREST]) + (" …" if len(found) > _NEAREST else "")
+    raise UsageError(
+        f"the ids of {len(found)} {noun}s begin with {shown(text)}: {some}",
+        hint=f"hermesops {LISTED_BY[noun].format(of=of)}",
+    )
+
+
+def shown(text: str) -> str:
+    """A typed name as it is shown: quoted, short, and without characters that act on a terminal."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def _nearest(text: str, known: Iterable[str]) -> list[str]:
+    if len(text) > _SHOWN:
+        return []
+    names = [name for name in islice(known, _COMPARED) if name and len(name) <= _SHOWN and name.isprintable()]
+    return difflib.get_close_matches(text, names, n=_NEAREST, cutoff=_LIKENESS)
