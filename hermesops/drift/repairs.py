@@ -34,7 +34,8 @@ _VERIFY = "instance verify {user}"
 
 REMEDIES: Mapping[Kind, Remedy] = {
     Kind.MACHINE_MISSING: Remedy(Severity.CRITICAL, _ANEW),
-    Kind.MACHINE_RESTORABLE: Remedy(Severity.CRITICAL, (_RESTORE,), _ANEW),
+    # Nothing beside it: an agent that can be restored is not ended.
+    Kind.MACHINE_RESTORABLE: Remedy(Severity.CRITICAL, (_RESTORE,)),
     Kind.MACHINE_REPLACED: Remedy(Severity.CRITICAL, (_PROVISION, _REFRESH, _UP)),
     Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), (_END,)),
     Kind.LEAVING: Remedy(Severity.WARNING, (_END,)),

@@ -7,9 +7,8 @@ from hermesops.errors import BrokenInvariantError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting, handover
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise, not_its_own
+from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise, machine_gone, not_its_own
 from hermesops.lifecycle.ports import HandsOver, Rests
-from hermesops.lifecycle.quiesce import gone
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -38,7 +37,7 @@ def next_step(seen: Sight, *, payload_digest: str, was: State | None, state: Sta
     """
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
-        return Impossible(gone(seen.instance))
+        return Impossible(machine_gone(seen))
     if machine.status is MachineStatus.STOPPED:
         return StartMachine(machine.id)
     node = seen.node

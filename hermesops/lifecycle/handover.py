@@ -102,6 +102,24 @@ def silence(instance: Instance) -> UnavailableError:
     )
 
 
+def machine_gone(seen: Sight) -> RefusedError:
+    """What an operator is told of an instance whose machine does not exist any more: never to end what can be restored.
+
+    Args:
+        seen: The instance, with whether there is a backup of it.
+    """
+    instance = seen.instance
+    told = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
+    if seen.is_backed_up:
+        return RefusedError(told, hint=f"hermesops backup restore {instance.title} --onto-new-machine")
+    return RefusedError(
+        f"{told}, and there is no backup of it: what the agent knew was on that machine only",
+        hint=f"ask JustAVPS for machine {instance.machine_id} first; to begin anew without memory: hermesops instance "
+        f"terminate {instance.title} --now --without-backup, then hermesops provision {instance.title} "
+        f"--plan {instance.plan}",
+    )
+
+
 def terminated(instance: Instance) -> RefusedError:
     """What an operator is told who wants to change what has ended."""
     return RefusedError(

@@ -7,11 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, assert_never
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise, asleep, next_step, terminated
+from hermesops.lifecycle.handover import (
+    AwaitGateway,
+    MarkRunning,
+    Personalise,
+    asleep,
+    machine_gone,
+    next_step,
+    terminated,
+)
 from hermesops.lifecycle.ports import Cells, HandsOver
 from hermesops.lifecycle.sight import MachineSeen, Sight
 from hermesops.model.ids import InstanceId, MachineId
@@ -47,25 +55,17 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
         return Impossible(asleep(seen.instance))
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
-        return _machine_is_gone(seen.instance) if seen.instance.machine_id else GrowCell()
+        # A new machine would be an agent without its memory: never made in silence.
+        return Impossible(machine_gone(seen)) if seen.instance.machine_id else GrowCell()
     if seen.instance.machine_id != machine.id:
         return RecordMachine(machine.id)
-    if (waiting := _machine_step(seen.instance, machine)) is not None:
+    if (waiting := _machine_step(seen, machine)) is not None:
         return waiting
     return _node_step(seen, machine, payload_digest)
 
 
-def _machine_is_gone(instance: Instance) -> Impossible:
-    # A new machine would be an agent without its memory: never made in silence.
-    return Impossible(
-        RefusedError(
-            f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS, with what was on it",
-            hint=f"hermesops instance terminate {instance.title}, then provision anew",
-        )
-    )
-
-
-def _machine_step(instance: Instance, machine: MachineSeen) -> Step | Impossible | None:
+def _machine_step(seen: Sight, machine: MachineSeen) -> Step | Impossible | None:
+    instance = seen.instance
     match machine.status:
         case MachineStatus.READY:
             return None
@@ -82,7 +82,7 @@ def _machine_step(instance: Instance, machine: MachineSeen) -> Step | Impossible
                 )
             )
         case MachineStatus.DELETED:
-            return _machine_is_gone(instance)
+            return Impossible(machine_gone(seen))
         case _ as never:
             assert_never(never)
 

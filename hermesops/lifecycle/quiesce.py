@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.errors import HermesError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import booting
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
-from hermesops.lifecycle.handover import never_lived, not_its_own, silence
+from hermesops.lifecycle.handover import machine_gone, never_lived, not_its_own, silence
 from hermesops.lifecycle.ports import Copies, Rests
 from hermesops.lifecycle.sight import Sight
 from hermesops.model.backup import Backup
@@ -49,7 +49,7 @@ def next_step(seen: Sight, backup: Backup | None) -> Step | Impossible | None:
     if seen.instance.status is InstanceStatus.PROVISIONING:
         return Impossible(never_lived(seen.instance))
     if machine is None or machine.status is MachineStatus.DELETED:
-        return Impossible(gone(seen.instance))
+        return Impossible(machine_gone(seen))
     match machine.status:
         case MachineStatus.ERROR:
             return Impossible(_broken(seen.instance))
@@ -77,14 +77,6 @@ async def resting_state(seen: Sight, world: Rests) -> State | None:
     if seen.machine is None or seen.node is None or not seen.node.fenced:
         return None
     return await world.state(seen.machine.id)
-
-
-def gone(instance: Instance) -> RefusedError:
-    """What is said of an instance whose machine does not exist any more."""
-    return RefusedError(
-        f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS",
-        hint=f"hermesops backup restore {instance.title} --onto-new-machine puts its newest backup on another",
-    )
 
 
 def _broken(instance: Instance) -> UnavailableError:

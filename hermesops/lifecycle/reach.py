@@ -58,6 +58,9 @@ class Rows(Protocol):
     def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
         """What counted before that."""
 
+    def is_backed_up(self, instance_id: InstanceId) -> bool:
+        """Whether there is a backup of it."""
+
 
 class Keys(Protocol):
     """Where an instance's secrets come from."""
@@ -193,8 +196,10 @@ class Reach:
         """See an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
-            return Sight(instance, None)
+            return Sight(instance, None, is_backed_up=self._rows.is_backed_up(instance.id))
         seen = MachineSeen(MachineId(machine.id), machine.status, machine.server_type)
+        if machine.status is MachineStatus.DELETED:
+            return Sight(instance, seen, is_backed_up=self._rows.is_backed_up(instance.id))
         if machine.status is not MachineStatus.READY:
             return Sight(instance, seen)
         node = await self.node(MachineId(machine.id))

@@ -59,12 +59,14 @@ class Sight:
         machine: ``None`` when the vendor lists none of that name.
         node: ``None`` when the toolbox or the node did not answer.
         gateway: ``None`` when there was no reason to ask.
+        is_backed_up: Whether there is a backup of it; asked for only where the vendor lists no machine.
     """
 
     instance: Instance
     machine: MachineSeen | None
     node: NodeSeen | None = None
     gateway: GatewayHealth | None = None
+    is_backed_up: bool = False
 
     @property
     def own_node(self) -> NodeSeen | None:

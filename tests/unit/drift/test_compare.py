@@ -55,6 +55,7 @@ def test_a_machine_that_is_gone_is_no_loss_where_there_is_a_backup() -> None:
     finding = only(fleet, backed_up=frozenset({fleet.rows[1].instance.id}))
     assert finding.kind is Kind.MACHINE_RESTORABLE
     assert finding.repair == ("hermesops backup restore user1 --onto-new-machine",)
+    assert finding.otherwise == (), "an agent that can be restored is not ended"
 
 
 def test_who_sleeps_in_a_backup_has_no_machine_that_could_be_missing() -> None:

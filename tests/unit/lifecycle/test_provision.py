@@ -7,6 +7,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle import awaken, quiesce
 from hermesops.lifecycle.booting import AwaitMachine, StartMachine
 from hermesops.lifecycle.handover import AwaitGateway, MarkRunning, Personalise
 from hermesops.lifecycle.provision import (
@@ -52,9 +53,9 @@ def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> N
 
 
 def test_a_user_without_an_alias_is_told_of_by_id() -> None:
-    gone = decide(Sight(replace(RECORDED, user_alias=""), None), payload_digest="digest")
+    gone = decide(Sight(replace(RECORDED, user_alias=""), None, is_backed_up=True), payload_digest="digest")
     assert isinstance(gone, Impossible)
-    assert gone.error.hint == f"hermesops instance terminate {ADA.user_id}, then provision anew"
+    assert gone.error.hint == f"hermesops backup restore {ADA.user_id} --onto-new-machine"
 
 
 def test_a_living_agent_needs_nothing() -> None:
@@ -73,6 +74,20 @@ def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineSe
     verdict = decide(Sight(RECORDED, machine), payload_digest="digest")
     assert isinstance(verdict, Impossible)
     assert isinstance(verdict.error, RefusedError)
+    assert "no backup" in verdict.error.message
+    assert "--without-backup" in verdict.error.hint
+
+
+@pytest.mark.parametrize("machine", [None, MachineSeen(MACHINE, MachineStatus.DELETED)])
+def test_whoever_can_be_restored_is_never_advised_to_end(machine: MachineSeen | None) -> None:
+    seen = Sight(replace(RECORDED, status=InstanceStatus.RUNNING), machine, is_backed_up=True)
+    for verdict in (
+        decide(seen, payload_digest="digest"),
+        quiesce.next_step(seen, None),
+        awaken.next_step(seen, payload_digest="digest", was=None, state=None),
+    ):
+        assert isinstance(verdict, Impossible)
+        assert verdict.error.hint == f"hermesops backup restore {RECORDED.title} --onto-new-machine"
 
 
 def test_somebody_elses_machine_is_never_personalised() -> None:
