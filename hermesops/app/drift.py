@@ -147,6 +147,16 @@ class Drift:
         return said
 
 
+async def list_machines(app: "App") -> None:
+    """Ask the vendor for its list of machines, and note what it says: one call, and nothing else is compared."""
+    from hermesops.drift.survey import listing
+
+    rows = app.registry.list_ordered()
+    async with app.vendor() as client:
+        seen, missing = listing(await client.list_machines(), rows, app.env.name, {})
+    app.registry.note_sightings(seen, missing=missing)
+
+
 async def happenings(app: "App", since: datetime) -> "tuple[Happening, ...]":
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
     from hermesops.drift import changes

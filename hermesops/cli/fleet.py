@@ -28,20 +28,39 @@ def group() -> None:
 
 
 @app.command()
-def status() -> None:
-    """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room."""
+def status(
+    live: Annotated[
+        bool, typer.Option("--live", help="First ask JustAVPS which machines there are: one call.")
+    ] = False,
+) -> None:
+    """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room.
+
+    JustAVPS is not asked, unless by --live: what is told of machines is what it said last, to --live or to fleet drift,
+    and when. An instance is `running` because the registry says so; whose machine was not ready then is named.
+    """
     from hermesops.model.backup import RPO
 
     composed = context.compose()
+    if live:
+        from hermesops.app.drift import list_machines
+
+        context.run(list_machines(composed))
     registry = composed.registry
     cells, loss = registry.tally_cells(), registry.loss(RPO)
     crowded = registry.list_crowded({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
+    machines = registry.confirmation()
     told = {
         **render_fleet.status(cells),
+        "machines": render_fleet.confirmation(machines),
         "backups": render_fleet.loss(loss),
         "crowded": render_data.crowded(crowded),
     }
-    lines = [*render_fleet.grid(cells), *render_fleet.loss_lines(loss), *render_data.crowded_lines(crowded)]
+    lines = [
+        *render_fleet.grid(cells, confirmed=machines.confirmed),
+        *render_fleet.confirmation_lines(machines, cells),
+        *render_fleet.loss_lines(loss),
+        *render_data.crowded_lines(crowded),
+    ]
     result("fleet-status", told, lines)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hermesops.drift.finding import Finding
     from hermesops.drift.rebuild import Rebuild
     from hermesops.model.backup import Loss
+    from hermesops.model.sighting import Confirmation
 
 SIGNS = {
     InstanceStatus.RUNNING: ".",
@@ -25,6 +26,11 @@ SIGNS = {
 
 _WIDTH = 80
 """Signs in a line of the grid."""
+
+_NAMED = 10
+"""Instances that people are told of; programs are told of all."""
+
+_ASK = "hermesops fleet status --live asks"
 
 
 def status(cells: Sequence[CellTally]) -> dict[str, object]:
@@ -50,8 +56,13 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
     }
 
 
-def grid(cells: Sequence[CellTally]) -> list[str]:
-    """The fleet as people look at it: a line a cell, a sign an instance, and the sums."""
+def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
+    """The fleet as people look at it: a line a cell, a sign an instance, and the sums.
+
+    Args:
+        cells: Every cell in numbers.
+        confirmed: Running instances whose machines JustAVPS called ready when it was last asked.
+    """
     statuses, plans = _sums(cells)
     spares = _spares(cells)
     if not statuses and not spares:
@@ -59,10 +70,43 @@ def grid(cells: Sequence[CellTally]) -> list[str]:
     width = max(len(cell.cell) for cell in cells)
     lines = [line for cell in cells for line in _rows(cell, width)]
     legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
-    sums = "; ".join(", ".join(f"{count} {name}" for name, count in sorted(of.items())) for of in (statuses, plans))
+    beside = {InstanceStatus.RUNNING.value: f" ({confirmed} confirmed)"}
+    by_status = ", ".join(f"{count} {name}{beside.get(name, '')}" for name, count in sorted(statuses.items()))
+    sums = f"{by_status}; {', '.join(f'{count} {name}' for name, count in sorted(plans.items()))}"
     told = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
-    beside = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
-    return [*lines, "", told, *([f"machines beside them: {beside}"] if beside else [])]
+    others = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
+    return [*lines, "", told, *([f"machines beside them: {others}"] if others else [])]
+
+
+def confirmation(machines: "Confirmation") -> dict[str, object]:
+    """What JustAVPS said last of the machines of running instances."""
+    return {
+        "listed_at": moment(machines.listed_at) if machines.listed_at else None,
+        "confirmed": machines.confirmed,
+        "unconfirmed": [
+            {"user": one.user, "machine": one.machine, "status": one.status or None} for one in machines.unconfirmed
+        ],
+    }
+
+
+def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> list[str]:
+    """The same for people; nothing where nothing should run."""
+    running = _sums(cells)[0][InstanceStatus.RUNNING]
+    if not running:
+        return []
+    if machines.listed_at is None:
+        return [f"machines: none of {running} running is confirmed, JustAVPS was not asked yet: {_ASK}"]
+    at = f"{machines.listed_at:%Y-%m-%d %H:%M} UTC"
+    told = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
+    if not machines.unconfirmed:
+        return [told]
+    named = [
+        f"not confirmed: {one.user}, {f'machine {one.status}' if one.status else 'on a machine that is newer'}"
+        for one in machines.unconfirmed[:_NAMED]
+    ]
+    more = len(machines.unconfirmed) - _NAMED
+    rest = [f"not confirmed: {more} more"] if more > 0 else []
+    return [told, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
 
 
 def loss(backups: "Loss") -> dict[str, object]:
@@ -115,11 +159,17 @@ def drift_lines(findings: "Sequence[Finding]") -> list[str]:
     for one in findings:
         where = f" ({one.machine})" if one.machine and one.machine != one.subject else ""
         lines += [f"{one.severity}  {one.kind}  {one.subject}{where}", f"    {one.seen}"]
-        lines += [f"    $ {command}" for command in one.repair]
-        lines += [f"    or $ {command}" for command in one.otherwise]
+        lines += _steps(one.repair) + _steps(one.otherwise, "or ")
     counts = Counter(one.severity.value for one in findings)
     sums = ", ".join(f"{count} {severity}" for severity, count in counts.items())
     return [*lines, f"{len(findings)} differences: {sums}"] if findings else ["nothing differs"]
+
+
+def _steps(commands: Sequence[str], lead: str = "") -> list[str]:
+    """Commands as people type them; more than one are numbered: each is of use only after those before it."""
+    if len(commands) == 1:
+        return [f"    {lead}$ {commands[0]}"]
+    return [f"    {lead}{number}. $ {command}" for number, command in enumerate(commands, 1)]
 
 
 def converged(ran: "Converged") -> list[dict[str, object]]:

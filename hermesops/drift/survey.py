@@ -47,8 +47,10 @@ class Rows(Protocol):
     def latest_image(self, name: str) -> ImageRow | None:
         """What new machines of that name boot from."""
 
-    def note_sightings(self, seen: Iterable[Sighting]) -> Mapping[MachineId, Sighting]:
-        """Remember how all machines look; how they looked before."""
+    def note_sightings(
+        self, seen: Iterable[Sighting], *, missing: Mapping[MachineId, str]
+    ) -> Mapping[MachineId, Sighting]:
+        """Remember how all machines look, and which are missing; how they looked before."""
 
 
 class Vendor(Protocol):
@@ -136,17 +138,9 @@ class Survey:
 
     def remember(self, accounts: Accounts) -> Accounts:
         """Note in the registry how machines look; the accounts, with those that have booted since the last time."""
-        before = self._rows.note_sightings(
-            Sighting(
-                MachineId(machine.id),
-                machine.name,
-                machine.server_type,
-                machine.status.value,
-                told.boot_id if (told := accounts.told.get(MachineId(machine.id))) else "",
-            )
-            for machine in accounts.machines
-            if is_machine_name(machine.name, self._environment)
-        )
+        boots = {machine_id: told.boot_id for machine_id, told in accounts.told.items()}
+        seen, missing = listing(accounts.machines, accounts.rows, self._environment, boots)
+        before = self._rows.note_sightings(seen, missing=missing)
         rebooted = {
             machine_id: Rebooted(old.boot_seen_at)
             for machine_id, told in accounts.told.items()
@@ -176,3 +170,33 @@ class Survey:
             machines={name: StackMachine.of(resource) for name, resource in self._machines_in(state).items()},
             interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in begun),
         )
+
+
+def listing(
+    machines: Iterable[Machine], rows: Iterable[Ordered], environment: str, boots: Mapping[MachineId, str]
+) -> tuple[list[Sighting], dict[MachineId, str]]:
+    """What the vendor's list says of the machines of an environment.
+
+    Args:
+        machines: The list.
+        rows: The living instances, read before the list was asked for.
+        environment: Whose machines count.
+        boots: The present boot of machines that were asked for it.
+
+    Returns:
+        How each machine looks, and the machines that instances are on and that are not listed, by id, with their names.
+    """
+    seen = [
+        Sighting(
+            MachineId(machine.id),
+            machine.name,
+            machine.server_type,
+            machine.status.value,
+            boots.get(MachineId(machine.id), ""),
+        )
+        for machine in machines
+        if is_machine_name(machine.name, environment)
+    ]
+    there = {sighting.machine_id for sighting in seen}
+    on = {row.instance.machine_id: row.instance.machine_name for row in rows if row.instance.machine_id}
+    return seen, {machine_id: name for machine_id, name in on.items() if machine_id not in there}

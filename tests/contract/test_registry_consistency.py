@@ -9,12 +9,13 @@ from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.sighting import Sighting
+from hermesops.model.sighting import Confirmation, Sighting
 from hermesops.registry import Registry, schema
 from tests.support.fleets import recovered
 from tests.support.registries import CELL, TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
+SEEN = {"ada": "ready", "bob": "stopped", "dan": "ready"}
 
 
 def edit(registry: Registry, table: sa.Table, **values: object) -> None:
@@ -124,6 +125,41 @@ def test_what_machines_looked_like_and_what_has_changed_since(registry: Registry
     assert registry.note_sightings([]) == {}
     told = [entry.action for entry in reversed(registry.list_audit(subject="machine/hermes-a"))]
     assert told == ["machine_resized_seen", "machine_reboot_seen", "machine_gone_seen"]
+
+
+def test_who_should_run_is_confirmed_by_what_the_vendor_listed_last(registry: Registry) -> None:
+    users = ("ada", "bob", "cleo", "dan", "eve")
+    rows = {user: placed(registry, user) for user in users}
+    for user in users[:-1]:
+        registry.set_machine(rows[user].id, MachineId(f"m-{user}"))
+        registry.set_status(rows[user].id, InstanceStatus.RUNNING)
+    assert registry.confirmation() == Confirmation(None, 0)
+    seen = [Sighting(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()]
+    before = registry.now()
+    registry.note_sightings(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
+    registry.set_machine(rows["dan"].id, MachineId("m-another"))
+    told = registry.confirmation()
+    assert (told.listed_at, told.confirmed) == (before, 1)
+    assert [(one.user, one.machine, one.status) for one in told.unconfirmed] == [
+        ("bob", rows["bob"].machine_name, "stopped"),
+        ("cleo", rows["cleo"].machine_name, "gone"),
+        ("dan", rows["dan"].machine_name, ""),
+    ]
+    registry.note_sightings(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
+    gone = [entry.action for entry in registry.list_audit(subject="machine/hermes-cleo")]
+    assert gone == ["machine_gone_seen"], "what is gone is told once"
+    registry.note_sightings([*seen, Sighting(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
+    assert registry.confirmation().confirmed == 2
+
+
+def test_when_machines_were_listed_last_is_remembered_even_where_nothing_changed(
+    registry: Registry, clock: TurnedClock
+) -> None:
+    registry.note_sightings([])
+    first = registry.confirmation().listed_at
+    clock.turn(60)
+    registry.note_sightings([])
+    assert registry.confirmation().listed_at == registry.now() != first
 
 
 def test_an_instance_comes_back_once_with_everything_its_machine_remembers(registry: Registry) -> None:

@@ -15,6 +15,7 @@ from hermesops.model.fleet import CellTally
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.model.sighting import Confirmation, Unconfirmed
 from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.model.stack import Finished
 from tests.support.fleets import recovered
@@ -52,15 +53,58 @@ def test_the_fleet_in_numbers() -> None:
 
 
 def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
-    lines = render_fleet.grid([CellTally(CELL, "hel1", (RUNNING,) * 90 + (SUSPENDED,), {Plan.LIGHT: 91})])
+    lines = render_fleet.grid([CellTally(CELL, "hel1", (RUNNING,) * 90 + (SUSPENDED,), {Plan.LIGHT: 91})], confirmed=88)
     assert lines[0] == f"cell1    91  {'.' * 80}"
     assert lines[1].strip() == "..........S"
-    assert lines[-1] == "91 instances in 1 cells: 90 running, 1 suspended; 91 light   (. running, S suspended)"
-    pooled = CellTally(CELL, "hel1", (), {}, SPARES)
-    assert (
-        render_fleet.grid([pooled])[-1] == "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
+    assert lines[-1] == (
+        "91 instances in 1 cells: 90 running (88 confirmed), 1 suspended; 91 light   (. running, S suspended)"
     )
-    assert render_fleet.grid([]) == ["no instances; hermesops provision USER --plan light makes one"]
+    pooled = CellTally(CELL, "hel1", (), {}, SPARES)
+    assert render_fleet.grid([pooled], confirmed=0)[-1] == (
+        "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
+    )
+    assert render_fleet.grid([], confirmed=0) == ["no instances; hermesops provision USER --plan light makes one"]
+
+
+def test_who_is_not_known_to_run_is_named() -> None:
+    others = (Unconfirmed("bob", "m2", "gone"), Unconfirmed("cleo", "m3", "stopped"), Unconfirmed("dan", "m4", ""))
+    seen, fleet = Confirmation(AT, 3, others), [CellTally(CELL, "hel1", (RUNNING,) * 6, {Plan.LIGHT: 6})]
+    assert render_fleet.confirmation(seen) == {
+        "listed_at": "2026-01-02T03:04:05+00:00",
+        "confirmed": 3,
+        "unconfirmed": [
+            {"user": "bob", "machine": "m2", "status": "gone"},
+            {"user": "cleo", "machine": "m3", "status": "stopped"},
+            {"user": "dan", "machine": "m4", "status": None},
+        ],
+    }
+    assert render_fleet.confirmation_lines(seen, fleet) == [
+        "machines: 3 of 6 running were ready at 2026-01-02 03:04 UTC, when JustAVPS was last asked",
+        "not confirmed: bob, machine gone",
+        "not confirmed: cleo, machine stopped",
+        "not confirmed: dan, on a machine that is newer",
+        "hermesops fleet status --live asks; hermesops fleet drift says what to do",
+    ]
+    crowd = replace(seen, unconfirmed=others * 5)
+    assert "not confirmed: 5 more" in render_fleet.confirmation_lines(crowd, fleet)
+    assert len(render_fleet.confirmation_lines(replace(seen, confirmed=6, unconfirmed=()), fleet)) == 1
+
+
+def test_where_the_vendor_was_never_asked_nobody_is_known_to_run() -> None:
+    never = Confirmation(None, 0)
+    assert render_fleet.confirmation(never) == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
+    assert render_fleet.confirmation_lines(never, [CellTally(CELL, "hel1", (RUNNING, SUSPENDED))]) == [
+        "machines: none of 1 running is confirmed, JustAVPS was not asked yet: hermesops fleet status --live asks"
+    ]
+    assert render_fleet.confirmation_lines(never, [CellTally(CELL, "hel1", (SUSPENDED,))]) == []
+
+
+def test_commands_that_follow_each_other_are_numbered() -> None:
+    lost = Clerk("hermesops").write(Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light")
+    assert render_fleet.drift_lines([lost])[2:4] == [
+        "    1. $ hermesops instance terminate ada --now --without-backup",
+        "    2. $ hermesops provision ada --plan light",
+    ]
 
 
 def test_what_would_be_lost_with_all_machines() -> None:

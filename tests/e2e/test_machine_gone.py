@@ -1,0 +1,88 @@
+"""A machine that JustAVPS deleted or stopped: what is advised works, and nobody is told that all run."""
+
+import shlex
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.behind_its_back import delete_behind_its_back, told, vendor_of
+from tests.support.command import Command, local_world
+
+KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_FORMER_DAYS": "1"}
+"""As environments are set up in which agents know something."""
+
+ASKING = {"terminate", "restore"}
+
+
+@pytest.fixture
+async def world(tmp_path: Any) -> AsyncIterator[Command]:  # noqa: ANN401 - pytest's own
+    async with local_world(tmp_path / "home", driver="sim", variables=KEPT) as command:
+        yield command
+
+
+async def provisioned(world: Command, *users: str) -> dict[str, str]:
+    """The machines of new users."""
+    rows = [(await world.ok("provision", user, "--plan", "light", "--json")).json["instance"] for user in users]
+    return {row["user"]: row["machine_id"] for row in rows}
+
+
+async def run_as_told(world: Command, line: str) -> None:
+    program, *words = shlex.split(line)
+    assert program == "hermesops"
+    await world.ok(*words, *(["--yes", "--reason", "t"] if ASKING & set(words) else []))
+
+
+async def test_every_repair_of_a_machine_that_is_gone_works(world: Command) -> None:
+    machines = await provisioned(world, "kept", "asleep", "lost")
+    for user in ("kept", "asleep"):
+        await world.ok("backup", "create", user)
+    await world.ok("instance", "suspend", "asleep", "--machine", "stopped", "--reason", "t")
+    for machine in machines.values():
+        await delete_behind_its_back(world.home / "local" / "world", machine)
+
+    findings = {one["subject"]: one for one in (await world.ok("fleet", "drift", "--json")).json["findings"]}
+    assert {user: one["kind"] for user, one in findings.items()} == {
+        "kept": "machine-restorable",
+        "asleep": "machine-restorable",
+        "lost": "machine-missing",
+    }
+    for user, finding in findings.items():
+        advised = await world.run("provision", user, "--plan", "light")
+        if user != "asleep":
+            assert advised.exit_code == 3, str(advised)
+            assert ("terminate" in advised.stderr) == (user == "lost"), str(advised)
+        if user == "kept":
+            assert finding["repair"][0] in advised.stderr, str(advised)
+        assert finding["otherwise"] == []
+        for command in finding["repair"]:
+            await run_as_told(world, command)
+    assert (await world.ok("fleet", "drift")).stdout == "nothing differs\n"
+
+
+async def test_nobody_is_told_that_all_run_where_the_vendor_says_otherwise(world: Command) -> None:
+    machines = await provisioned(world, "ada", "bob", "cleo")
+    never = (await world.ok("fleet", "status", "--json")).json["machines"]
+    assert never == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
+    assert "3 running (0 confirmed)" in (await world.ok("fleet", "status")).stdout
+    await world.ok("fleet", "drift")
+    assert "3 running (3 confirmed)" in (await world.ok("fleet", "status")).stdout
+
+    async with vendor_of(world.home / "local" / "world") as api:
+        (await api.delete(f"/machines/{machines['bob']}")).raise_for_status()
+        (await api.post(f"/machines/{machines['cleo']}/stop")).raise_for_status()
+        await told(api, f"/machines/{machines['cleo']}", status="stopped")
+    before = (await world.ok("fleet", "status", "--json")).json["machines"]
+    assert before["confirmed"] == 3, "the vendor was asked unasked"
+    seen = (await world.ok("fleet", "status", "--live", "--json")).json
+    assert seen["by_status"] == {"running": 3}
+    assert seen["machines"]["listed_at"] > before["listed_at"]
+    assert seen["machines"]["confirmed"] == 1
+    assert [(one["user"], one["status"]) for one in seen["machines"]["unconfirmed"]] == [
+        ("bob", "gone"),
+        ("cleo", "stopped"),
+    ]
+    told_later = (await world.ok("fleet", "status")).stdout
+    assert "3 running (1 confirmed)" in told_later
+    assert "not confirmed: bob, machine gone" in told_later
+    assert f"{seen['machines']['listed_at'][:16].replace('T', ' ')} UTC" in told_later
