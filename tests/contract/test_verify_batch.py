@@ -39,7 +39,7 @@ def test_what_a_command_over_the_limit_left_in_the_background_is_stopped_too(tmp
     commands = (f"sleep 60 & echo $! >{tmp_path}/pid; sleep 60",)
     assert answers_of(commands, shell(command_of(commands, limit_s=0.5))) == {commands[0]: Expired()}
     pid = int((tmp_path / "pid").read_text())
-    assert processes.is_gone(pid, processes.started(pid))
+    assert processes.has_ended(processes.here().fingerprint, pid, processes.started(pid))
 
 
 def test_commands_of_a_batch_run_side_by_side() -> None:

@@ -78,7 +78,7 @@ def test_a_name_with_brackets_does_not_hide_what_follows_it() -> None:
         start = processes.started(process.pid)
         assert process.stdout
         process.stdout.readline()
-        assert not processes.is_gone(process.pid, start)
+        assert not processes.has_ended(processes.here().fingerprint, process.pid, start)
         process.kill()
 
 
