@@ -64,8 +64,8 @@ _COMPARED = 20_000
 _NEAREST = 3
 _LIKENESS = 0.7
 
-ID_SHOWN = 8
-"""Characters of an id that people type, and that are shown."""
+_ID_SHOWN = 8
+"""Characters of an id that people type, that are compared, and that are shown."""
 
 
 def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = "", where: str = "") -> UsageError:
@@ -79,7 +79,10 @@ def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = 
         of: Whose such things are, for the command that lists them; empty where they are nobody's.
         where: Where it was looked for, as `` on the machine of ada``; by default `` of `` and ``of``.
     """
-    near = _nearest(text, known)
+    return _unknown(noun, text, _nearest(text, known), of, where)
+
+
+def _unknown(noun: Noun, text: str, near: list[str], of: str, where: str = "") -> UsageError:
     told = f"no {noun} {shown(text)}{where or (f' of {of}' if of else '')}"
     return UsageError(
         f"{told}; nearest: {', '.join(near)}" if near else told, hint=f"hermesops {LISTED_BY[noun].format(of=of)}"
@@ -103,8 +106,8 @@ def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> st
     if text in found or len(found) == 1:
         return text if text in found else found[0]
     if not found:
-        beginnings = dict.fromkeys(one[:ID_SHOWN] for one in known)
-        raise unknown_name(noun, text, beginnings, of=of)
+        beginnings = dict.fromkeys(one[:_ID_SHOWN] for one in known)
+        raise _unknown(noun, text, _nearest(text[:_ID_SHOWN], beginnings), of)
     some = ", ".join(found[:_NEAREST]) + (" …" if len(found) > _NEAREST else "")
     raise UsageError(
         f"the ids of {len(found)} {noun}s begin with {shown(text)}: {some}",
@@ -120,5 +123,6 @@ def shown(text: str) -> str:
 def _nearest(text: str, known: Iterable[str]) -> list[str]:
     if len(text) > _SHOWN:
         return []
+    # Names of every noun are of lower case.
     names = [name for name in islice(known, _COMPARED) if name and len(name) <= _SHOWN and name.isprintable()]
-    return difflib.get_close_matches(text, names, n=_NEAREST, cutoff=_LIKENESS)
+    return difflib.get_close_matches(text.lower(), names, n=_NEAREST, cutoff=_LIKENESS)

@@ -119,7 +119,7 @@ async def test_what_cannot_be_put_back_is_said(stack: FakeStack) -> None:
     with pytest.raises(RefusedError, match="no sound copy"):
         await engine.rollback_state(STACK)
     await engine.up(STACK, machines(["a"]))
-    with pytest.raises(UsageError, match="no copy '7'"):
+    with pytest.raises(UsageError, match="no copy of the state '7'"):
         await engine.rollback_state(STACK, "7")
     (copy,) = await engine.state_versions(STACK, limit=10)
     file = stack.backend / ".pulumi" / "backups" / "rec" / "dev" / f"dev.{copy.version}.json"

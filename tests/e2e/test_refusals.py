@@ -57,6 +57,7 @@ def one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("stack", "destroy", "nope", "--yes"), 2, ("no cell 'nope'",)),
         (("stack", "export", "nope"), 2, ("no stack 'nope'",)),
         (("stack", "outputs", "nope"), 2, ("no stack 'nope'",)),
+        (("pool", "list", "nope"), 2, ("no cell 'nope'",)),
         (("operation", "continue", "nope"), 2, ("no operation 'nope'",)),
         (("--env", "../prod", "instance", "list"), 2, ("environment '../prod' is not a name",)),
         (("--env", "staging", "doctor"), 2, ("no environment 'staging'", "hermesops env list")),
@@ -71,7 +72,7 @@ async def test_what_cannot_be_meant_is_named(
     one_line(ran, exit_code, *words)
 
 
-_NOUNS: set[str] = {"provision", "instance", "snapshot", "stack", "cell", "operation", "--env", "bogus"}
+_NOUNS: set[str] = {"provision", "instance", "snapshot", "stack", "cell", "pool", "operation", "--env", "bogus"}
 
 
 async def test_an_unknown_setting_is_named_with_what_was_meant(nowhere: Command) -> None:

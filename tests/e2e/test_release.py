@@ -62,8 +62,14 @@ async def test_what_cannot_be_is_refused_with_the_next_command(command: Command,
     other = tmp_path / "other.json"
     other.write_bytes(lock.read_bytes()[:-9])
     cases = {
-        3: (["show", "9.9.9"], ["verify", "0.19.0-000000000000"], ["build", "--lock", str(other)]),
-        2: (["build", "--agent", "1", "--from", "x.whl"], ["floor", "newest", "--reason", "x"], ["revoke", "x"]),
+        3: (["build", "--lock", str(other)],),
+        2: (
+            ["show", "9.9.9"],
+            ["verify", "0.19.0-000000000000"],
+            ["build", "--agent", "1", "--from", "x.whl"],
+            ["floor", "newest", "--reason", "x"],
+            ["revoke", "0.19.0-000000000000", "--reason", "x"],
+        ),
     }
     for code, commands in cases.items():
         for arguments in commands:

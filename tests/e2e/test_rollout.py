@@ -192,7 +192,7 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("rollout", "start", "9.9", "--all"), 3, "no release 9.9"),
+        (("rollout", "start", "9.9", "--all"), 2, "no release '9.9'"),
         (("rollout", "start", "GOOD"), 2, "--all"),
         (("rollout", "start", "GOOD", "--where", "plan=heavy"), 2, "nobody"),
         (("rollout", "start", "GOOD", "--all", "--vitals", "happiness"), 2, "happiness"),

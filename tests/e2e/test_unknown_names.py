@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.behind_its_back import told, vendor_of
-from tests.support.command import Command, local_world
+from tests.support.command import Command, Ran, local_world
 from tests.support.simulated_releases import built
 
 USER = "ada-lovelace"
@@ -89,7 +89,8 @@ OF_A_USER = [
 ]
 
 OF_A_CELL = [
-    *(f"stack {verb} cel1" for verb in ("preview", "up", "refresh", "destroy", "rollback-state", "import")),
+    *(f"stack {verb} cel1" for verb in ("preview", "up", "refresh", "destroy", "rollback-state")),
+    "stack import cel1 /dev/null",
     *(f"pool {verb} cel1" for verb in ("list", "refill", "drain")),
     "cell show cel1",
     "cell list --where cell=cel1",
@@ -137,11 +138,18 @@ SHOWN = {"ROLLOUT", "OPERATION", "BACKUP", "SNAPSHOT"}
 """Nouns whose things are told by the first characters of their ids."""
 
 
+def told_in(ran: Ran) -> list[str]:
+    """The error and its hint: one line each, whatever was narrated before."""
+    told = [line for line in ran.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
+    assert told == ran.stderr.splitlines()[-2:], str(ran)
+    return told
+
+
 @pytest.mark.parametrize(("words", "nearest"), ASKED.items(), ids=ASKED)
 async def test_a_name_with_a_slip(world: World, words: str, nearest: str) -> None:
     ran = await world.command.run(*world.typed(words), timeout_s=120)
     assert ran.exit_code == 2, str(ran)
-    error, hint = ran.stderr.splitlines()
+    error, hint = told_in(ran)
     named = world.names.get(nearest, nearest)
     beginning = named[:8] if nearest in SHOWN else named
     assert re.fullmatch(r"error: no [a-z ]+ '.*'.*; nearest: .*", error), str(ran)
@@ -169,7 +177,7 @@ async def test_a_name_that_is_like_none(world: World, words: str) -> None:
     typed = [world.names["MACHINE"] + word[7:] if word.startswith("MACHINE=") else word for word in shlex.split(words)]
     ran = await world.command.run(*typed)
     assert ran.exit_code == 2, str(ran)
-    error, hint = ran.stderr.splitlines()
+    error, hint = told_in(ran)
     assert error.startswith("error: no "), str(ran)
     listed = await world.command.run(*shlex.split(hint)[2:])
     assert listed.exit_code == 0, str(listed)

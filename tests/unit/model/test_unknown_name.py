@@ -69,9 +69,14 @@ def test_what_no_id_begins_with_is_unknown(text: str) -> None:
     assert unknown.value.hint == "hermesops operation list --all"
 
 
-def test_an_id_with_a_slip_is_told_by_its_first_characters() -> None:
+@pytest.mark.parametrize("typed", ["9f31c2xb", "9f31c2xb-1111-4111-8111-111111111111"])
+def test_an_id_with_a_slip_is_told_by_its_first_characters(typed: str) -> None:
     with pytest.raises(UsageError, match=r"nearest: 9f31c2ab$"):
-        find_by_id("rollout", "9f31c2xb", ["9f31c2ab-1111-4111-8111-111111111111", "00000000-"])
+        find_by_id("rollout", typed, ["9f31c2ab-1111-4111-8111-111111111111", "00000000-"])
+
+
+def test_a_slip_of_upper_case_is_near() -> None:
+    assert unknown_name("user", "ADA", ["ada"]).message == "no user 'ADA'; nearest: ada"
 
 
 def test_every_noun_is_listed_by_a_command() -> None:
