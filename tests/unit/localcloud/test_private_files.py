@@ -1,5 +1,7 @@
 """Keys and world.json."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,22 @@ def test_a_replaced_file_is_never_half_there(tmp_path: Path) -> None:
         assert '"a": 1' in reader.read()
     assert read_object(path) == {"a": 2}
     assert [file.name for file in path.parent.iterdir()] == ["world.json"]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "world.json"
+    write_object(path, {"a": 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_object(path, {"a": 2})
+    assert read_object(path) == {"a": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["world.json"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])

@@ -39,6 +39,7 @@ def test_a_tool_that_is_not_offered_is_not_called(text: str) -> None:
 
 def test_sleep_stalls_for_so_long() -> None:
     assert answer_to(user("SLEEP 2.5"), TOOLS) == Answer(Say("SLEPT"), 2.5)
+    assert answer_to(user("SLEEP 100000"), TOOLS) == Answer(Say("SLEPT"), 600)
 
 
 @pytest.mark.parametrize(
