@@ -157,13 +157,14 @@ def piece_of(kind: str, data: str) -> Piece | None:
         if said.get("status") != "running":
             return None
         return Piece(str(said.get("tool") or said.get("name") or "tool"), is_tool=True)
-    for choice in said.get("choices") or ():
+    for choice in _objects(said.get("choices")):
         if choice.get("finish_reason") == "error":
             raise UnavailableError(
                 "the agent could not finish its turn", hint="hermesops instance verify USER says why"
             )
-        if text := (choice.get("delta") or {}).get("content"):
-            return Piece(str(text))
+        for delta in _objects([choice.get("delta")]):
+            if text := delta.get("content"):
+                return Piece(str(text))
     return None
 
 
@@ -201,6 +202,10 @@ def _bearer(api_key: str) -> dict[str, str]:
 def _object(data: str) -> dict[str, Any]:
     try:
         said = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

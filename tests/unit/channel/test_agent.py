@@ -41,6 +41,14 @@ def test_words_tools_and_silence_in_a_stream() -> None:
     assert piece_of("message", "not json") is None
 
 
+@pytest.mark.parametrize(
+    "choices", [None, 1, "text", {"a": 1}, [1], [None], [{}], [{"delta": "text"}], [{"delta": [1]}]]
+)
+def test_nonsense_in_a_stream_says_nothing(choices: object) -> None:
+    assert piece_of("message", json.dumps({"choices": choices})) is None
+    assert piece_of("message", "[" * 100_000) is None
+
+
 def test_a_turn_that_fails_on_the_agents_side_is_an_error() -> None:
     with pytest.raises(UnavailableError, match="could not finish its turn"):
         piece_of("message", json.dumps({"choices": [{"delta": {}, "finish_reason": "error"}]}))
