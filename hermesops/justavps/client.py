@@ -185,7 +185,7 @@ def _read(path: str, *, query: dict[str, str] | None = None, read_timeout_s: flo
 def _status_event(call: Call, kind: str, data: str) -> wire.StatusEvent:
     try:
         told = json.loads(data) if data else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         told = {"message": data}
     if not isinstance(told, dict):
         told = {"message": str(told)}

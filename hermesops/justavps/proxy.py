@@ -71,7 +71,7 @@ class ProxyAnswer:
         """The body as JSON; ``None`` when it is something else."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from hermesops.justavps import errors
 from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.toolbox_wire import ExecResult, FileEntry
-from hermesops.justavps.transport import Call, Transport
+from hermesops.justavps.transport import Call, Transport, loaded
 
 _CHUNK = 1 << 20
 _BEYOND_S = 30.0
@@ -129,7 +129,7 @@ class Toolbox:
         """Whether there is a file or folder of that path."""
         call = self._reading(machine_id, "files/exists", path)
         try:
-            answer = json.loads(await self._transport.ask(call))
+            answer = loaded(call, await self._transport.ask(call))
         except errors.NotFoundError as missing:
             if missing.code:  # the daemon answered, so the machine exists and the file does not
                 return False
@@ -179,7 +179,7 @@ def _told(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
     """What one event says. Only "the last one carries the exit code" is documented, so several spellings are read."""
     try:
         told = json.loads(event.data) if event.data else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         told = event.data
     if not isinstance(told, dict):
         told = {"data": told}

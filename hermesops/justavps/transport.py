@@ -232,7 +232,7 @@ def _sentence(body: bytes) -> tuple[str, str, str]:
     """The vendor's own sentence, code and checkout address; of a body that is not JSON nothing may be repeated."""
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ("an answer that is not JSON" if body else ""), "", ""
     if not isinstance(answer, dict):
         return "", "", ""
@@ -254,7 +254,7 @@ def loaded(call: Call, body: bytes) -> Any:  # noqa: ANN401 - JSON has no narrow
     """
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     raise _not_json(call)(call.shown, "an answer that is not JSON", status=200)
 

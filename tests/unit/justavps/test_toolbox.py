@@ -129,6 +129,13 @@ async def test_whether_a_file_exists(answer: httpx.Response, exists: bool) -> No
     assert await client.toolbox.exists("m1", "/x") is exists
 
 
+@pytest.mark.parametrize("body", [b"<html>", b"[" * 100_000])
+async def test_an_answer_that_is_not_json_says_nothing_of_a_file(body: bytes) -> None:
+    client, _ = _client(httpx.Response(200, content=body))
+    with pytest.raises(errors.ReadNotJsonError, match="not JSON"):
+        await client.toolbox.exists("m1", "/x")
+
+
 async def test_a_missing_machine_is_not_a_missing_file() -> None:
     client, _ = _client(json(404, {"error": True, "message": "machine not found", "status": 404}))
     with pytest.raises(errors.NotFoundError, match="machine not found"):

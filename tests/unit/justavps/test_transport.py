@@ -153,12 +153,20 @@ async def test_payment_names_where_to_pay() -> None:
         (b"null", r"of a shape we do not know \(at its top\)"),
         (b'{"machine": {}}', r"of a shape we do not know \(at id\)"),
         (b"{broken", "an answer that is not JSON"),
+        (b"[" * 100_000, "an answer that is not JSON"),
     ],
 )
 async def test_what_is_not_the_json_we_know_is_named(body: bytes, named: str) -> None:
     client, _ = _client(httpx.Response(200, content=body))
     with pytest.raises(errors.NotJsonError, match=named):
         await client.get_machine("m1")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[" * 100_000])
+async def test_a_refusal_that_is_not_json_is_a_refusal(body: bytes) -> None:
+    client, _ = _client(httpx.Response(409, content=body))
+    with pytest.raises(errors.ConflictError, match="409, an answer that is not JSON"):
+        await client.reboot_machine("m1")
 
 
 async def test_content_type_is_sent_with_a_body_only() -> None:
