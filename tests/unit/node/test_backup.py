@@ -240,8 +240,10 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
 
 
 def test_a_gateway_that_starts_while_a_copy_is_fetched_keeps_its_state(
-    machine: NodeHome, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    machine = make(tmp_path, runs_errands=False)
+
     def fetch(*_: object) -> ways.Copied:
         machine.system.running = True
         return ways.Copied("s" * 64, 1, 0, 0, {})
@@ -256,7 +258,8 @@ def test_a_gateway_that_starts_while_a_copy_is_fetched_keeps_its_state(
     assert not machine.layout.restoring.exists()
 
 
-def test_a_change_of_release_is_no_restore_that_was_cut_short(machine: NodeHome) -> None:
+def test_a_change_of_release_is_no_restore_that_was_cut_short(tmp_path: Path) -> None:
+    machine = make(tmp_path, runs_errands=False)
     machine.layout.restoring.write_bytes(b"")
     assert backup.is_cut_short(machine.node)
     machine.layout.activation.write_bytes(b"{}")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.node import checks, drain, observe, system, turn
+from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
@@ -130,6 +131,9 @@ def test_an_agent_whose_api_answers_nonsense_is_judged_and_breaks_nothing(
     body = junk
     for name in reversed(path):
         body = {name: body}
+    if isinstance(body, dict):
+        body = {"status": "ok", **body}
+    monkeypatch.setattr(system, "account", lambda _: Access(0o600))
     monkeypatch.setattr(system, "systemctl", lambda *_: _UNIT)
     monkeypatch.setattr(system, "ask", lambda *_, **__: Answer(200, body))
     clock = itertools.count(0.0, 10.0)
@@ -138,7 +142,7 @@ def test_an_agent_whose_api_answers_nonsense_is_judged_and_breaks_nothing(
     assert observe.health(machine).exit_code == 8
     assert not all(check.ok for check in checks.ask_all(system, 1, "k", unit="u", takes_turns=True))
     assert turn.forget_left(system, 1, "k") == 0
-    assert set(drain.under_way(machine) or {"runs": 0}) >= {"runs"}
+    assert (drain.under_way(machine) is not None) == isinstance(body, dict)
 
 
 def test_nobodys_machine_is_said_to_be_so(machine: Machine) -> None:
