@@ -75,7 +75,7 @@ async def _build_beside(env: Environment, tell: Tell) -> None:
     try:
         await tools.build(_VERSITYGW)
     except (HermesError, OSError) as failure:
-        tell(f"the object store's program was not built; the first backup tries again: {failure}")
+        tell(f"the object store's program was not built in the background: {failure}")
 
 
 def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools":

@@ -37,7 +37,7 @@ class GoTools:
         cache: Where what was built is kept.
         environ: The process's variables: HOME, PATH, and what sets up proxies and authorities.
         tell: Narration.
-        is_polite: Whether a build leaves the processor to everybody else.
+        is_polite: Whether a build leaves the processor to everybody else, and ends when somebody else waits for it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class GoTools:
         self._kept = cache / "tools"
         self._environ = environ
         self._tell = tell
-        self._prefix = _POLITE if is_polite else ()
+        self._is_polite = is_polite
 
     def place(self, package: str) -> Path:
         """Where a tool is once it has been built."""
@@ -78,14 +78,18 @@ class GoTools:
         if program.exists():
             return program
         program.parent.mkdir(parents=True, exist_ok=True)
-        lock, progress = (program.with_name(f"{program.name}.{end}") for end in ("lock", "progress"))
+        lock, progress, wanted = (program.with_name(f"{program.name}.{end}") for end in ("lock", "progress", "wanted"))
 
         def waits() -> None:
+            if not self._is_polite:
+                wanted.touch()
             self._tell(f"waiting for another process that builds {program.name}{_written(progress)}")
 
         async with _alone(lock, waits):
+            wanted.unlink(missing_ok=True)
             if not program.exists():
-                await self._build(package, program, _Progress(program.name, progress, self._tell))
+                give_way_to = wanted if self._is_polite else None
+                await self._build(package, program, _Progress(program.name, progress, self._tell, give_way_to))
         return program
 
     async def _build(self, package: str, program: Path, progress: "_Progress") -> None:
@@ -151,7 +155,7 @@ class GoTools:
         self, command: Sequence[str], progress: "_Progress", *, what: str, env: Mapping[str, str], folder: Path
     ) -> None:
         process = await asyncio.create_subprocess_exec(
-            *("setpriv", "--pdeathsig=KILL", *self._prefix, *command),
+            *("setpriv", "--pdeathsig=KILL", *(_POLITE if self._is_polite else ()), *command),
             env=env,
             cwd=folder,
             stdin=asyncio.subprocess.DEVNULL,
@@ -163,8 +167,8 @@ class GoTools:
         said = deque[str](maxlen=_KEPT_LINES)
         ending = asyncio.create_task(_listen(process, progress, said))
         try:
-            while not (await asyncio.wait({ending}, timeout=_TELL_EVERY_S))[0]:
-                progress.tell()
+            while not (await asyncio.wait({ending}, timeout=_LOOK_EVERY_S))[0]:
+                progress.look()
             await ending
         finally:
             if process.returncode is None:
@@ -190,13 +194,15 @@ class _Progress:
         what: What is built.
         file: Takes it for others; gone when the build has ended.
         tell: Narration.
+        give_way_to: A file that somebody else makes who waits for the build; ``None`` where that does not matter.
     """
 
-    def __init__(self, what: str, file: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, what: str, file: Path, tell: Callable[[str], None], give_way_to: Path | None) -> None:
         self._what = what
         self._file = file
         self._tell = tell
-        self._began = time.monotonic()
+        self._give_way_to = give_way_to
+        self._began = self._told_at = time.monotonic()
         self._step = "nothing compiled yet"
         self._compiled = 0
 
@@ -213,10 +219,18 @@ class _Progress:
         if self._compiled <= 1:
             self._write()
 
-    def tell(self) -> None:
-        """Say where it is."""
-        self._write()
-        self._tell(f"building {self._what}: {self}")
+    def look(self) -> None:
+        """Say where it is, when it is time for that.
+
+        Raises:
+            UnavailableError: Somebody else waits: they go on with what is compiled, at full speed.
+        """
+        if self._give_way_to and self._give_way_to.exists():
+            raise UnavailableError(f"a command that needs {self._what} builds it itself now")
+        if time.monotonic() - self._told_at >= _TELL_EVERY_S:
+            self._told_at = time.monotonic()
+            self._write()
+            self._tell(f"building {self._what}: {self}")
 
     def end(self) -> None:
         """Say that it is done."""

@@ -116,6 +116,27 @@ async def test_a_build_in_the_background_leaves_the_processor_to_others(workshop
     assert workshop.began.read_text() == "19\n"
 
 
+async def test_a_build_in_the_background_gives_way_to_who_waits_for_it(workshop: Workshop) -> None:
+    workshop.go(does=f"touch {workshop.began}; echo net/http >&2; [ $(nice) = 0 ] || sleep 30; {BUILDS}")
+    beside = asyncio.create_task(workshop.tools(is_polite=True).build(PACKAGE))
+    await workshop.has_begun()
+    waiting = asyncio.create_task(workshop.tools().build(PACKAGE))
+    ended, _ = await asyncio.wait({waiting}, timeout=20)
+    assert ended, "it still waits"
+    assert (await waiting).exists()
+    with pytest.raises(UnavailableError, match="a command that needs thing builds it itself now"):
+        await beside
+    assert not list(workshop.cache.rglob("*.wanted"))
+
+
+async def test_a_build_in_the_background_minds_nobody_who_waits_no_more(workshop: Workshop) -> None:
+    workshop.go()
+    left = workshop.tools().place(PACKAGE).with_name("thing.wanted")
+    left.parent.mkdir(parents=True)
+    left.touch()
+    assert (await workshop.tools(is_polite=True).build(PACKAGE)).exists()
+
+
 async def test_a_build_that_is_cancelled_ends_with_all_it_started_and_the_next_one_builds(workshop: Workshop) -> None:
     workshop.go(does=f"sleep 30 & echo $! >{workshop.began}; echo net/http >&2; wait")
     building = asyncio.create_task(workshop.tools().build(PACKAGE))
