@@ -69,6 +69,7 @@ class Machine:
         mute_once_touched: Likewise from when it is told to change.
         unheard: Its gateway does not answer through the proxy on the new release.
         loses: Answers to ``activate`` that get lost.
+        misses: Calls of ``activate`` that do not arrive.
         begun: How often it began to change.
     """
 
@@ -77,6 +78,7 @@ class Machine:
     mute: bool = False
     mute_once_touched: bool = False
     loses: int = 0
+    misses: int = 0
     busy: str = ""
     absent: str = ""
     keeps: bool = False
@@ -149,6 +151,8 @@ class World:
         self.drilled = GateResult.PASS
         self.hooked = GateResult.PASS
         self.most_changing = 0
+        self.going_back = 0
+        self.most_going_back = 0
         self.looks = 0
 
     # Rows
@@ -215,6 +219,9 @@ class World:
 
     async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
         machine = self._reach(target.instance_id)
+        if machine.misses:
+            machine.misses -= 1
+            raise UnavailableError("the call did not arrive")
         self.fate.write()
         if machine.current != release and machine.began_at is None:
             machine.begun += 1
@@ -250,7 +257,10 @@ class World:
         self.fate.write()
         if machine.keeps and not lose:
             raise RefusedError("it would lose 3 rows written since")
+        self.going_back += 1
+        self.most_going_back = max(self.most_going_back, self.going_back)
         await self.clock.pause(3)
+        self.going_back -= 1
         machine.go_back()
         self.fate.write()
 

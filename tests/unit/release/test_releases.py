@@ -137,6 +137,13 @@ def test_a_handout_for_another_python_is_refused(store: MemoryStore) -> None:
         releases_in(store).handout(LOCK.id, "3.13")
 
 
+def test_a_store_that_names_no_signers_takes_no_release() -> None:
+    empty = MemoryStore()
+    with pytest.raises(RefusedError, match="memory names no signers yet"):
+        releases_in(empty).put(LOCK, who="ada", note="", at=AT)
+    assert empty.held == {}
+
+
 def test_who_is_no_signer_adds_nothing(store: MemoryStore) -> None:
     before = dict(store.held)
     lock = replace(LOCK, config_schema=35)

@@ -47,6 +47,7 @@ def scene(target: RolloutTarget, standing: Standing | None, **changes: object) -
         (scene(NEVER, replace(STILL, busy="2 runs")), Settle(TargetState.DEFERRED, "busy: 2 runs")),
         (scene(NEVER, replace(STILL, absent="suspended")), Settle(TargetState.OWED, "suspended")),
         (scene(NEVER, replace(STILL, activation="third", phase="x")), Await()),
+        (scene(NEVER, READY), Await()),
         (scene(NEVER, FAILED), Fetch()),
         (scene(NEVER, None, silent_s=44.0), Await()),
         (scene(NEVER, None, silent_s=45.0), Settle(TargetState.UNREACHABLE, "no answer for 45 s")),

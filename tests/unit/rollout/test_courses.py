@@ -57,6 +57,11 @@ def test_stages_ramp_anew() -> None:
     assert shape(1, Spec()) == ((1,), (), ())
 
 
+def test_a_share_is_not_rounded_up_by_floating_point() -> None:
+    [first, _] = shape(100, Spec(stages=(0.07, 1.0)))
+    assert sum(first) == 7
+
+
 def test_the_same_release_gives_the_same_course_whatever_order_they_come_in() -> None:
     targets = drawn(100, 7)
     shuffled = list(targets)

@@ -64,6 +64,14 @@ def test_a_lost_answer_is_looked_after_and_nothing_done_twice() -> None:
     assert world.on(NEW) == 8
 
 
+def test_an_older_failure_of_the_same_release_is_not_blamed_on_this_attempt() -> None:
+    world = World(fleet(8))
+    for machine in world.machines.values():
+        machine.history, machine.last_to, machine.last_failed = [f"0 {NEW} failed"], NEW, True
+        machine.misses = 1
+    assert world.run() == f"done: 8 of 8 run {NEW}"
+
+
 def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
     world = World(fleet(200))
     seen = []
@@ -158,12 +166,12 @@ def test_a_new_runner_does_not_start_the_time_of_a_target_anew() -> None:
 def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:
     world = World(fleet(200))
     world.run()
-    world.most_changing = 0
     world.say(controls.roll_back(world.rollout, tuple(world.placed.values()), said(world)))
     began = world.clock.seconds
     assert world.run() == "rolled back: 200 are back on the release from before"
     assert world.on(OLD) == 200
     assert world.clock.seconds - began < 120
+    assert world.most_going_back == 20
 
 
 def test_what_would_lose_data_is_kept_and_said() -> None:

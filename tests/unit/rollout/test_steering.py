@@ -278,6 +278,13 @@ def test_a_drill_can_be_left_out_only_by_choice() -> None:
         assert (world.on(OLD) == 9) == paused
 
 
+def test_a_drill_that_fails_halts_although_it_could_be_left_out() -> None:
+    world = World(fleet(10), replace(QUICK, drill=DrillWish.IF_POSSIBLE))
+    world.drilled = GateResult.FAIL
+    assert world.run() == "halted: the rollback rehearsal failed: on a machine of the pool"
+    assert world.begun() == 1
+
+
 def test_a_drill_whose_machine_is_taken_away_says_nothing_of_the_rollouts_own_lease() -> None:
     world = World(fleet(10))
 
