@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from hermesops.model.rollout import TargetState
-
 if TYPE_CHECKING:
-    from hermesops.model.rollout import RolloutTarget
+    from hermesops.model.rollout import RolloutTarget, TargetState
     from hermesops.rollout.outlook import Outlook, StageOutlook
     from hermesops.rollout.ports import Records
 
@@ -72,6 +70,8 @@ def _summary(records: "Records", outlook: "Outlook") -> list[str]:
 
 def _head(records: "Records", outlook: "Outlook") -> list[str]:
     """What it is, where it stands and why."""
+    from hermesops.model.rollout import TargetState
+
     row = records.rollout
     healthy, soaking = _count(outlook, TargetState.HEALTHY), _count(outlook, TargetState.SOAKING)
     parts = [f"{healthy} of {outlook.targets} healthy, {soaking} soaking, {outlook.failed} failed"]
@@ -84,7 +84,7 @@ def _head(records: "Records", outlook: "Outlook") -> list[str]:
     return [f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})", "; ".join(parts)]
 
 
-def _count(outlook: "Outlook", state: TargetState) -> int:
+def _count(outlook: "Outlook", state: "TargetState") -> int:
     return sum(stage.states.get(state, 0) for stage in outlook.stages)
 
 
