@@ -11,6 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -361,10 +362,8 @@ async def _killed(world: Command, moment: Moment, words: Sequence[str]) -> Ran:
     ending = asyncio.create_task(process.wait())
     await asyncio.wait({ending}, timeout=moment.pause_s)
     if process.returncode is None:
-        if moment.is_group:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+        with suppress(ProcessLookupError):  # it has ended this very moment
+            (os.killpg if moment.is_group else os.kill)(process.pid, signal.SIGKILL)
     code = await ending
     async with asyncio.timeout(_GIVE_UP_S):
         await narrating
