@@ -232,7 +232,8 @@ class RandomKills:
 
     async def _ask_for_another(self, before: ExpectedInstance, done: Done, chance: random.Random) -> None:
         """Have another command refused, now and then, while the killed one's operation is unfinished."""
-        others = [one for one in acts_of(before) if one.kind in _ASKS_FIRST and one.words != done.act.words]
+        # What leads to the same may be the same: who has no machine wakes by a restore onto a new one.
+        others = [one for one in acts_of(before) if one.kind in _ASKS_FIRST and one.after != done.act.after]
         if chance.random() > _OTHER_SHARE or not others:
             return
         other = chance.choice(others)
