@@ -60,6 +60,10 @@ _ASKS_FIRST = {
 """Acts that are refused while something else is under way for the instance."""
 
 
+_IN_PLACE = {"restore", "restore of a chosen backup"}
+_LEAVES_GATEWAY = {"provision", "provision again", "restart", "settings", "backup"}
+"""Acts that stop no gateway to copy its state: a restore in place may come in between."""
+
 _REPEATED = {-signal.SIGKILL, UnavailableError.exit_code, PartlyDoneError.exit_code}
 """Exit codes after which the same command is to be repeated."""
 
@@ -233,7 +237,8 @@ class RandomKills:
     async def _ask_for_another(self, before: ExpectedInstance, done: Done, chance: random.Random) -> None:
         """Have another command refused, now and then, while the killed one's operation is unfinished."""
         # What leads to the same may be the same: who has no machine wakes by a restore onto a new one.
-        others = [one for one in acts_of(before) if one.kind in _ASKS_FIRST and one.after != done.act.after]
+        kinds = _ASKS_FIRST - (_IN_PLACE if done.act.kind in _LEAVES_GATEWAY else set())
+        others = [one for one in acts_of(before) if one.kind in kinds and one.after != done.act.after]
         if chance.random() > _OTHER_SHARE or not others:
             return
         other = chance.choice(others)
