@@ -1,6 +1,6 @@
 """What every group of rows shares: the database, who seals secrets, and who acts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -77,10 +77,17 @@ def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[st
 
 def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
     """Insert a row, or overwrite the one with the same primary key."""
+    insert_or_update_all(connection, table, [values])
+
+
+def insert_or_update_all(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+    """The same with many rows of the same columns, at once."""
+    if not rows:
+        return
     key = [column.name for column in table.primary_key]
-    rest = {name: value for name, value in values.items() if name not in key}
-    inserting = _insert(connection, table).values(values)
-    connection.execute(inserting.on_conflict_do_update(index_elements=key, set_=rest))
+    inserting = _insert(connection, table)
+    rest = {name: inserting.excluded[name] for name in rows[0] if name not in key}
+    connection.execute(inserting.on_conflict_do_update(index_elements=key, set_=rest), list(rows))
 
 
 def _insert(connection: sa.Connection, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":

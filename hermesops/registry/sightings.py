@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.sighting import GONE, READY, Confirmation, Sighting, Unconfirmed
-from hermesops.registry.rows import Rows, insert_or_update
+from hermesops.registry.rows import Rows, insert_or_update, insert_or_update_all
 from hermesops.registry.schema import hermes_instances, instance_details, machine_sightings, meta, users
 
 _LISTED_AT = "machines_listed_at"
@@ -42,8 +42,10 @@ class SightingRows(Rows):
             before = {MachineId(row.machine_id): _sighting(row) for row in connection.execute(_ALL)}
             now = self._database.now(connection)
             left = dict(before)
+            changed = []
             for sighting in (*seen, *gone):
-                self._remember(connection, left.pop(sighting.machine_id, None), sighting, now)
+                changed += self._changed(connection, left.pop(sighting.machine_id, None), sighting, now)
+            insert_or_update_all(connection, machine_sightings, changed)
             for old in left.values():
                 connection.execute(machine_sightings.delete().where(machine_sightings.c.machine_id == old.machine_id))
                 if old.status != GONE:
@@ -76,14 +78,18 @@ class SightingRows(Rows):
         unconfirmed = tuple(sorted(others, key=lambda one: one.user))
         return Confirmation(datetime.fromisoformat(listed_at), len(found) - len(others), unconfirmed)
 
-    def _remember(self, connection: sa.Connection, old: Sighting | None, new: Sighting, now: datetime) -> None:
+    def _changed(
+        self, connection: sa.Connection, old: Sighting | None, new: Sighting, now: datetime
+    ) -> list[dict[str, Any]]:
+        """The row to be written, where it differs; what differs is noted."""
         if new.status != GONE:
             self._note_change(connection, old, new)
         elif old is None or old.status != GONE:
             self._note_gone(connection, new)
         boot = {"boot_id": new.boot_id, "boot_seen_at": now} if new.boot_id else {}
         if old is None or boot or (old.server_type, old.status) != (new.server_type, new.status):
-            insert_or_update(connection, machine_sightings, {**_values(new, old), **boot})
+            return [{**_values(new, old), **boot}]
+        return []
 
     def _note_gone(self, connection: sa.Connection, one: Sighting) -> None:
         self._note(connection, "machine_gone_seen", f"machine/{one.name}", before={"id": one.machine_id})
