@@ -76,3 +76,11 @@ def test_a_mask_given_back_is_noticed() -> None:
 def test_fields_that_differ_are_named() -> None:
     assert changed(InstanceSettings(), SETTINGS) == ["model", "personality", "messengers", "mcp_servers", "cron"]
     assert changed(SETTINGS, SETTINGS) == []
+
+
+def test_no_header_and_no_variable_is_harmless_whatever_it_is_called() -> None:
+    entry = {"headers": {"auth": CANARY}, "env": {"command": CANARY}, "auth": "oauth"}
+    settings = InstanceSettings(mcp_servers={"notes": entry})
+    shown = masked(settings)["mcp_servers"]
+    assert shown == {"notes": {"headers": {"auth": "***"}, "env": {"command": "***"}, "auth": "oauth"}}
+    assert secrets_in(settings).count(CANARY) >= 2
