@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.cli import nouns
+from hermesops.model.unknown_name import LISTED_BY
 
 PACKAGE = Path(__file__).resolve().parents[3] / "hermesops"
 PROSE = {"again", "anew", "completely", "that"}
@@ -33,6 +34,17 @@ def test_the_command_of_a_hint_exists(path: str, noun: str, verb: str) -> None:
     group = getattr(nouns.load(noun), "commands", None)
     if group is not None and verb:
         assert verb in group, f"{path} tells people to type hermesops {noun} {verb}"
+
+
+@pytest.mark.parametrize(("named", "command"), LISTED_BY.items())
+def test_the_command_that_lists_the_things_of_a_noun_exists(named: str, command: str) -> None:
+    words = [word for word in command.split() if not word.startswith(("-", "{"))]
+    group = nouns.load(words[0])
+    for word in words[1:]:
+        assert word in group.commands, f"{named}: hermesops {command}"
+        group = group.commands[word]
+    options = {option for parameter in group.params for option in parameter.opts}
+    assert {word for word in command.split() if word.startswith("--")} <= options
 
 
 def test_hints_are_found_at_all() -> None:
