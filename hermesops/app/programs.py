@@ -41,7 +41,8 @@ def _program_of(cell: CellName) -> Callable[[], None]:
     app = App(Environment.load(), lambda _: None)
     program = app.programs.program(app.registry.cell_spec(cell), frozenset())
     if shutil.which(PLUGIN, path=app.env.inherited.get("PATH", "")) is None:
-        raise UsageError(f"{PLUGIN} is not on PATH", hint="activate the Python environment that hermesops is in")
+        hint = f"activate the Python environment whose bin folder has {PLUGIN}"
+        raise UsageError(f"{PLUGIN} is not on PATH", hint=hint)
     refuse_other_seal(app.pulumi_backend, stack_of(cell), Path.cwd(), app.env.inherited)
     return program
 

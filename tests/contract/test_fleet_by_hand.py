@@ -68,7 +68,7 @@ def test_the_program_is_the_selected_cells(app: App) -> None:
 def test_a_stack_that_is_no_cell_is_one_line(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     del app
     monkeypatch.setattr(pulumi, "get_stack", lambda: "cell9")
-    assert stops_with() == "there is no cell cell9: hermesops cell list"
+    assert stops_with() == "no cell 'cell9'; nearest: cell1: hermesops cell list"
 
 
 def test_a_missing_plugin_is_named(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

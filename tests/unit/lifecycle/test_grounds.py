@@ -54,7 +54,7 @@ def test_who_moves_into_a_region_gets_another_cell() -> None:
 
 def test_a_cell_is_found_by_its_name_or_not_at_all() -> None:
     assert grounds(cell("cell1", "nbg1")).cell("cell1").region == "nbg1"
-    with pytest.raises(UsageError, match="no cell cell9"):
+    with pytest.raises(UsageError, match="no cell 'cell9'; nearest: cell1"):
         grounds(cell("cell1")).cell("cell9")
 
 

@@ -105,7 +105,7 @@ def test_faults_outlive_the_server(store: Store) -> None:
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
-        ({"kind": "flood"}, "no fault is called 'flood'"),
+        ({"kind": "flood"}, "no fault 'flood'"),
         ({"kind": "lost-answer", "times": 0}, "at least once, not 0"),
         ({"kind": "server-error", "status": 404}, "404 is not a status of server-error"),
         ({"kind": "silence-cut", "seconds": 0}, "seconds are counted from one, not 0"),
