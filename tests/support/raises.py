@@ -1,0 +1,69 @@
+"""Finds tests that expect an error of ours but not what it says: they pass for any other error of its class, too."""
+
+import ast
+import importlib
+from collections.abc import Iterator, Mapping
+
+
+def unread_errors(source: str) -> list[tuple[int, str]]:
+    """Where a test module expects an error class of hermesops with neither ``match=`` nor a look at the error.
+
+    A look is ``with pytest.raises(RefusedError) as refused`` where the same function reads ``refused.value``.
+
+    Args:
+        source: The module's text.
+
+    Returns:
+        Line number and text of each such call.
+    """
+    tree = ast.parse(source)
+    imported = dict(_imported(tree))
+    tops = [inner for node in tree.body for inner in (node.body if isinstance(node, ast.ClassDef) else [node])]
+    return [(call.lineno, ast.unparse(call)) for top in tops for call in _unread(top, imported)]
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, object]]:
+    """What a module imports from hermesops, by its name there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "hermesops":
+            for alias in node.names:
+                yield alias.asname or alias.name, _imported_from(str(node.module), alias.name)
+
+
+def _imported_from(module: str, name: str) -> object:
+    found = getattr(importlib.import_module(module), name, None)
+    return importlib.import_module(f"{module}.{name}") if found is None else found
+
+
+def _unread(top: ast.stmt, imported: Mapping[str, object]) -> Iterator[ast.Call]:
+    nodes = list(ast.walk(top))
+    read = {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == "value"}
+    items = [item for node in nodes if isinstance(node, ast.With | ast.AsyncWith) for item in node.items]
+    looked_at = {item.context_expr for item in items if item.optional_vars and ast.unparse(item.optional_vars) in read}
+    # A parametrised test names the class by a parameter: its annotation says whose it is.
+    typed = {node.arg: node.annotation for node in nodes if isinstance(node, ast.arg) and node.annotation}
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.raises", "raises"}:
+            has_match = any(keyword.arg == "match" for keyword in node.keywords)
+            if not has_match and node not in looked_at and _is_ours(node.args[0], imported, typed):
+                yield node
+
+
+def _is_ours(expected: ast.expr, imported: Mapping[str, object], typed: Mapping[str, ast.expr]) -> bool:
+    """Whether one of the expected classes is an error that hermesops defines."""
+    names = [node for node in ast.walk(expected) if isinstance(node, ast.Name | ast.Attribute)]
+    names += [
+        node for name in names for node in ast.walk(typed.get(ast.unparse(name), name)) if isinstance(node, ast.Name)
+    ]
+    return any(_is_our_error(_resolved(name, imported)) for name in names)
+
+
+def _resolved(name: ast.expr, imported: Mapping[str, object]) -> object:
+    if isinstance(name, ast.Attribute):
+        return getattr(_resolved(name.value, imported), name.attr, None)
+    return imported.get(name.id) if isinstance(name, ast.Name) else None
+
+
+def _is_our_error(found: object) -> bool:
+    is_error = isinstance(found, type) and issubclass(found, BaseException)
+    return is_error and found.__module__.partition(".")[0] == "hermesops"

@@ -1,0 +1,50 @@
+"""A test that expects an error of ours says which: by ``match=``, or by what it reads from the error."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.raises import unread_errors
+
+TESTS = Path(__file__).parents[1]
+
+HEAD = """
+import pytest
+from hermesops import errors, waiting
+from hermesops.errors import RefusedError as Refused, UsageError
+
+def test_it(kind: type[Refused], other: type[ValueError]):
+    with {}:
+        act()
+    assert {}
+"""
+
+
+def test_every_error_of_ours_is_expected_with_what_it_says() -> None:
+    found = [(path, unread_errors(path.read_text())) for path in sorted(TESTS.rglob("*.py"))]
+    lines = [f"{path.relative_to(TESTS)}:{line}: {call}" for path, calls in found for line, call in calls]
+    assert not lines, "add match=, or read raised.value:\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "pytest.raises(UsageError)",
+        "pytest.raises(Refused)",
+        "pytest.raises(errors.UnavailableError)",
+        "pytest.raises(waiting.WaitExpiredError)",
+        "pytest.raises((ValueError, Refused))",
+        "pytest.raises(kind)",
+    ],
+)
+def test_an_error_of_ours_alone_is_found(expected: str) -> None:
+    assert unread_errors(HEAD.format(expected, "True")) == [(7, expected)]
+    assert unread_errors(HEAD.format(f"{expected} as raised", "True")) == [(7, expected)]
+    assert unread_errors(HEAD.format(f"{expected} as raised", "others.value.message")) == [(7, expected)]
+    assert unread_errors(HEAD.format(f"{expected} as raised", "raised.value.hint")) == []
+    assert unread_errors(HEAD.format(f"{expected.removesuffix(')')}, match='no')", "True")) == []
+
+
+@pytest.mark.parametrize("expected", ["pytest.raises(ValueError)", "pytest.raises(other)", "pytest.raises(Unknown)"])
+def test_other_peoples_errors_are_left_to_ruff(expected: str) -> None:
+    assert unread_errors(HEAD.format(expected, "True")) == []
