@@ -227,7 +227,7 @@ async def test_the_cli_keeps_nothing_of_the_folder_it_ran_in(cli: StandIn, home:
     engine = cli.engine(home=cli.folder / home if home else None)
     await engine.up(STACK, machines([]))
     cli.answer(failing="up", words="error: nothing")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="nothing"):
         await engine.up(STACK, machines([]))
     assert "stack select" in cli.calls()
     assert list(theirs.parent.iterdir()) == [theirs]

@@ -98,7 +98,10 @@ def test_a_process_whose_start_is_unknown_holds_its_lock(
     live_at(HERE, monkeypatch)
     backend = FileBackend(tmp_path)
     write_lock(backend, HERE, pid=os.getpid(), started=start)
-    with pytest.raises(RefusedError), held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail):
+    with (
+        pytest.raises(RefusedError, match="cell1"),
+        held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail),
+    ):
         pytest.fail("two hold the lock")
 
 
@@ -106,5 +109,8 @@ def test_a_lock_without_a_number_is_held(tmp_path: Path, monkeypatch: pytest.Mon
     live_at(HERE, monkeypatch)
     backend = FileBackend(tmp_path)
     write_lock(backend, HERE, pid="none")
-    with pytest.raises(RefusedError), held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail):
+    with (
+        pytest.raises(RefusedError, match="cell1"),
+        held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail),
+    ):
         pytest.fail("two hold the lock")
