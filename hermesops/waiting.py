@@ -1,4 +1,4 @@
-"""The only module that sleeps: wait for a condition, with a deadline and the last thing seen.
+"""The only module that sleeps: wait for a condition, with a deadline and the last thing seen; or for work with an end.
 
 It must not decide what to wait for; callers say it in ``what`` and it is repeated to the operator.
 """
@@ -12,6 +12,9 @@ from typing import Generic, TypeVar
 from hermesops.errors import UnavailableError
 
 T = TypeVar("T")
+
+_LAST_CHECK_S = 5.0
+"""Seconds that a check may take which begins when hardly any time is left."""
 
 
 class Pending(Generic[T]):
@@ -44,7 +47,9 @@ async def until(
 ) -> T:
     """Repeat ``check`` until it answers something that is not ``Pending``.
 
-    The check runs at least once and a last time at the deadline. Its own exceptions pass through.
+    The check runs at least once and a last time at the deadline. Its own exceptions pass through. One that is still at
+    it when the time is up, or within five seconds of its begin where that is later, is cancelled: what it looks at may
+    never answer.
 
     Args:
         check: Looks at the world; returns the result or ``Pending(what was seen)``.
@@ -59,7 +64,7 @@ async def until(
     started = time.monotonic()
     said, limit = "", "" if isinf(timeout_s) else f" of {timeout_s:g}"
     while True:
-        result = await check()
+        result = await _bounded(check, timeout_s - (time.monotonic() - started))
         if not isinstance(result, Pending):
             return result
         waited = time.monotonic() - started
@@ -69,6 +74,18 @@ async def until(
         if waited >= timeout_s:
             raise WaitExpiredError(what, timeout_s, result.seen)
         await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))
+
+
+async def _bounded(check: Callable[[], Awaitable[T | Pending[T]]], left_s: float) -> T | Pending[T]:
+    if isinf(left_s):
+        return await check()
+    try:
+        async with asyncio.timeout(max(left_s, _LAST_CHECK_S)) as limit:
+            return await check()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    return Pending("no answer to the last look")
 
 
 async def pause(seconds: float) -> None:

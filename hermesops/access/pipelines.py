@@ -81,6 +81,8 @@ def published_keys(issuer: str) -> KeySet:
     """The keys that an issuer publishes; asked for over the network."""
 
     def fetch() -> Mapping[str, Any]:
+        if not issuer.startswith("https://"):  # whoever stands between could name any keys
+            raise RefusedError(f"oidc_issuer {issuer} is no https URL", hint=_HINT)
         import httpx  # noqa: PLC0415 - only where keys are fetched
 
         try:

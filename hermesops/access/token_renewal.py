@@ -3,7 +3,6 @@
 Whoever is killed in between leaves a row for each token that the vendor still counts, and the next one goes on from it.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import Protocol
 
 from hermesops import waiting
 from hermesops.access.proxy_tokens import RENEW_BEFORE, Issuer, issue
-from hermesops.errors import HermesError, problem_of
+from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, problems
 from hermesops.model.ids import MachineId
 from hermesops.model.token import (
     LONGEST_TOKEN_LIFE,
@@ -32,6 +32,9 @@ _EDGE_S = 60.0
 
 Source: facts on the vendor's public client: "DB copy diverged from CF KV"; how long it lags is not documented.
 """
+
+_SLOW_S, _LONGEST_S = 15.0, 180.0
+"""Seconds for which one machine's renewal holds up others, and for which it is tried: new, tried at the edge, old."""
 
 
 @dataclass(frozen=True)
@@ -174,11 +177,5 @@ async def renew_each(
     machines: Mapping[MachineId, str], renew: Callable[[MachineId], Awaitable[object]], *, at_once: int
 ) -> dict[str, str]:
     """Renew the tokens of several machines, a few at a time; why not, by whose they are, empty for done."""
-    turn = asyncio.Semaphore(at_once)
-
-    async def one(machine_id: MachineId) -> str:
-        async with turn:
-            return await problem_of(renew(machine_id))
-
-    told = await asyncio.gather(*map(one, machines))
-    return dict(zip(machines.values(), told, strict=True))
+    limits = Limits(at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
+    return dict(zip(machines.values(), await problems(list(machines), renew, limits), strict=True))

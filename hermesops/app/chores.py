@@ -8,6 +8,7 @@ from hermesops.app.drills import Drills
 from hermesops.app.rollout_owed import can_be_brought, owed, wishes
 from hermesops.app.tokens import Tokens
 from hermesops.errors import problem_of
+from hermesops.fan_out import Limits, problems
 from hermesops.model.unknown_name import unknown_name
 from hermesops.operation.chores import Chore, Report
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 ALL = "all"
 
 _MINUTE = timedelta(minutes=1)
+
+_ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
+"""Of repositories: forgetting and pruning is the object store's work."""
 
 
 def make_chores(session: "Session", *, grace_s: float) -> "Chores":
@@ -46,9 +50,21 @@ class Errands:
     def all(self) -> dict[str, Chore]:
         """Every chore, by name."""
         chores = (
-            Chore("backups", "back up agents whose turn of the day has come", _MINUTE, self._unbacked, self._back_up),
             Chore(
-                "lives", "end agents whose grace is over, give left machines back", 10 * _MINUTE, self._ends, self._end
+                "backups",
+                "back up agents whose turn of the day has come",
+                _MINUTE,
+                self._unbacked,
+                self._back_up,
+                longest=timedelta(hours=8),
+            ),
+            Chore(
+                "lives",
+                "end agents whose grace is over, give left machines back",
+                10 * _MINUTE,
+                self._ends,
+                self._end,
+                longest=timedelta(hours=8),
             ),
             Chore(
                 "tokens",
@@ -119,16 +135,22 @@ class Errands:
 
     async def _prune(self) -> Report:
         pruning = self._session.backups.pruning
-        told = {instance.title: await problem_of(pruning.prune(instance.id)) for instance in pruning.due()}
-        return _report(told, "backups of {} agents pruned")
+        due = pruning.due()
+        told = await problems([instance.id for instance in due], pruning.prune, _ONE_BY_ONE)
+        return _report(
+            dict(zip([instance.title for instance in due], told, strict=True)), "backups of {} agents pruned"
+        )
 
     def _ended(self) -> list[str]:
         return [instance.id for instance in self._session.backups.ended.due()]
 
     async def _erase(self) -> Report:
         ended = self._session.backups.ended
-        told = {str(instance.id): await problem_of(ended.erase(instance)) for instance in ended.due()}
-        return _report(told, "backups of {} ended agents erased")
+        due = ended.due()
+        told = await problems(due, ended.erase, _ONE_BY_ONE)
+        return _report(
+            dict(zip([str(instance.id) for instance in due], told, strict=True)), "backups of {} ended agents erased"
+        )
 
     # Rollouts
 

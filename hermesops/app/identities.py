@@ -5,7 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.errors import RefusedError, UsageError, problem_of
+from hermesops.errors import RefusedError, UsageError
+from hermesops.fan_out import Limits, problems
 
 if TYPE_CHECKING:
     import socket
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from hermesops.model.certificate import Certificate
     from hermesops.model.ids import CellName, InstanceId, MachineId
     from hermesops.node.credential import Credential
+
+_RENEWALS = Limits(at_once=4, slow_after_s=20.0, within_s=120.0)
 
 _NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
 
@@ -172,8 +175,10 @@ class Identities:
         return made
 
     async def renew_all(self) -> dict[str, str]:
-        """The same for every machine, one after the other; why not, by title, empty for done."""
-        return {holder.title: await problem_of(self.renew(holder)) for holder in self.holders()}
+        """The same for every machine, some at a time; why not, by title, empty for done."""
+        holders = self.holders()
+        told = await problems(holders, self.renew, _RENEWALS)
+        return dict(zip([holder.title for holder in holders], told, strict=True))
 
     def trust(self, file: Path) -> None:
         """Make a key for another authority, which machines trust beside the one they know.

@@ -1,6 +1,5 @@
 """Composes what gives machines back to instances, removes orphans, and rebuilds a registry that was lost."""
 
-import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from hermesops.model.recovery import Recovered
     from hermesops.registry import Registry
 
-_AT_ONCE = 16
+_AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
+"""Machines that are asked at once, and the seconds for which one holds up others and for which it is asked."""
 
 
 class Orphans:
@@ -161,15 +161,22 @@ class Rebuilding:
         return sum(registry.recover_instance(one, why=reason) for one in rebuild.instances)
 
     async def _recalled(self, client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":
-        from hermesops.drift.memory import recall
+        from hermesops.drift.memory import Forgotten, recall
+        from hermesops.errors import HermesError
+        from hermesops.fan_out import Limits, fan_out
+        from hermesops.model.ids import MachineName
 
-        channel, read, turn = channel_to(client), generation_of(self._app), asyncio.Semaphore(_AT_ONCE)
+        channel, read = channel_to(client), generation_of(self._app)
 
         async def one(machine: "Machine") -> "Recovered | Forgotten":
-            async with turn:
-                return await recall(channel(_id(machine)), machine, read)
+            return await recall(channel(_id(machine)), machine, read)
 
-        return list(await asyncio.gather(*map(one, machines)))
+        limits = Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
+        answers = await fan_out(machines, one, limits)
+        return [
+            Forgotten(_id(machine), MachineName(machine.name), said.message) if isinstance(said, HermesError) else said
+            for machine, said in zip(machines, answers, strict=True)
+        ]
 
     async def _in_stacks(self) -> "dict[MachineName, CellName]":
         """Machines that the states of cells hold, where any are left."""

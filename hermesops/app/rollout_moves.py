@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hermesops.app.rollout_machines import machine_of, others_are_at_it
+from hermesops.channel import understood
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.lifecycle import node_commands
 from hermesops.model.ids import ImageId, InstanceId
@@ -78,7 +79,8 @@ class MachineMoves:
         node = await self._node(found.instance)
         if node.get("fenced") and found.given_up:
             return replace(standing, activation=standing.last_to, phase="unconfirmed")  # it does not live yet
-        return replace(standing, busy=SlotsSeen.from_status(node).busy)
+        with understood(machine_of(found.instance), "status"):
+            return replace(standing, busy=SlotsSeen.from_status(node).busy)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - the runner's words
         """See that machines can boot the image; making one is part of the move, and the old one serves meanwhile.

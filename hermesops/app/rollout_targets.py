@@ -1,9 +1,10 @@
 """Whom a release may be brought to: what the registry knows of running instances, and machines of the others."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.instance_policy import InstancePolicy
@@ -21,6 +22,8 @@ FIELDS = frozenset({"plan", "cell", "region", "release", "user"})
 """By which targets are selected."""
 
 _AT_ONCE = 32
+_LOOK_S = 20.0
+"""Seconds for which one machine's answer holds up others."""
 
 
 def candidates(registry: "Registry", action: Action = Action.SLOT) -> tuple[Target, ...]:
@@ -70,20 +73,23 @@ async def look_at_unknown(session: "Session", targets: Sequence[Target]) -> None
     """Ask the machines of those whose release nobody knows, and write down what they say; silence is no error."""
     from hermesops.lifecycle.slots import Slots
 
-    registry, turns = session.app.registry, asyncio.Semaphore(_AT_ONCE)
+    registry = session.app.registry
     slots = Slots(session.reach.channel)
 
     async def look(instance_id: InstanceId) -> ReleaseId | None:
         instance = await apart(registry.get_instance, instance_id)
         if instance.machine_id is None:
             return None
-        async with turns:
-            seen = await slots.look(instance.machine_id)
+        seen = await slots.look(instance.machine_id)
         return seen.current if seen else None
 
     unknown = [target.instance_id for target in targets if not target.release_before]
-    answers = await asyncio.gather(*map(look, unknown))
-    told = {instance_id: release for instance_id, release in zip(unknown, answers, strict=True) if release}
+    answers = await fan_out(unknown, look, Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=2 * _LOOK_S))
+    told = {
+        instance_id: release
+        for instance_id, release in zip(unknown, answers, strict=True)
+        if release and not isinstance(release, HermesError)
+    }
     await apart(registry.note_releases, told)
 
 

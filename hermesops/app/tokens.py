@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops.errors import UnavailableError, problem_of
+from hermesops.errors import UnavailableError
+from hermesops.fan_out import Limits, problems
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.spare import Purpose
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hermesops.app.session import Session
 
 _AT_ONCE = 8
+_DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 
 class Tokens:
@@ -65,8 +67,8 @@ class Tokens:
         due = self.due()
         titles = {one.machine_id: one.title for one in self._registry.list_instances()}
         told: dict[str, str] = {}
-        for token in due.drop:
-            if problem := await problem_of(self.renewal.drop(token)):
+        for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
+            if problem:
                 told[f"{token.purpose} of {token.machine_id}"] = problem
         machines = {machine: titles[machine] for machine in due.renew if machine in titles}
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)

@@ -1,5 +1,6 @@
 """Run commands and move files on a machine, over whatever leads there; today the vendor's toolbox."""
 
+from hermesops.channel.answers import last_words, object_in, understood
 from hermesops.channel.detached import Pace
 from hermesops.channel.errors import (
     SILENT,
@@ -25,4 +26,7 @@ __all__ = [
     "Output",
     "Pace",
     "ToolboxChannel",
+    "last_words",
+    "object_in",
+    "understood",
 ]

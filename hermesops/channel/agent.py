@@ -23,6 +23,9 @@ _HEALTH_S = 5.0
 _TURN_S = 600.0
 """Silence in an answer that counts as lost; the agent may think, and run tools, for long."""
 
+_WHOLE_TURN_S = 3600.0
+"""Seconds of a turn, however much is said in it."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -120,6 +123,7 @@ class AgentApi:
                 headers=headers,
                 body=body,
                 timeout_s=_TURN_S,
+                total_s=_WHOLE_TURN_S,
             ) as stream:
                 if stream.status == 200:  # noqa: PLR2004 - HTTP
                     async for event in stream.events():

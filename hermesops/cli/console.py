@@ -1,6 +1,8 @@
 """The only module that writes to the terminal: results to stdout, narration to stderr.
 
 A result is a table for people or JSON for programs, made from the same data. Rich is imported when a table is drawn.
+Whatever a person is shown has its invisible characters made visible: parts of it come from machines, and a terminal
+obeys what it is shown. JSON escapes them by itself, and what a remote command prints is passed through as it is.
 """
 
 import json
@@ -14,6 +16,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError, RefusedError
+from hermesops.node.foreign_text import visible
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
@@ -63,7 +66,7 @@ def say(line: str) -> None:
 
 def write(text: str) -> None:
     """A piece of a streamed result on stdout, as it comes."""
-    sys.stdout.write(text)
+    sys.stdout.write(visible(text))
     sys.stdout.flush()
 
 
@@ -80,7 +83,7 @@ def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = ()) -> 
         print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=str, sort_keys=False))
     else:
         for line in lines:
-            print(line)
+            print(visible(line))
     sys.stdout.flush()
 
 
@@ -189,7 +192,7 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
 def _to_stderr(line: str) -> None:
     """Write a line; when nobody reads stderr any more the work goes on all the same."""
     try:
-        print(line, file=sys.stderr, flush=True)
+        print(visible(line), file=sys.stderr, flush=True)
     except BrokenPipeError:
         send_nowhere(sys.stderr)
 
@@ -197,4 +200,4 @@ def _to_stderr(line: str) -> None:
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return "-" if value is None or value == "" else str(value)
+    return "-" if value is None or value == "" else visible(str(value)).replace("\n", " ")

@@ -20,6 +20,7 @@ from hermesops.cli.console import Reason, is_json, result, say, table, write, wr
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
 from hermesops.errors import UsageError
+from hermesops.node.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.channel import Completed
@@ -100,7 +101,7 @@ def chat(
             session.visits.enter(instance, how="chat", reason=reason)
             async for piece in session.reach.chat(instance, said, session_id=session_id):
                 if piece.is_tool:
-                    say(f"[{piece.text}]")
+                    say(f"[{one_line(piece.text, longest=80)}]")
                     continue
                 # The agent puts blank lines between its tools and its words.
                 text = piece.text if answer else piece.text.lstrip()

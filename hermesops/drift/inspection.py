@@ -1,6 +1,5 @@
 """Asks machines about themselves, a bounded number at once. One that does not answer is an account, not an error."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 from hermesops.channel import Channel
 from hermesops.drift.accounts import MachineAccount
 from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.fleet import Ordered
@@ -17,6 +17,8 @@ from hermesops.model.instance import Instance
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 _BOOT_ID_LENGTH = 36
 _QUICK_S = 10.0
+_LONGEST_S = 120.0
+"""Seconds for everything that is asked of one machine."""
 
 
 class NodeSaid(Protocol):
@@ -82,17 +84,13 @@ async def inspect(
         tell: Narration.
     """
     ready = [(row, machine) for row, machine in machines if machine.status is MachineStatus.READY]
-    turn = asyncio.Semaphore(at_once)
 
-    async def one(row: Ordered | None, machine: Machine) -> MachineAccount:
-        async with turn:
-            try:
-                return await _account_of(asked, row, MachineId(machine.id))
-            except HermesError as error:
-                return MachineAccount(silence=error.message)
+    async def one(asking: tuple[Ordered | None, Machine]) -> MachineAccount:
+        return await _account_of(asked, asking[0], MachineId(asking[1].id))
 
     tell(f"asking {len(ready)} machines")
-    accounts = await asyncio.gather(*(one(row, machine) for row, machine in ready))
+    answers = await fan_out(ready, one, Limits(at_once, slow_after_s=_QUICK_S, within_s=_LONGEST_S))
+    accounts = [MachineAccount(silence=said.message) if isinstance(said, HermesError) else said for said in answers]
     told = {MachineId(machine.id): account for (_, machine), account in zip(ready, accounts, strict=True)}
     answering = {
         row.instance.id: MachineId(machine.id)

@@ -1,13 +1,13 @@
 """Asks the nodes of many instances at once how their agents do."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from hermesops.channel import SILENT, Channel
-from hermesops.errors import UnavailableError
+from hermesops.channel import Channel
+from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.health.reading import Reading
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
@@ -51,22 +51,23 @@ class Observer:
     def __init__(self, channel_to: ChannelTo, now: Callable[[], datetime]) -> None:
         self._channel_to = channel_to
         self._now = now
-        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
         """Ask their nodes; ``None`` for each that does not answer. Readings tell our own time, not the machines'."""
-        readings = await asyncio.gather(*(self._look(whose, question) for whose, question in asked.items()))
-        return dict(zip(asked, readings, strict=True))
+        longest_s = 2 * _LOOK_S + max((question.turn_s for question in asked.values()), default=0.0)
+        limits = Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=longest_s)
+        readings = await fan_out(list(asked.items()), self._look, limits)
+        return {
+            whose: None if isinstance(reading, HermesError) else reading
+            for whose, reading in zip(asked, readings, strict=True)
+        }
 
-    async def _look(self, instance_id: InstanceId, question: Question) -> Reading | None:
-        async with self._turns:
-            at = self._now()
-            try:
-                channel = await self._channel_to(instance_id)
-                done = await channel.run(_command(question), timeout_s=_LOOK_S + question.turn_s)
-                reading = Reading.from_json(done.stdout) if done.exit_code == 0 else None
-            except (*SILENT, UnavailableError):
-                return None
+    async def _look(self, asked: tuple[InstanceId, Question]) -> Reading | None:
+        instance_id, question = asked
+        at = self._now()
+        channel = await self._channel_to(instance_id)
+        done = await channel.run(_command(question), timeout_s=_LOOK_S + question.turn_s)
+        reading = Reading.from_json(done.stdout) if done.exit_code == 0 else None
         return replace(reading, at=at) if reading else None
 
 

@@ -11,6 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, TurnOutcome, Vital, Vitals
+from hermesops.node import strict_json
 
 _HOUR_S = 3600.0
 _ABSENT = frozenset({GatewayHealth.SILENT, GatewayHealth.REFUSED})
@@ -49,8 +50,8 @@ class Reading:
             UnavailableError: It is something else.
         """
         try:
-            return cls._from(json.loads(data))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            return cls._from(strict_json.parse_object(data))
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as error:
             raise UnavailableError(
                 f"hermes-node's probe says what nobody understands ({type(error).__name__})",
                 hint="compare the node's version with this one's: hermesops instance verify USER",

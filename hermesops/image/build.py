@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops import justavps
-from hermesops.channel import Completed
+from hermesops.channel import Completed, last_words
 from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.image import manifest as manifests
 from hermesops.image import wheels
@@ -173,10 +173,7 @@ class Builder:
     async def _script(self, machine_id: MachineId, script: Path) -> None:
         done = await self._run(machine_id, script)
         if done.exit_code != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise RefusedError(
-                f"{script.name} failed on the builder with exit {done.exit_code}: {said[-1] if said else 'silent'}"
-            )
+            raise RefusedError(f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}")
 
     async def _run(self, machine_id: MachineId, script: Path) -> Completed:
         content = await asyncio.to_thread(script.read_bytes)

@@ -1,10 +1,9 @@
 """Asks a machine what it is made of, in one command."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from hermesops.channel import Channel
+from hermesops.channel import Channel, last_words, object_in, understood
 from hermesops.errors import RefusedError
 
 # The first python3 of the base is the one the agent is installed for.
@@ -60,9 +59,10 @@ async def survey(channel: Channel) -> Survey:
     # Its own input carries the script: no quoting, and no file on the machine.
     done = await channel.run("exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
     if done.exit_code != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
         raise RefusedError(
-            f"machine {channel.machine_id} is no base to build from: {said[-1] if said else 'no answer'}",
+            f"machine {channel.machine_id} is no base to build from: {last_words(done)}",
             hint="bases are Debian and Ubuntu with python3",
         )
-    return Survey(**json.loads(done.stdout))
+    told = object_in(done, channel.machine_id, "a look at its base")
+    with understood(channel.machine_id, "a look at its base"):
+        return Survey(**told)

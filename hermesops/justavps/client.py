@@ -1,7 +1,7 @@
 """JustAVPS's HTTP API: machines, images, proxy tokens, sizes, account. The toolbox is in ``toolbox.py``."""
 
-import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,7 @@ from hermesops.justavps.sharing import Shared
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import Toolbox
 from hermesops.justavps.transport import Call, Transport, validated
+from hermesops.node import strict_json
 
 _SLOW_READ_S = 60.0
 """One machine's answer was seen to take six seconds; leave ten times that."""
@@ -22,6 +23,12 @@ _ORDER_S = 300.0
 
 _STREAM_IDLE_S = 90.0
 """The status stream pings; silence for this long is a dead connection."""
+
+_STREAM_S = 900.0
+"""Seconds for a whole status stream, which the vendor ends after 600."""
+
+_LARGEST_LIST = 512 << 20
+"""Bytes of all machines of an account: 4 KB each, with room for 100,000."""
 
 
 class Client:
@@ -38,7 +45,8 @@ class Client:
     def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._transport = Transport(base_url, api_key, transport=transport)
         self.toolbox = Toolbox(self._transport)
-        self._list = Shared(partial(self._transport.ask_for_list, _read("/machines"), "machines", wire.Machine))
+        everything = replace(_read("/machines"), largest=_LARGEST_LIST)
+        self._list = Shared(partial(self._transport.ask_for_list, everything, "machines", wire.Machine))
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,9 +132,10 @@ class Client:
         Raises:
             LostReadError: The stream broke, or was silent for a minute and a half.
         """
-        call = _read(f"/machines/{machine_id}/status/stream", read_timeout_s=_STREAM_IDLE_S)
+        path = f"/machines/{machine_id}/status/stream"
+        call = Call("GET", path, read_timeout_s=_STREAM_IDLE_S, total_s=_STREAM_S, changes=False)
         async with self._transport.opened(call) as answer:
-            async for event in events_of(answer.aiter_lines()):
+            async for event in events_of(answer.lines()):
                 yield _status_event(call, event.event, event.data)
 
     async def list_images(self) -> list[wire.Image]:
@@ -178,14 +187,14 @@ class Client:
         return (await self._transport.ask_for(_read("/account/usage"), wire.UsageAnswer)).current_period
 
 
-def _read(path: str, *, query: dict[str, str] | None = None, read_timeout_s: float = _SLOW_READ_S) -> Call:
-    return Call("GET", path, query=query or {}, read_timeout_s=read_timeout_s, changes=False)
+def _read(path: str, *, query: dict[str, str] | None = None) -> Call:
+    return Call("GET", path, query=query or {}, read_timeout_s=_SLOW_READ_S, changes=False)
 
 
 def _status_event(call: Call, kind: str, data: str) -> wire.StatusEvent:
     try:
-        told = json.loads(data) if data else {}
-    except (ValueError, RecursionError):
+        told = strict_json.parse(data) if data else {}
+    except strict_json.MalformedJSONError:
         told = {"message": data}
     if not isinstance(told, dict):
         told = {"message": str(told)}

@@ -26,12 +26,12 @@ def http_client(
 
     Args:
         url: The origin; only its scheme matters.
-        headers: Sent with every request.
+        headers: Sent with every request, beside the one that asks for answers as they are (see ``answer_body``).
         transport: For tests: what carries requests instead of the network.
     """
     encrypted = url.scheme == "https"
     return httpx.AsyncClient(
-        headers=headers,
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
         timeout=httpx.Timeout(30, connect=CONNECT_S),
         limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
         # A context without any CA trusts nobody, should TLS be used after all.

@@ -29,8 +29,11 @@ carry a root key.
 import re
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.node.foreign_text import one_line
 
-_MAX_SENTENCE = 300
+_LONGEST = 4096
+"""Characters of a text that are looked through for what may not be shown."""
+
 _KEY_MATERIAL = re.compile(r"PRIVATE KEY|BEGIN [A-Z ]*KEY", re.IGNORECASE)
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 _API_KEY = re.compile(r"\bsk_[A-Za-z0-9_-]+")
@@ -40,10 +43,7 @@ def scrubbed(text: str) -> str:
     """One line of ``text`` that may be shown: no key material, no API key, no long opaque run, of bounded length."""
     if _KEY_MATERIAL.search(text):
         return "(withheld: the answer carries key material)"
-    line = " ".join(text.split())
-    line = "".join(c for c in line if c.isprintable())
-    line = _LONG_RUN.sub("[…]", _API_KEY.sub("sk_[…]", line))
-    return line if len(line) <= _MAX_SENTENCE else f"{line[:_MAX_SENTENCE]}…"
+    return one_line(_LONG_RUN.sub("[…]", _API_KEY.sub("sk_[…]", text[:_LONGEST])))
 
 
 class JustAvpsError(HermesError):

@@ -4,7 +4,6 @@ What listens there is not the vendor's: its answers, errors included, are handed
 header, never in a URL, since URLs end up in logs.
 """
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,12 +13,20 @@ from typing import Any, Self
 import httpx
 
 from hermesops.justavps import errors
+from hermesops.justavps.answer_body import AnswerBody, Deadline
 from hermesops.justavps.connections import CONNECT_S, http_client
 from hermesops.justavps.sse import ServerSentEvent, events_of
-from hermesops.justavps.transport import Call, lost
+from hermesops.justavps.transport import NOT_ANSWERED, Call, lost
 from hermesops.justavps.wire import Machine
+from hermesops.node import strict_json
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_LARGEST = 1 << 20
+"""Bytes of an answer that is read at once; an agent's health is some two kilobytes."""
+
+_LARGEST_STREAM = 64 << 20
+"""Bytes of a stream: a turn of an agent's with all that its tools printed."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +77,27 @@ class ProxyAnswer:
     def json(self) -> Any:  # noqa: ANN401 - JSON has no narrower type
         """The body as JSON; ``None`` when it is something else."""
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
+            return strict_json.parse(self.body)
+        except strict_json.MalformedJSONError:
             return None
 
 
 class ProxyStream:
     """An answer whose body is still coming."""
 
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
+    def __init__(self, response: httpx.Response, body: AnswerBody) -> None:
+        self._headers = response.headers
+        self._body = body
         self.status = response.status_code
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
         """Server-sent events as they arrive."""
-        async for event in events_of(self._response.aiter_lines()):
+        async for event in events_of(self._body.lines()):
             yield event
 
     async def read(self) -> ProxyAnswer:
         """The whole body at once, as of an error answer."""
-        return ProxyAnswer(self.status, dict(self._response.headers), await self._response.aread())
+        return ProxyAnswer(self.status, dict(self._headers), await self._body.whole())
 
 
 class ProxyClient:
@@ -135,13 +143,16 @@ class ProxyClient:
             path: With its leading slash, and query.
             headers: Added, as the service's own ``Authorization``.
             body: Sent as JSON.
-            timeout_s: Seconds without a byte of the answer until it counts as lost.
+            timeout_s: Seconds for the whole exchange: what answers may send a byte now and then for ever.
 
         Raises:
             UnreachableError: Nothing was sent.
             LostAnswerError: No answer; of a POST it may have had its effect.
         """
-        async with self.stream(port, method, path, headers=headers, body=body, timeout_s=timeout_s) as stream:
+        asking = self.stream(
+            port, method, path, headers=headers, body=body, timeout_s=timeout_s, total_s=timeout_s, largest=_LARGEST
+        )
+        async with asking as stream:
             return await stream.read()
 
     @asynccontextmanager
@@ -154,8 +165,21 @@ class ProxyClient:
         headers: Mapping[str, str] | None = None,
         body: object = None,
         timeout_s: float = 30,
+        total_s: float = 600,
+        largest: int = _LARGEST_STREAM,
     ) -> AsyncIterator[ProxyStream]:
-        """As ``request``, with the body still to come; leaving the context hangs up."""
+        """As ``request``, with the body still to come; leaving the context hangs up.
+
+        Args:
+            port: Where.
+            method: HTTP method.
+            path: With its leading slash, and query.
+            headers: Added.
+            body: Sent as JSON.
+            timeout_s: Seconds without a byte of the answer until it counts as lost.
+            total_s: Seconds for the whole exchange.
+            largest: Bytes of the answer's body.
+        """
         url, host = self._address(port.url + path)
         request = self._http.build_request(
             method,
@@ -165,12 +189,13 @@ class ProxyClient:
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
         )
         try:
-            response = await self._http.send(request, stream=True)
+            deadline = Deadline(total_s)
+            response = await deadline.bound(self._http.send(request, stream=True))
             try:
-                yield ProxyStream(response)
+                yield ProxyStream(response, AnswerBody(response, deadline=deadline, largest=largest))
             finally:
                 await response.aclose()
-        except httpx.HTTPError as cause:
+        except NOT_ANSWERED as cause:
             shown = Call(method, f"{port.url}{path.partition('?')[0]}", changes=method.upper() not in _READS)
             raise lost(shown, cause, "") from cause
 

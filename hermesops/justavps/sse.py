@@ -3,6 +3,9 @@
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 
+_LARGEST = 1 << 20
+"""Characters of one event's data."""
+
 
 @dataclass(frozen=True)
 class ServerSentEvent:
@@ -20,18 +23,20 @@ class ServerSentEvent:
 async def events_of(lines: AsyncIterable[str]) -> AsyncIterator[ServerSentEvent]:
     """Yield each event as its blank line arrives; a trailing event without one is yielded at the end.
 
+    An event of more than a mebibyte loses what stands beyond that: nothing that we ask for comes near it.
+
     The standard drops such a trailing event. Here it may be the one that carries an exit code, so it is kept.
 
     Source:
         WHATWG HTML, "Server-sent events", interpreting an event stream.
     """
-    name = ""
+    name, size = "", 0
     data: list[str] = []
     async for line in lines:
         if not line:
             if data or name:
                 yield ServerSentEvent(name or "message", "\n".join(data))
-            name, data = "", []
+            name, size, data = "", 0, []
             continue
         if line.startswith(":"):
             continue
@@ -39,7 +44,8 @@ async def events_of(lines: AsyncIterable[str]) -> AsyncIterator[ServerSentEvent]
         value = value.removeprefix(" ")
         if field == "event":
             name = value
-        elif field == "data":
+        elif field == "data" and size < _LARGEST:
             data.append(value)
+            size += len(value) + 1
     if data or name:
         yield ServerSentEvent(name or "message", "\n".join(data))

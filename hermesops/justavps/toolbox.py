@@ -1,9 +1,8 @@
 """The toolbox: commands and files on a machine, through the API and the vendor's daemon there, as root."""
 
 import base64
-import json
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +10,7 @@ from hermesops.justavps import errors
 from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.toolbox_wire import ExecResult, FileEntry
 from hermesops.justavps.transport import Call, Transport, loaded
+from hermesops.node import strict_json
 
 _CHUNK = 1 << 20
 _BEYOND_S = 30.0
@@ -18,6 +18,18 @@ _BEYOND_S = 30.0
 
 _FILE_S = 120.0
 """Silence in a transfer that counts as lost; the far side may be writing a large file to a slow disk."""
+
+_TRANSFER_S = 3600.0
+"""Seconds for a whole transfer: 80 GB at 22 MB a second."""
+
+_LARGEST_OUTPUT = 48 << 20
+"""Bytes of an answer with both outputs of a command, of which the daemon keeps 16 MiB each, in JSON."""
+
+_LARGEST_IN_MEMORY = 256 << 20
+"""Bytes of a file that is read into memory."""
+
+_LARGEST_FILE = 100 << 30
+"""Bytes of a file that is read into another, or of a stream: more than the largest data volume holds."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,7 @@ class Toolbox:
             CommandTimedOutError: It ran into its limit and was killed.
             LostChangeError: No answer: it may have run, and may still be running.
         """
-        call = _post(machine_id, "process/execute", execution)
+        call = replace(_post(machine_id, "process/execute", execution), largest=_LARGEST_OUTPUT)
         return await self._transport.ask_for(call, ExecResult)
 
     async def stream(self, machine_id: str, execution: Execution) -> AsyncIterator[OutputEvent | ExitEvent]:
@@ -82,9 +94,9 @@ class Toolbox:
         Raises:
             LostChangeError: The stream ended without an exit code.
         """
-        call = _post(machine_id, "process/execute/stream", execution)
+        call = replace(_post(machine_id, "process/execute/stream", execution), largest=_LARGEST_FILE)
         async with self._transport.opened(call) as answer:
-            async for event in events_of(answer.aiter_lines()):
+            async for event in events_of(answer.lines()):
                 told = _told(call, event)
                 if told is not None:
                     yield told
@@ -106,20 +118,27 @@ class Toolbox:
         body = _chunks(content) if isinstance(content, Path) else content
         query = {"path": path, "mode": f"{mode:o}", "overwrite": "true"}
         await self._transport.ask(
-            Call("POST", _path(machine_id, "files/upload"), query=query, content=body, read_timeout_s=_FILE_S)
+            Call(
+                "POST",
+                _path(machine_id, "files/upload"),
+                query=query,
+                content=body,
+                read_timeout_s=_FILE_S,
+                total_s=_TRANSFER_S,
+            )
         )
 
     async def download(self, machine_id: str, path: str) -> bytes:
         """The content of a file; ``download_to`` for one that may be large."""
-        return await self._transport.ask(self._reading(machine_id, "files/download", path))
+        return await self._transport.ask(_download(machine_id, path, largest=_LARGEST_IN_MEMORY))
 
     async def download_to(self, machine_id: str, path: str, target: Path) -> None:
         """Stream a file of the machine into ``target``, which appears only when it is whole."""
         partial = target.with_name(f".{target.name}.partial")
         try:
-            async with self._transport.opened(self._reading(machine_id, "files/download", path)) as answer:
+            async with self._transport.opened(_download(machine_id, path, largest=_LARGEST_FILE)) as answer:
                 with partial.open("wb") as file:
-                    async for chunk in answer.aiter_bytes(_CHUNK):
+                    async for chunk in answer.pieces():
                         file.write(chunk)
             partial.replace(target)
         finally:
@@ -127,7 +146,7 @@ class Toolbox:
 
     async def exists(self, machine_id: str, path: str) -> bool:
         """Whether there is a file or folder of that path."""
-        call = self._reading(machine_id, "files/exists", path)
+        call = _reading(machine_id, "files/exists", path)
         try:
             answer = loaded(call, await self._transport.ask(call))
         except errors.NotFoundError as missing:
@@ -138,7 +157,7 @@ class Toolbox:
 
     async def describe(self, machine_id: str, path: str) -> FileEntry:
         """Size, mode and kind of a file or folder."""
-        return await self._transport.ask_for(self._reading(machine_id, "files/info", path), FileEntry)
+        return await self._transport.ask_for(_reading(machine_id, "files/info", path), FileEntry)
 
     async def delete(self, machine_id: str, path: str, *, recursive: bool = False) -> None:
         """Remove a file or folder. One that is gone already is success.
@@ -155,13 +174,17 @@ class Toolbox:
             if not missing.code:
                 raise
 
-    @staticmethod
-    def _reading(machine_id: str, verb: str, path: str) -> Call:
-        return Call("GET", _path(machine_id, verb), query={"path": path}, read_timeout_s=_FILE_S, changes=False)
-
 
 def _path(machine_id: str, verb: str) -> str:
     return f"/machines/{machine_id}/toolbox/{verb}"
+
+
+def _reading(machine_id: str, verb: str, path: str) -> Call:
+    return Call("GET", _path(machine_id, verb), query={"path": path}, read_timeout_s=_FILE_S, changes=False)
+
+
+def _download(machine_id: str, path: str, *, largest: int) -> Call:
+    return replace(_reading(machine_id, "files/download", path), total_s=_TRANSFER_S, largest=largest)
 
 
 def _post(machine_id: str, verb: str, execution: Execution) -> Call:
@@ -178,8 +201,8 @@ async def _chunks(path: Path) -> AsyncIterator[bytes]:
 def _told(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
     """What one event says. Only "the last one carries the exit code" is documented, so several spellings are read."""
     try:
-        told = json.loads(event.data) if event.data else {}
-    except (ValueError, RecursionError):
+        told = strict_json.parse(event.data) if event.data else {}
+    except strict_json.MalformedJSONError:
         told = event.data
     if not isinstance(told, dict):
         told = {"data": told}

@@ -18,7 +18,9 @@ from pydantic import BaseModel, ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from hermesops.justavps import errors
+from hermesops.justavps.answer_body import LARGEST, AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.justavps.connections import CONNECT_S, http_client
+from hermesops.node import strict_json
 from hermesops.waiting import pause
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -28,6 +30,8 @@ _TRIES = 3
 _BACK_OFF = wait_random_exponential(multiplier=0.2, max=2)
 _LONGEST_PATIENCE_S = 30.0
 _SUCCESS = range(200, 300)
+_SENTENCE = 1 << 20
+"""Bytes of an answer that says why not."""
 
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +44,8 @@ class Call:
         query: What follows the path; never logged.
         body: Sent as JSON; ``content`` is sent as it is.
         read_timeout_s: Seconds without a byte of the answer until it counts as lost.
+        total_s: Seconds until a call whose bytes go on coming counts as lost; by default as many.
+        largest: Bytes of the answer.
         changes: Whether it may change something, so that a lost answer is an unknown outcome.
     """
 
@@ -49,7 +55,14 @@ class Call:
     body: object = None
     content: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
     read_timeout_s: float = _READ_S
+    total_s: float | None = None
+    largest: int = LARGEST
     changes: bool = True
+
+    @property
+    def deadline_s(self) -> float:
+        """Seconds for the whole exchange."""
+        return self.read_timeout_s if self.total_s is None else self.total_s
 
     @property
     def shown(self) -> str:
@@ -123,13 +136,13 @@ class Transport:
 
     async def _once(self, call: Call) -> bytes:
         async with self.opened(call) as answer:
-            return await answer.aread()
+            return await answer.whole()
 
     @asynccontextmanager
-    async def opened(self, call: Call) -> AsyncIterator[httpx.Response]:
+    async def opened(self, call: Call) -> AsyncIterator[AnswerBody]:
         """Make one call, without retry, and leave the body of a success to be read while the context is open.
 
-        Failures while the body is read become types as well.
+        Failures while the body is read become types as well, and so does the end of the call's time.
         """
         request_id = uuid4().hex
         request = self._http.build_request(
@@ -143,15 +156,17 @@ class Transport:
         started = time.monotonic()
         outcome: object = "interrupted"
         try:
-            response = await self._http.send(request, stream=True)
+            deadline = Deadline(call.deadline_s)
+            response = await deadline.bound(self._http.send(request, stream=True))
             outcome = response.status_code
             try:
                 if response.status_code not in _SUCCESS:
-                    raise refusal(call, response, await response.aread(), request_id)
-                yield response
+                    said = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
+                    raise refusal(call, response, said, request_id)
+                yield AnswerBody(response, deadline=deadline, largest=call.largest)
             finally:
                 await response.aclose()
-        except httpx.HTTPError as cause:
+        except NOT_ANSWERED as cause:
             outcome = type(cause).__name__
             raise lost(call, cause, request_id) from cause
         finally:
@@ -178,7 +193,11 @@ def _headers(call: Call, request_id: str) -> dict[str, str]:
     return headers
 
 
-def lost(call: Call, cause: httpx.HTTPError, request_id: str) -> errors.JustAvpsError:
+NOT_ANSWERED = (httpx.HTTPError, UnreadableAnswerError)
+"""What an exchange raises that came to no answer, or to one that was not read to its end."""
+
+
+def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
     """The error that a failed exchange means: not sent, or sent and not answered."""
     why = errors.scrubbed(str(cause)) or type(cause).__name__
     # Raised before the first byte of the request leaves this computer.
@@ -231,8 +250,8 @@ def _patience(state: RetryCallState) -> float:
 def _sentence(body: bytes) -> tuple[str, str, str]:
     """The vendor's own sentence, code and checkout address; of a body that is not JSON nothing may be repeated."""
     try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
+        answer = strict_json.parse(body)
+    except strict_json.MalformedJSONError:
         return ("an answer that is not JSON" if body else ""), "", ""
     if not isinstance(answer, dict):
         return "", "", ""
@@ -253,10 +272,10 @@ def loaded(call: Call, body: bytes) -> Any:  # noqa: ANN401 - JSON has no narrow
         NotJsonError: It is something else. The body itself is neither repeated nor kept in the error's context.
     """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        pass
-    raise _not_json(call)(call.shown, "an answer that is not JSON", status=200)
+        return strict_json.parse(body, largest=call.largest)
+    except strict_json.MalformedJSONError as wrong:
+        said = f"an answer that is not JSON ({wrong})"
+    raise _not_json(call)(call.shown, said, status=200)
 
 
 def parsed(call: Call, body: bytes, model: type[ModelT]) -> ModelT:

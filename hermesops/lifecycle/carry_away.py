@@ -1,19 +1,26 @@
 """A user's own data as lines of JSON, brought here as hermes-node writes them, and counted on the way."""
 
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-from hermesops.channel import Exit, Output
+from hermesops.channel import Completed, Exit, Output, last_words, understood
 from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.node import strict_json
 from hermesops.node.protocol import PROGRAM
 
 _EXPORT_S = 3600.0
 
+_LONGEST_LINE = 64 << 20
+"""Bytes of one row: a file of the agent's with all its text."""
+
 
 class Streams(Protocol):
     """A channel, as far as output that comes bit by bit goes."""
+
+    @property
+    def machine_id(self) -> str:
+        """Which machine."""
 
     def stream(self, command: str, *, timeout_s: float) -> AsyncIterator[Output | Exit]:
         """Run a command and yield its output as it comes."""
@@ -22,21 +29,31 @@ class Streams(Protocol):
 class Tally:
     """Counts rows by table, and holds the count of the last line against them."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine_id: str) -> None:
+        self._machine_id = machine_id
         self.counts: Counter[str] = Counter()
         self._told: Mapping[str, int] | None = None
         self._rest = b""
 
     def take(self, data: bytes) -> bytes:
-        """Count what came; the whole lines of it."""
+        """Count what came; the whole lines of it.
+
+        Raises:
+            UnavailableError: A line is no row, or has no end.
+        """
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        for line in whole.splitlines():
-            row = json.loads(line)
-            if row["table"] == "end":
-                self._told = row["counts"]
-            else:
-                self.counts[row["table"]] += 1
+        if len(self._rest) > _LONGEST_LINE:
+            raise UnavailableError(f"the machine writes a row of more than {_LONGEST_LINE} bytes")
+        with understood(self._machine_id, "export"):
+            for line in whole.split(b"\n") if whole else ():
+                self._count(strict_json.parse_object(line, largest=_LONGEST_LINE))
         return whole + newline
+
+    def _count(self, row: Mapping[str, Any]) -> None:
+        if row["table"] == "end":
+            self._told = {str(table): int(count) for table, count in row["counts"].items()}
+        else:
+            self.counts[str(row["table"])] += 1
 
     def end(self) -> dict[str, int]:
         """The counts, those that are nought included.
@@ -66,15 +83,12 @@ async def carry_away(channel: Streams, write: Callable[[bytes], object]) -> dict
         UnavailableError: It could not all be read; what was written is not the whole.
         BrokenInvariantError: Other rows arrived than were sent.
     """
-    tally, said = Tally(), b""
+    tally, said = Tally(channel.machine_id), b""
     async for piece in channel.stream(f"{PROGRAM} export", timeout_s=_EXPORT_S):
         if isinstance(piece, Exit):
             if piece.exit_code != 0:
-                words = said.decode(errors="replace").strip().splitlines()
-                raise UnavailableError(
-                    f"hermes-node cannot export: {words[-1].removeprefix('hermes-node: ') if words else 'no answer'}",
-                    hint="the same command again",
-                )
+                why = last_words(Completed(piece.exit_code, b"", said))
+                raise UnavailableError(f"hermes-node cannot export: {why}", hint="the same command again")
         elif piece.stream == "stderr":
             said = (said + piece.data)[-4096:]
         elif lines := tally.take(piece.data):

@@ -1,12 +1,11 @@
 """A machine's certificate, on its way through the toolbox: what the machine asks with, and what it is given."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from hermesops.channel import Channel
+from hermesops.channel import Channel, Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
-from hermesops.lifecycle.node_commands import change, hand, well, words_of
+from hermesops.lifecycle.node_commands import change, hand, well
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease
@@ -101,7 +100,7 @@ class Certifying:
         done = await change(channel, "certificate request", self._lease, timeout_s=_QUICK_S)
         if done.exit_code == _MISUSED:
             return None
-        request = str(json.loads(well(done, machine_id, "certificate").stdout)["request"])
+        request = _request_in(well(done, machine_id, "certificate"), machine_id)
         made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)
         done = await hand(channel, "certificate install", made.to_json(), self._lease, timeout_s=_QUICK_S)
         well(done, machine_id, "certificate")
@@ -110,5 +109,11 @@ class Certifying:
     async def _ask(self, channel: Channel, option: str) -> str:
         done = await change(channel, f"certificate request{option}", self._lease, timeout_s=_QUICK_S)
         if done.exit_code != 0:
-            raise UnavailableError(f"hermes-node made no key: {words_of(done.stderr or done.stdout)}")
-        return str(json.loads(done.stdout)["request"])
+            raise UnavailableError(f"hermes-node made no key: {last_words(done)}")
+        return _request_in(done, MachineId(channel.machine_id))
+
+
+def _request_in(done: Completed, machine_id: MachineId) -> str:
+    told = object_in(done, machine_id, "certificate request")
+    with understood(machine_id, "certificate request"):
+        return str(told["request"])

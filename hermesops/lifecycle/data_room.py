@@ -1,9 +1,8 @@
 """How much room a machine has for its user's data, and what does not fit in it."""
 
-import json
 from dataclasses import dataclass
 
-from hermesops.channel import Completed
+from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.lifecycle.node_commands import Runs, change
 from hermesops.model.backup import Backup
@@ -45,8 +44,9 @@ async def look(channel: Runs) -> DataRoom | None:
     if done.exit_code == _MISUSED:
         return None
     _refuse_failed(done)
-    told = json.loads(done.stdout)
-    return DataRoom(int(told["size"]), int(told["used"])) if told else None
+    told = object_in(done, channel.machine_id, "volume show")
+    with understood(channel.machine_id, "volume show"):
+        return DataRoom(int(told["size"]), int(told["used"])) if told else None
 
 
 async def want(channel: Runs, gigabytes: int, lease: Lease | None) -> None:
@@ -83,8 +83,7 @@ def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | Non
 
 def _refuse_failed(done: Completed) -> None:
     if done.exit_code:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
         raise UnavailableError(
-            f"the machine does not say how much room its data have: {said[-1][:300] if said else done.exit_code}",
+            f"the machine does not say how much room its data have: {last_words(done)}",
             hint="the same command again",
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from hermesops.channel import SILENT, Channel, Output
+from hermesops.channel import SILENT, Channel, Output, last_words
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.node_commands import admit
@@ -101,8 +101,7 @@ class GatewayUnits:
         await admit(channel, self._lease)
         done = await channel.run(f"systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
         if done.exit_code != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {said[-1] if said else 'silent'}")
+            raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {last_words(done)}")
 
 
 def _journal(lines: int) -> str:

@@ -1,11 +1,11 @@
 """One agent put back on the release that it ran before: by its own node, through whatever leads to its machine."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hermesops.channel import Channel
+from hermesops.channel import Channel, understood
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.lifecycle import node_commands
 from hermesops.lifecycle.slots import Slots
@@ -101,17 +101,23 @@ def _chosen(seen: SlotsSeen, to: str, title: str) -> ReleaseId:
     return matching[0]
 
 
+async def _names_on(channel: Channel, machine_id: MachineId) -> set[str]:
+    """The instance and the user that a machine says it is of; none of one that does not answer."""
+    status = await node_commands.status(channel, timeout_s=_LOOK_S)
+    with understood(machine_id, "status"):
+        identity = (status.get("identity") or {}) if status else {}
+        return {str(identity[name]) for name in ("instance", "user") if name in identity}
+
+
 async def _those_of(
     machines: Sequence[Machine], channel_to: Callable[[MachineId], Channel], text: str
 ) -> list[Machine]:
     """Asked, because a machine's name only tells the beginning of its instance's id, and of no user's."""
     wanted = {text, user_id_of(text) or user_id_from_alias(text)}
-    turns = asyncio.Semaphore(_AT_ONCE)
 
     async def is_meant(machine: Machine) -> bool:
-        async with turns:
-            status = await node_commands.status(channel_to(MachineId(machine.id)), timeout_s=_LOOK_S)
-        identity = (status.get("identity") or {}) if status else {}
-        return bool(wanted & {identity.get("instance"), identity.get("user")})
+        return bool(wanted & await _names_on(channel_to(machine_id := MachineId(machine.id)), machine_id))
 
-    return [one for one, meant in zip(machines, await asyncio.gather(*map(is_meant, machines)), strict=True) if meant]
+    answers = await fan_out(machines, is_meant, Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=2 * _LOOK_S))
+    # One that does not answer, or answers nonsense, is not the one that is looked for.
+    return [machine for machine, meant in zip(machines, answers, strict=True) if meant is True]

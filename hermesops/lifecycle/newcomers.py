@@ -1,11 +1,11 @@
 """Many wishes for agents at once: all are judged before the first is written down, then each goes its own way."""
 
-import asyncio
 import csv
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.lifecycle.admission import Admission, parse_plan
 from hermesops.lifecycle.questions import Policy, Questions
 from hermesops.model.instance import Instance
@@ -14,6 +14,9 @@ from hermesops.model.plan import Plan
 from hermesops.model.user import parse_user
 
 _COLUMNS = ("user", "plan", "region")
+_SLOW_S, _LONGEST_S = 300.0, 3600.0
+"""Seconds for which one provision holds up others, and for which its end is awaited; a worker goes on with it."""
+
 _TOLD = 10
 """Lines that an error repeats; who mends those sees the next."""
 
@@ -154,20 +157,18 @@ class Newcomers:
             wishes: Judged.
             finish: Brings an operation to its end; its outcome.
         """
-        turn = asyncio.Semaphore(self._at_once)
         admitted = [await self._admit(wish) for wish in wishes]
 
         async def one(arrival: Arrival) -> Arrival:
             if arrival.operation is None:
                 return arrival
-            async with turn:
-                try:
-                    outcome = await finish(arrival.operation)
-                except HermesError as failure:
-                    return Arrival(arrival.wish, arrival.instance, arrival.operation, "", failure)
-            return Arrival(arrival.wish, arrival.instance, arrival.operation, outcome)
+            return replace(arrival, outcome=await finish(arrival.operation))
 
-        return tuple(await asyncio.gather(*map(one, admitted)))
+        ended = await fan_out(admitted, one, Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        return tuple(
+            replace(arrival, failure=end) if isinstance(end, HermesError) else end
+            for arrival, end in zip(admitted, ended, strict=True)
+        )
 
     async def _admit(self, wish: Wish) -> Arrival:
         try:

@@ -5,13 +5,13 @@ Looking never changes anything, and what does not answer is seen as silent, not 
 
 import copy
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 from hermesops import waiting
-from hermesops.channel import Channel, ToolboxChannel
+from hermesops.channel import Channel, ToolboxChannel, last_words, understood
 from hermesops.channel.agent import Piece
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
@@ -212,19 +212,27 @@ class Reach:
         return await self._agents.health(machine, self._keys.secrets_of(instance.id).api_server_key)
 
     async def node(self, machine_id: MachineId) -> NodeSeen | None:
-        """What hermes-node says; ``None`` while it does not answer."""
+        """What hermes-node says; ``None`` while it does not answer.
+
+        Raises:
+            UnavailableError: It answers what is not understood.
+        """
         status = await node_commands.status(self.channel(machine_id), timeout_s=_NODE_S)
         if status is None:
             return None
+        with understood(machine_id, "status"):
+            return self._seen(status)
+
+    def _seen(self, status: Mapping[str, Any]) -> NodeSeen:
         identity = status.get("identity") or {}
         # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
         told = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
         return NodeSeen(
             instance_id=InstanceId(identity["instance"]) if identity else None,
-            epoch=identity.get("epoch", 0),
-            digest=(status.get("payload") or "") if is_applied else "",
-            release=(status.get("release") or {}).get("id") or "",
+            epoch=int(identity.get("epoch", 0)),
+            digest=str(status.get("payload") or "") if is_applied else "",
+            release=str((status.get("release") or {}).get("id") or ""),
             fenced=bool(status.get("fenced")),
             switching=bool((status.get("releases") or {}).get("activation")),
             request=str(told["request"]) if told else None,
@@ -327,11 +335,10 @@ class Reach:
             timeout_s=wait_s + _PERSONALISE_S,
         )
         if done.exit_code in _NOT_WELL:
-            await self._explain(instance, machine_id, node_commands.words_of(done.stderr or done.stdout))
+            await self._explain(instance, machine_id, last_words(done))
         if done.exit_code != 0:
-            said = node_commands.words_of(done.stderr or done.stdout)
             raise RefusedError(
-                f"hermes-node on {instance.machine_name} refused its payload: {said}",
+                f"hermes-node on {instance.machine_name} refused its payload: {last_words(done)}",
                 hint=f"hermesops instance verify {instance.title}",
             )
 

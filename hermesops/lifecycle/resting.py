@@ -1,12 +1,11 @@
 """The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from hermesops import waiting
-from hermesops.channel import SILENT, Completed
+from hermesops.channel import SILENT, Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle import data_room, node_commands
@@ -77,12 +76,14 @@ class RestingReach(Reach):
     async def state(self, machine_id: MachineId) -> State | None:
         """What the state on a machine amounts to; ``None`` when it does not answer."""
         said = await self._stated(machine_id)
-        return None if said is None else State.from_json(said["state"])
+        with understood(machine_id, "state"):
+            return None if said is None else State.from_json(said["state"])
 
     async def bytes_in_use(self, machine_id: MachineId) -> int | None:
         """Bytes that the instance's data takes on a machine; ``None`` when it does not answer."""
         said = await self._stated(machine_id)
-        return None if said is None else int(said["bytes"])
+        with understood(machine_id, "state"):
+            return None if said is None else int(said["bytes"])
 
     async def room(self, machine_id: MachineId) -> DataRoom | None:
         """How much room its user's data have on a machine; ``None`` when it does not answer, or cannot tell yet."""
@@ -102,10 +103,10 @@ class RestingReach(Reach):
             return None
         if done.exit_code != 0:
             raise UnavailableError(
-                f"hermes-node on machine {machine_id} cannot tell its state: {node_commands.words_of(done.stderr)}",
+                f"hermes-node on machine {machine_id} cannot tell its state: {last_words(done)}",
                 hint="hermesops instance verify USER",
             )
-        return dict(json.loads(done.stdout))
+        return object_in(done, machine_id, "state")
 
     async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Switch a machine off and return once the vendor says that it is.
@@ -156,7 +157,7 @@ class RestingReach(Reach):
             LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await node_commands.hand(self.channel(machine_id), verb, payload, self.lease, timeout_s=timeout_s)
-        return dict(json.loads(node_commands.well(done, machine_id, verb).stdout))
+        return object_in(node_commands.well(done, machine_id, verb), machine_id, verb)
 
     async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
         done = await node_commands.change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)

@@ -1,12 +1,11 @@
 """Releases on machines, brought and switched by hermes-node under a lease. It must not decide who gets what."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from hermesops.channel import Channel, Completed
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.channel import Channel, Completed, object_in, understood
+from hermesops.errors import UnavailableError
 from hermesops.lifecycle import node_commands
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
@@ -64,7 +63,8 @@ class Slots:
     async def look(self, machine_id: MachineId) -> SlotsSeen | None:
         """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
         status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
-        return SlotsSeen.from_status(status) if status and status.get("releases") else None
+        with understood(machine_id, "status"):
+            return SlotsSeen.from_status(status) if status and status.get("releases") else None
 
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         """Bring a machine the files of a release that it lacks; safe to call twice.
@@ -82,8 +82,8 @@ class Slots:
             if done.exit_code != _MISSING:
                 _answer(done, machine_id, "release fetch")
                 return
-            for blob in _told(done, machine_id, "release fetch").get("missing") or ():
-                await channel.put(f"{BLOBS}/{blob['sha256']}", bundle.blob(blob["sha256"]), mode=0o600)
+            for sha256 in _missing(done, machine_id):
+                await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
         raise UnavailableError(
             f"machine {machine_id} lacks files of release {bundle.id} that were brought to it {_ROUNDS} times",
             hint=f"hermesops release verify {bundle.id}",
@@ -112,9 +112,11 @@ class Slots:
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
         done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
         if done.exit_code == _FAILED:
-            told = _told(done, machine_id, words)
-            return Activation.from_told(release, {"error": "it did not work", **told})
-        return Activation.from_told(release, _answer(done, machine_id, "release activate"))
+            told = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
+        else:
+            told = dict(_answer(done, machine_id, "release activate"))
+        with understood(machine_id, "release activate"):
+            return Activation.from_told(release, told)
 
     async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         """Have a machine that is nobody's run a release, and stay on it; safe to call twice.
@@ -183,23 +185,19 @@ class Slots:
         """
         words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
         done = await self._change(machine_id, words, timeout_s=_BACK_S)
-        return WayBack.from_told(_answer(done, machine_id, "release rollback"))
+        told = _answer(done, machine_id, "release rollback")
+        with understood(machine_id, "release rollback"):
+            return WayBack.from_told(told)
 
     async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
         return await node_commands.change(self._channel_to(machine_id), words, self._lease, timeout_s=timeout_s)
 
 
 def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
-    return _told(node_commands.well(done, machine_id, verb), machine_id, verb)
+    return object_in(node_commands.well(done, machine_id, verb), machine_id, verb)
 
 
-def _told(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
-    """The last line of JSON; what stands before it tells of progress."""
-    lines = done.stdout.decode(errors="replace").strip().splitlines()
-    try:
-        told = json.loads(lines[-1]) if lines else None
-    except ValueError:
-        told = None
-    if not isinstance(told, dict):
-        raise RefusedError(f"hermes-node on machine {machine_id} answers to {verb} what is not understood")
-    return told
+def _missing(done: Completed, machine_id: MachineId) -> list[str]:
+    told = object_in(done, machine_id, "release fetch")
+    with understood(machine_id, "release fetch"):
+        return [str(blob["sha256"]) for blob in told.get("missing") or ()]

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from hermesops.errors import problem_of
+from hermesops.fan_out import Limits, problems
 from hermesops.lifecycle.ports import Cells
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.spare import Purpose, Spare, drill_subject
+
+_LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)
+"""One after the other; the last backup of a full data volume is proved within that."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,10 @@ class Upkeep:
         return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out)
 
     async def apply(self, due: Due) -> list[Done]:
-        """Do it, one after the other; what cannot be done is told and stops nothing else."""
-        done = [Done(instance.title, await problem_of(self._end(instance))) for instance in due.ends]
-        return done + [Done(spare.name, await problem_of(self._leave(spare))) for spare in due.leaves]
+        """Do it, one after the other; what cannot be done, or hangs, is told and stops nothing else."""
+        names = [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
+        told = [*await problems(due.ends, self._end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
+        return [Done(name, problem) for name, problem in zip(names, told, strict=True)]
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"

@@ -1,13 +1,13 @@
 """Warms a machine up that nobody has: its gateway runs with a placeholder, so that a user's files are all it lacks."""
 
-import json
 from collections.abc import Callable
 
-from hermesops.channel import Channel, NoSuchFileError
+from hermesops.channel import Channel, NoSuchFileError, last_words, understood
 from hermesops.errors import UnavailableError
 from hermesops.lifecycle.node_commands import change
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
+from hermesops.node import strict_json
 from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM
 
@@ -51,13 +51,13 @@ class WarmUp:
         if done.exit_code == _MISUSED and _UNKNOWN in done.stderr:
             return ""
         if done.exit_code != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
             raise UnavailableError(
-                f"machine {machine_id} was not warmed up: {said[-1][:300] if said else f'exit {done.exit_code}'}",
+                f"machine {machine_id} was not warmed up: {last_words(done)}",
                 hint=f"{PROGRAM} status there says more",
             )
         try:
-            held = json.loads(await channel.get(str(Layout().warm)))
+            kept = await channel.get(str(Layout().warm))
         except NoSuchFileError as error:
             raise UnavailableError(f"machine {machine_id} says that it is warm, and holds no key") from error
-        return str(held["secrets"]["api_server_key"])
+        with understood(machine_id, "warm"):
+            return str(strict_json.parse_object(kept)["secrets"]["api_server_key"])

@@ -1,6 +1,7 @@
 """What a gateway must answer before anybody else may reach it."""
 
 from http import HTTPStatus
+from urllib.parse import quote
 
 from hermesops.node import gateway, turn
 from hermesops.node.check import Check
@@ -43,7 +44,7 @@ def await_health(system: System, port: int, key: str, *, unit: str, timeout_s: f
         held = gateway.look(system, unit)
         if held.state == "failed" or held.restarts >= _RESTARTS or system.monotonic() >= deadline:
             what = f"unit {held.state}, {held.properties.get('Result', '')}, started again {held.restarts} times"
-            return Check("health", ok=False, detail=f"{answer.status}: {answer.body}; {what}"[:_LONGEST])
+            return Check("health", ok=False, detail=f"{answer}; {what}"[:_LONGEST])
         system.sleep(0.1)
 
 
@@ -51,12 +52,10 @@ def _state(system: System, port: int, key: str) -> Check:
     """It reads the sessions that there are, and what was said in one."""
     listed = system.ask(port, "/api/sessions?limit=1", key=key)
     if listed.status != HTTPStatus.OK or not isinstance(listed.body, dict):
-        return Check("state", ok=False, detail=f"sessions: {listed.status}: {listed.body}"[:_LONGEST])
-    held = listed.at("data") or listed.at("sessions") or []
-    if not isinstance(held, list) or not all(isinstance(session, dict) for session in held):
-        return Check("state", ok=False, detail=f"sessions: no list of them: {held}"[:_LONGEST])
+        return Check("state", ok=False, detail=f"sessions: {listed}"[:_LONGEST])
+    held = listed.objects("data") or listed.objects("sessions") or []
     for session in held[:1]:
-        said = system.ask(port, f"/api/sessions/{session.get('id')}/messages", key=key)
+        said = system.ask(port, f"/api/sessions/{quote(str(session.get('id')), safe='')}/messages", key=key)
         if said.status != HTTPStatus.OK:
             return Check("state", ok=False, detail=f"messages: {said.status}")
     return Check("state", ok=True, detail=f"{len(held)} session read")
@@ -64,11 +63,15 @@ def _state(system: System, port: int, key: str) -> Check:
 
 def _tools(system: System, port: int, key: str) -> Check:
     told = system.ask(port, "/v1/toolsets", key=key, timeout_s=20)
-    sets = told.body.get("data") if isinstance(told.body, dict) else None
-    if told.status != HTTPStatus.OK or not isinstance(sets, list):
-        return Check("tools", ok=False, detail=f"{told.status}: {told.body}"[:_LONGEST])
-    count = sum(len(each.get("tools") or ()) for each in sets if isinstance(each, dict) and each.get("enabled"))
+    sets = told.objects("data")
+    if told.status != HTTPStatus.OK or sets is None:
+        return Check("tools", ok=False, detail=str(told)[:_LONGEST])
+    count = sum(_length(each.get("tools")) for each in sets if each.get("enabled"))
     return Check("tools", ok=count > 0, detail=f"{count} tools")
+
+
+def _length(tools: object) -> int:
+    return len(tools) if isinstance(tools, list | dict) else 0
 
 
 def _turn(system: System, port: int, key: str) -> Check:

@@ -21,6 +21,12 @@ _EVERY_S = 0.25
 _DUE_S = 75.0
 """A job that is due is dispatched within the minute of the agent's ticker."""
 
+_GLANCE_S = 2.0
+"""Seconds that an agent has to say what it is at where nobody waits for it to finish."""
+
+_MOST = 1_000_000
+"""More runs than any machine has."""
+
 _SETTLED_S = 1.5
 """From the marker on, until the agent has read it and refuses what comes."""
 
@@ -77,10 +83,13 @@ def finish_work(
 
 
 def under_way(machine: Machine) -> dict[str, int] | None:
-    """What a user's agent that runs is at just now, which nothing is done about; ``None`` where it does not say."""
+    """What a user's agent that runs is at just now, which nothing is done about; ``None`` where it does not say.
+
+    It never keeps anybody from looking at the machine: the agent may answer anything, and take its time.
+    """
     try:
-        return _at_work(machine, agent_of(machine), _key(machine))
-    except NodeError:
+        return _at_work(machine, agent_of(machine), _key(machine), timeout_s=_GLANCE_S)
+    except Exception:  # noqa: BLE001 - whatever it answers, the rest of the look stands
         return None
 
 
@@ -124,22 +133,23 @@ def _busy(machine: Machine, agent: Agent, key: str) -> dict[str, int]:
     return {**_at_work(machine, agent, key), "cron_due": _due(machine, agent, key)}
 
 
-def _at_work(machine: Machine, agent: Agent, key: str) -> dict[str, int]:
-    return {"runs": _runs(machine, agent, key), "connections": machine.system.connections(agent.base.port)}
+def _at_work(machine: Machine, agent: Agent, key: str, *, timeout_s: float = 5.0) -> dict[str, int]:
+    runs = _runs(machine, agent, key, timeout_s=timeout_s)
+    return {"runs": runs, "connections": machine.system.connections(agent.base.port)}
 
 
-def _runs(machine: Machine, agent: Agent, key: str) -> int:
-    answer = machine.system.ask(agent.base.port, "/health/detailed", key=key)
+def _runs(machine: Machine, agent: Agent, key: str, *, timeout_s: float) -> int:
+    answer = machine.system.ask(agent.base.port, "/health/detailed", key=key, timeout_s=timeout_s)
     if not isinstance(answer.body, dict):
         if gateway.look(machine.system, agent.base.unit).is_running:
-            raise NotReadyError(f"the gateway does not say what it is at ({answer.status}): {answer.body}")
+            raise NotReadyError(f"the gateway does not say what it is at: {answer}")
         return 0
-    queued = answer.at("readiness", "checks", "background_queues", "active_api_runs")
-    return max(_count(answer.at("active_agents")), _count(queued))
+    queues = answer.part("readiness", "checks", "background_queues")
+    return max(_count(answer.body.get("active_agents")), _count(queues.get("active_api_runs")))
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return min(max(value, 0), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _due(machine: Machine, agent: Agent, key: str) -> int:

@@ -41,7 +41,8 @@ def write_rows(rows_of_all: Iterable[tuple[str, Mapping[str, Any]]], out: TextIO
     )
     for table, row in rows_of_all:
         counts[table] += 1
-        out.write(json.dumps({"table": table, **row}, default=_word) + "\n")
+        # Last: a row's own "table" is the agent's, and would end the export or pass for another row.
+        out.write(json.dumps({**row, "table": table}, default=_word) + "\n")
     out.write(json.dumps({"table": "end", "counts": counts}) + "\n")
     out.flush()
     return dict(counts)

@@ -9,24 +9,41 @@ from typing import Any
 
 from hermesops.node import fencing, gateway
 from hermesops.node.agent import agent_of
-from hermesops.node.errors import RefusedError
+from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.files import Access
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken, Identity, identity_from_json
 
 _PRIVATE = Access(0o600)
 
+_PATIENCE_S = 20.0
+"""Seconds that whoever changes the machine has to end before the gateway is stopped all the same."""
+
 
 def fence(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
     """Stop the gateway, which finishes what it is at, and let nothing start it; the same again changes nothing."""
+    try:
+        with machine.files.locked(machine.layout.lock, limit_s=_PATIENCE_S):
+            return _fence(machine, lease)
+    except NotReadyError:  # whoever holds the lock may be waiting for this very gateway, and it for ever
+        fencing.refuse_older(machine, lease)
+        _take_down(machine)
     with machine.files.locked(machine.layout.lock):
-        fencing.admit(machine, lease)
-        agent = agent_of(machine)
-        # First: between a stop and a file written after it, a boot would start the gateway.
-        machine.files.write_if_changed(machine.layout.fence, json.dumps({"epoch": _epoch(machine)}).encode(), _PRIVATE)
-        if gateway.look(machine.system, agent.base.unit).is_running:
-            machine.system.systemctl("stop", agent.base.unit)
+        return _fence(machine, lease)
+
+
+def _fence(machine: Machine, lease: FencingToken | None) -> dict[str, Any]:
+    fencing.admit(machine, lease)
+    _take_down(machine)
     return {"fenced": True}
+
+
+def _take_down(machine: Machine) -> None:
+    agent = agent_of(machine)
+    # First: between a stop and a file written after it, a boot would start the gateway.
+    machine.files.write_if_changed(machine.layout.fence, json.dumps({"epoch": _epoch(machine)}).encode(), _PRIVATE)
+    if gateway.look(machine.system, agent.base.unit).is_running:
+        machine.system.systemctl("stop", agent.base.unit)
 
 
 def unfence(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:

@@ -29,16 +29,29 @@ def admit(machine: Machine, token: FencingToken | None, *, replaces: bool = Fals
         OutrankedError: A newer lease has been here.
         RefusedError: The token is of another instance than this machine's.
     """
-    if token is None:
-        return
+    refuse_older(machine, token, replaces=replaces)
+    if token is not None:
+        machine.files.write_if_changed(
+            machine.layout.lease, json.dumps(asdict(token), sort_keys=True).encode(), _PRIVATE
+        )
+
+
+def refuse_older(machine: Machine, token: FencingToken | None, *, replaces: bool = False) -> None:
+    """Refuse what ``admit`` refuses, and remember nothing; whoever does not hold the machine's lock may ask this.
+
+    Raises:
+        OutrankedError: A newer lease has been here.
+        RefusedError: The token is of another instance than this machine's.
+    """
     held = highest(machine)
-    if held and held.subject != token.subject and not replaces and _is_at_home(machine, held):
+    if token is None or held is None:
+        return
+    if held.subject != token.subject and not replaces and _is_at_home(machine, held):
         raise RefusedError(f"this machine is {held.subject}'s, and the lease is of {token.subject}")
-    if held and held.subject == token.subject and token.number < held.number:
+    if held.subject == token.subject and token.number < held.number:
         raise OutrankedError(
             f"the lease {token.words} was taken over: {held.holder} was here with {held.words} of {held.subject}"
         )
-    machine.files.write_if_changed(machine.layout.lease, json.dumps(asdict(token), sort_keys=True).encode(), _PRIVATE)
 
 
 def highest(machine: Machine) -> FencingToken | None:

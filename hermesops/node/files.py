@@ -7,12 +7,18 @@ of the folder and names one component; a link in that place is replaced or refus
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.node.errors import BadRequestError, NotReadyError
+
+_LOCK_S = 900.0
+"""Seconds that the machine's lock is waited for: longer than a change of release holds it."""
+
+_LOCK_EVERY_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -203,12 +209,29 @@ def remove(folder: int, name: str) -> bool:
     return True
 
 
+def _lock(descriptor: int, limit_s: float) -> None:
+    until = time.monotonic() + limit_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise NotReadyError(f"another hermes-node has been changing this machine for {limit_s:g} s") from None
+            time.sleep(_LOCK_EVERY_S)
+        else:
+            return
+
+
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, limit_s: float = _LOCK_S) -> Iterator[None]:
     """Hold the machine's lock, so that two hermes-nodes do not change it at once; waits for the other.
 
+    Args:
+        path: Of the lock.
+        limit_s: Seconds that it waits.
+
     Raises:
-        NotReadyError: The lock's folder cannot be made.
+        NotReadyError: The lock's folder cannot be made, or the other is still at it.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -216,7 +239,7 @@ def locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise NotReadyError(f"{path}: {error.strerror}") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, limit_s)
         yield
     finally:
         os.close(descriptor)

@@ -9,8 +9,8 @@ Source: nft(8), "add table" succeeds where there is one, so that what follows in
 
 import subprocess
 
+from hermesops.node.agent_api import SOURCE
 from hermesops.node.errors import NotReadyError
-from hermesops.node.system import SOURCE
 
 _TABLE = "inet hermes_gate"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hermesops.node.system import Answer
+from hermesops.node.agent_api import Answer
 from hermesops.node.ways import System
 
 _PROPERTIES = (

@@ -46,8 +46,9 @@ def _refusal(program: Path) -> str:
         told = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         return f"the release's hermes-node does not answer: {error}"
-    if done.returncode or "node" not in told:
-        return f"the release's hermes-node does not know this machine: {told.get('error', done.returncode)}"
+    if done.returncode or not isinstance(told, dict) or "node" not in told:
+        why = told.get("error", done.returncode) if isinstance(told, dict) else "no object"
+        return f"the release's hermes-node does not know this machine: {why}"
     return ""
 
 

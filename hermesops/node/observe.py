@@ -21,15 +21,16 @@ from hermesops.node import (
     warm,
 )
 from hermesops.node import base as base_configuration
+from hermesops.node.agent_api import Answer
 from hermesops.node.base import Base
 from hermesops.node.check import Check
 from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
+from hermesops.node.foreign_text import one_line
 from hermesops.node.machine import Machine
 from hermesops.node.messengers import platforms_of
 from hermesops.node.personalise import missing_jobs, stored_payload
 from hermesops.node.protocol import Payload, identity_from_json
 from hermesops.node.release_record import SHOWN
-from hermesops.node.system import Answer
 
 _CONNECTED = frozenset({"connected", "running", "ok"})
 
@@ -123,7 +124,7 @@ def health(machine: Machine) -> Health:
     ]
     alive = machine.system.ask(base.port, "/health")
     if alive.status != 200:  # noqa: PLR2004 - OK
-        return Health((*first, Check("api", ok=False, detail=f"{alive.status}: {alive.body}")), NotReadyError.exit_code)
+        return Health((*first, Check("api", ok=False, detail=str(alive))), NotReadyError.exit_code)
     detailed = machine.system.ask(base.port, "/health/detailed", key=payload.secrets.api_server_key)
     told = (*_judge(detailed, payload), *_servers(machine, base, payload))
     checks = (*first, Check("api", ok=True), *told, _watchdog(unit))
@@ -143,25 +144,30 @@ def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:
     if answer.status == 401:  # noqa: PLR2004 - unauthorised
         return (Check("key", ok=False, detail="the gateway does not accept this instance's API key: restart it"),)
     if not isinstance(answer.body, dict):
-        return (Check("ready", ok=False, detail=f"{answer.status}: {answer.body}"),)
-    parts = answer.at("readiness", "checks")
-    names = parts if isinstance(parts, dict) else ()
-    failing = {name: parts[name] for name in names if answer.at("readiness", "checks", name, "status") != "ok"}
+        return (Check("ready", ok=False, detail=str(answer)),)
+    parts = answer.part("readiness", "checks")
+    failing = [name for name in parts if answer.part("readiness", "checks", name).get("status") != "ok"]
+    state = str(answer.body.get("gateway_state"))
     return (
         Check("key", ok=True),
-        Check("ready", gateway.is_ok(answer), json.dumps(failing) if failing else ""),
-        Check("accepting", answer.body.get("gateway_state") == "running", str(answer.body.get("gateway_state"))),
+        Check("ready", gateway.is_ok(answer), _shown(failing, answer) if failing else ""),
+        Check("accepting", state == "running", one_line(state)),
         *_messengers(answer, payload),
     )
+
+
+def _shown(failing: list[str], answer: Answer) -> str:
+    parts = answer.part("readiness", "checks")
+    return one_line(json.dumps({name: parts[name] for name in failing}))
 
 
 def _messengers(answer: Answer, payload: Payload) -> tuple[Check, ...]:
     checks = []
     for name in sorted(platforms_of(payload.settings.messengers)):
-        told = (answer.at("platforms", name, word) for word in ("state", "status"))
-        state = str(next(filter(None, told), "absent")).lower()
-        detail = " ".join(filter(None, (state, str(answer.at("platforms", name, "error_code") or ""))))
-        checks.append(Check(f"messenger:{name}", state in _CONNECTED, detail))
+        held = answer.part("platforms", name)
+        state = str(held.get("state") or held.get("status") or "absent").lower()
+        detail = " ".join(filter(None, (state, str(held.get("error_code") or ""))))
+        checks.append(Check(f"messenger:{name}", state in _CONNECTED, one_line(detail)))
     return tuple(checks)
 
 

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from hermesops.node import certificate, fence, fencing, gateway, render, volume, warm
 from hermesops.node.agent import Agent, account
+from hermesops.node.agent_api import Answer
 from hermesops.node.backup import settle
 from hermesops.node.base import Base
 from hermesops.node.contents import OURS
@@ -23,7 +25,6 @@ from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 from hermesops.node.overlay import base_of
 from hermesops.node.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, identity_from_json
-from hermesops.node.system import Answer
 
 _PRIVATE = Access(0o600)
 
@@ -211,8 +212,8 @@ def _explain(machine: Machine, base: Base, answer: Answer, wait_s: float) -> Non
     if answer.status == 0:
         unit = gateway.look(machine.system, base.unit)
         state = f"{unit.state}, {unit.properties.get('Result', '')}"
-        raise NotReadyError(f"the gateway did not answer within {wait_s:g} s ({state}): {answer.body}")
-    raise UnhealthyError(f"the gateway answers {answer.status} and is not well after {wait_s:g} s: {answer.body}")
+        raise NotReadyError(f"the gateway did not answer within {wait_s:g} s ({state}): {answer}")
+    raise UnhealthyError(f"the gateway answers and is not well after {wait_s:g} s: {answer}")
 
 
 def _forget_former(machine: Machine, home: Home) -> None:
@@ -249,12 +250,13 @@ def _jobs_beyond(made: set[str], payload: Payload) -> list[tuple[str, Mapping[st
 def _make_cron_job(machine: Machine, base: Base, key: str, job: Any, digest: str) -> None:  # noqa: ANN401 - JSON as the protocol checked it
     name = f"helium-{digest[:12]}"
     listed = machine.system.ask(base.port, "/api/jobs?include_disabled=true", key=key)
-    held = listed.at("jobs")
-    if isinstance(held, list) and any(isinstance(each, dict) and each.get("name") == name for each in held):
+    if listed.status == 200 and any(held.get("name") == name for held in listed.objects("jobs") or ()):  # noqa: PLR2004 - OK
         return
     body = {"name": name, "schedule": job["cron"], "prompt": job["prompt"]}
     answer = machine.system.ask(base.port, "/api/jobs", key=key, body=body)
     if answer.status != 200:  # noqa: PLR2004 - OK
-        raise BadRequestError(f"the agent refused a cron job ({answer.status}): {answer.body}")
+        raise BadRequestError(f"the agent refused a cron job: {answer}")
     if not job["enabled"]:
-        machine.system.ask(base.port, f"/api/jobs/{answer.at('job', 'id')}/pause", key=key, body={})
+        machine.system.ask(
+            base.port, f"/api/jobs/{quote(str(answer.part('job').get('id')), safe='')}/pause", key=key, body={}
+        )

@@ -9,10 +9,13 @@ memory is given none.
 """
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import quote
 
 from hermesops.node.errors import NotReadyError
+from hermesops.node.foreign_text import one_line
 from hermesops.node.ways import System
 
 SESSION = "hermes-node-probe-"
@@ -23,6 +26,8 @@ _INSTRUCTIONS = "This is a probe of the service. Use no tools and remember nothi
 _EVERY_S = 0.1
 _ENDED = frozenset({"completed", "failed", "cancelled"})
 _LONGEST_DETAIL = 300
+_LEFT = 20
+"""Sessions of probes that are removed at once: as many as are asked for."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,10 @@ def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
 def forget_left(system: System, port: int, key: str) -> int:
     """Remove sessions of probes whose agent ended before theirs could be removed; how many of the latest there were."""
     listed = system.ask(port, "/api/sessions?limit=20", key=key)
-    held = listed.at("data")
-    ids = [str(each.get("id")) for each in (held if isinstance(held, list) else ()) if isinstance(each, dict)]
-    left = [session for session in ids if session.startswith(SESSION)]
+    held = listed.objects("data") or ()
+    left = [str(each.get("id")) for each in held if str(each.get("id", "")).startswith(SESSION)][:_LEFT]
     for session in left:
-        system.ask(port, f"/api/sessions/{session}", key=key, method="DELETE")
+        system.ask(port, f"/api/sessions/{quote(session, safe='')}", key=key, method="DELETE")
     return len(left)
 
 
@@ -74,20 +78,20 @@ def _asked(system: System, port: int, key: str, session: str, *, until: float) -
     body = {"input": _QUESTION, "instructions": _INSTRUCTIONS, "session_id": session}
     begun = system.ask(port, "/v1/runs", key=key, body=body)
     if begun.status != HTTPStatus.ACCEPTED or not isinstance(begun.body, dict):
-        return False, f"no run was begun ({begun.status}): {begun.body}"
-    run = str(begun.body.get("run_id", ""))
+        return False, f"no run was begun: {begun}"
+    run = quote(str(begun.body.get("run_id", "")), safe="")
     while True:
         answer = system.ask(port, f"/v1/runs/{run}", key=key)
-        told = answer.body if isinstance(answer.body, dict) else {}
-        if told.get("status") in _ENDED or answer.status == HTTPStatus.NOT_FOUND:
+        told = answer.part()
+        if str(told.get("status")) in _ENDED or answer.status == HTTPStatus.NOT_FOUND:
             return _judged(told)
         if system.monotonic() >= until:
             system.ask(port, f"/v1/runs/{run}/stop", key=key, body={})
-            return False, f"no answer in time: {told.get('status') or answer.body}"
+            return False, f"no answer in time: {one_line(str(told.get('status') or answer))}"
         system.sleep(_EVERY_S)
 
 
-def _judged(told: dict[str, object]) -> tuple[bool, str]:
+def _judged(told: Mapping[str, object]) -> tuple[bool, str]:
     if told.get("status") != "completed":
-        return False, f"the run {told.get('status', 'is gone')}: {told.get('error', '')}".strip(": ")
+        return False, one_line(f"the run {told.get('status', 'is gone')}: {told.get('error', '')}".strip(": "))
     return (True, "") if told.get("output") else (False, "the run answered nothing")

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from hermesops.node.agent_api import Answer
 from hermesops.node.credential import Credential
 from hermesops.node.errand import Home
 from hermesops.node.files import Access
@@ -17,7 +18,6 @@ from hermesops.node.luks import Room
 from hermesops.node.release_lock import Blob, Lock
 from hermesops.node.repository import Repository
 from hermesops.node.state import Copied
-from hermesops.node.system import Answer
 from hermesops.node.trial import Trial, Tried
 
 
@@ -54,8 +54,8 @@ class Files(Protocol):
     def remove(self, folder: int, name: str, /) -> bool:
         """Remove one name from an open folder; whether it was there."""
 
-    def locked(self, path: Path, /) -> AbstractContextManager[None]:
-        """Hold the machine's lock."""
+    def locked(self, path: Path, /, *, limit_s: float = ...) -> AbstractContextManager[None]:
+        """Hold the machine's lock, waited for so many seconds."""
 
 
 class System(Protocol):

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from hermesops.errors import HermesError
+from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.chore import ChoreTurn, chore_subject
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operation.lease import LeaseKeeper, Leases
@@ -54,6 +54,7 @@ class Chore:
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
         do: Does what is due; safe to repeat, and to be killed.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
+        longest: How long one turn may take; then it is cut short, so that another may begin.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Chore:
     due: Callable[[], Sequence[str]]
     do: Callable[[], Awaitable[Report]]
     rest: timedelta = timedelta()
+    longest: timedelta = timedelta(hours=1)
 
 
 def may_begin_at(last: ChoreTurn | None, rest: timedelta) -> datetime | None:
@@ -119,7 +121,19 @@ async def _turn(chore: Chore, rows: Rows, keeper: LeaseKeeper) -> Report:
 
 
 async def _done(chore: Chore) -> Report:
-    return await chore.do()
+    """Do it within its time.
+
+    Raises:
+        UnavailableError: It was cut short.
+        HermesError: It could not be done.
+    """
+    try:
+        async with asyncio.timeout(chore.longest.total_seconds()) as limit:
+            return await chore.do()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    raise UnavailableError(f"{chore.name} took longer than {chore.longest} and was cut short")
 
 
 class Chores:

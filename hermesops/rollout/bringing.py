@@ -5,9 +5,12 @@ to stop touches nobody new from the next second on; a machine that is changing b
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
+
+import structlog
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
 from hermesops.model.ids import InstanceId
@@ -29,6 +32,19 @@ from hermesops.rollout.ports import Clock, Machines, Rows
 
 POLL_S = 1.0
 """Seconds between two looks at a machine that is changing, and at what operators say."""
+
+_LOOK_S = 60.0
+"""Seconds after which a machine that is looked at gives no answer."""
+
+_OVERTIME_S = 30.0
+"""Seconds beyond a target's patience after which a step that still has not ended is left to its machine."""
+
+_NOTICE_S = 60.0
+"""Seconds that a machine which changes has to take notice that nobody wants that any more."""
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 _GOES_ON = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
 """States in which whoever is under way is brought to the new release."""
@@ -85,7 +101,7 @@ class Bringing:
 
     def _begin(self, rollout: Rollout, target: RolloutTarget) -> asyncio.Task[RolloutTarget]:
         if target.id not in self._running:
-            self._running[target.id] = asyncio.ensure_future(self._brought(rollout, target))
+            self._running[target.id] = asyncio.ensure_future(self._ended(rollout, target))
         return self._running[target.id]
 
     async def _gather(
@@ -107,6 +123,16 @@ class Bringing:
             await self._clock.pause(POLL_S)
             self._state = await self._rows.state()
 
+    async def _ended(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
+        """Bring one to its end. What its machine provokes, a bug of ours included, is its own failure alone."""
+        try:
+            return await self._brought(rollout, target)
+        except HermesError:
+            raise  # the registry's: nobody could go on
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.error("rollout_target_broke", target=target.id, exc_info=error)
+            return await self._settle(rollout, target, Settle(TargetState.FAILED, f"a bug: {type(error).__name__}"))
+
     async def _brought(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
         heard, fetched, unheard = self._clock.now(), False, ""
         began = target.touched_at or heard  # whoever was at it before has had its share of patience
@@ -121,13 +147,14 @@ class Bringing:
                 tried_s=(now - began).total_seconds(),
                 fetched=fetched,
                 unheard=unheard,
-                ending=self._state not in _GOES_ON or (self._state is RolloutState.PAUSED and not target.touched_at),
+                ending=self._is_ending(target),
                 now=now,
             )
             act = next_act(scene, rollout.release, rollout.spec)
             if isinstance(act, Settle):
                 return await self._settle(rollout, target, act)
-            target, problem = await self._do(act, rollout, target, standing)
+            left_s = rollout.spec.attempt_s - scene.tried_s + _OVERTIME_S
+            target, problem = await self._do(act, rollout, target, standing, left_s)
             if isinstance(act, Confirm):
                 unheard, problem = problem or "", ""
             if problem and not await self._runs(rollout, target):
@@ -135,7 +162,7 @@ class Bringing:
             fetched = fetched or (isinstance(act, Fetch) and problem is not None)
 
     async def _do(
-        self, act: Act, rollout: Rollout, target: RolloutTarget, standing: Standing | None
+        self, act: Act, rollout: Rollout, target: RolloutTarget, standing: Standing | None, left_s: float
     ) -> tuple[RolloutTarget, str | None]:
         """Do one thing.
 
@@ -145,20 +172,23 @@ class Bringing:
         match act:
             case Fetch():
                 target = await self._put(replace(target, state=TargetState.FETCHING, detail=""))
-                return target, await self._attempt(self._machines.fetch(target.facts, rollout.release))
+                fetching = self._machines.fetch(target.facts, rollout.release)
+                return target, await self._attempt(self._limited(fetching, target, left_s, notice_s=0))
             case Activate():
                 target = await self._touch(rollout, target, standing)
-                return target, await self._attempt(self._activated(rollout, target))
+                changing = self._activated(rollout, target)
+                return target, await self._attempt(self._limited(changing, target, left_s, notice_s=_NOTICE_S))
             case Confirm():
                 target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
-                return target, await self._confirmed(rollout, target)
+                return target, await self._confirmed(rollout, target, left_s)
             case BeginAnew():
                 again = replace(target.progress, lapses=target.progress.lapses + 1)
                 words = "again: it went back, as nobody was there to confirm it"
                 anew = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=again)
                 return await self._put(anew), ""
             case GoBack():
-                await self._attempt(self._machines.back(target.facts, rollout.spec, lose=False))
+                going = self._machines.back(target.facts, rollout.spec, lose=False)
+                await self._attempt(self._limited(going, target, left_s, notice_s=left_s))
             case Await() | Settle():
                 await self._clock.pause(POLL_S)
         return target, ""
@@ -173,6 +203,45 @@ class Bringing:
             await self._clock.pause(POLL_S)
             return None
         return ""
+
+    def _is_ending(self, target: RolloutTarget) -> bool:
+        """Whether it is not to be touched any more, or to go back where it was."""
+        return self._state not in _GOES_ON or (self._state is RolloutState.PAUSED and not target.touched_at)
+
+    async def _limited(
+        self, doing: Coroutine[None, None, T], target: RolloutTarget, left_s: float, *, notice_s: float
+    ) -> T:
+        """Do one step, whose machine may never let it end.
+
+        Args:
+            doing: The step; it is cancelled when its time is up.
+            target: Whose.
+            left_s: Seconds that it has.
+            notice_s: Seconds that it has once nobody wants the change any more.
+
+        Raises:
+            UnavailableError: It was cancelled.
+        """
+        step = asyncio.ensure_future(doing)
+        limiting = asyncio.ensure_future(self._limit(step, target, left_s, notice_s))
+        try:
+            await asyncio.wait({step})
+        finally:
+            for task in (limiting, step):
+                task.cancel()
+            await asyncio.gather(limiting, step, return_exceptions=True)
+        if step.cancelled():
+            raise UnavailableError(f"the machine of {target.facts.user} did not come to an end in its time")
+        return step.result()
+
+    async def _limit(self, step: "asyncio.Task[T]", target: RolloutTarget, left_s: float, notice_s: float) -> None:
+        left_s = max(left_s, POLL_S)
+        while left_s > 0:
+            await self._clock.pause(POLL_S)
+            left_s -= POLL_S
+            if self._is_ending(target):
+                left_s, notice_s = min(left_s, notice_s), notice_s - POLL_S
+        step.cancel()
 
     async def _activated(self, rollout: Rollout, target: RolloutTarget) -> None:
         """Have it activated; once nobody wants that any more, it is asked to give up what it has not begun."""
@@ -189,9 +258,10 @@ class Bringing:
                 with suppress(HermesError):
                     await self._machines.cancel(target.facts)
 
-    async def _confirmed(self, rollout: Rollout, target: RolloutTarget) -> str:
+    async def _confirmed(self, rollout: Rollout, target: RolloutTarget, left_s: float) -> str:
         """Confirm it; why that could not be done, as far as it may be the release's fault."""
-        problem = await problem_of(self._machines.confirm(target.facts, rollout.release))
+        confirming = self._machines.confirm(target.facts, rollout.release)
+        problem = await problem_of(self._limited(confirming, target, left_s, notice_s=0))
         if problem:
             await self._clock.pause(POLL_S)
         return problem
@@ -225,6 +295,7 @@ class Bringing:
 
     async def _look(self, instance_id: InstanceId) -> Standing | None:
         try:
-            return await self._machines.look(instance_id)
-        except HermesError:
+            async with asyncio.timeout(_LOOK_S):
+                return await self._machines.look(instance_id)
+        except (HermesError, TimeoutError):
             return None

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from hermesops.errors import HermesError, RefusedError, problem_of
+from hermesops.errors import HermesError, RefusedError, UnavailableError, problem_of
+from hermesops.fan_out import Limits, fan_out
 from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
@@ -44,6 +45,9 @@ WHO = "hermesops"
 
 _LOOKED_AT = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
 """States in which health is looked at."""
+
+_SLOW_S, _BACK_S = 30.0, 300.0
+"""Seconds for which a machine that goes back holds up others, and that it has."""
 
 _SAMPLE = 64
 """So many of those changed are compared with others; all that soak are looked at, each for itself."""
@@ -175,25 +179,18 @@ class Runner:
         await self._rows.add_event(self._event("brought", {"targets": outcomes}, {}))
 
     async def _put_back(self, seen: Sight, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
-        room = asyncio.Semaphore(at_once)
-
         async def one(target: RolloutTarget) -> None:
-            async with room:
-                await self._rows.put_target(await self._returned(seen, target))
+            await self._rows.put_target(await self._returned(seen, target))
 
-        tasks = [asyncio.ensure_future(one(target)) for target in targets]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in await fan_out(targets, one, Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _BACK_S)):
+            if isinstance(outcome, HermesError):
+                raise outcome
 
     async def _returned(self, seen: Sight, target: RolloutTarget) -> RolloutTarget:
         """Put one target's machine back, and say how it stands then."""
         well = target.state.is_well
         try:
-            await self._machines.back(target.facts, seen.spec, lose=seen.rollout.wishes.may_lose)
+            await self._back(seen, target)
         except RefusedError as error:
             progress = replace(target.progress, stuck=error.message)
             return self._stands(target, TargetState.KEPT if well else target.state, error.message, progress)
@@ -204,6 +201,15 @@ class Runner:
         detail = target.detail if well or not target.detail else f"{target.detail}; put back"
         progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
         return self._stands(target, state, detail, progress)
+
+    async def _back(self, seen: Sight, target: RolloutTarget) -> None:
+        try:
+            async with asyncio.timeout(_BACK_S) as limit:
+                await self._machines.back(target.facts, seen.spec, lose=seen.rollout.wishes.may_lose)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise UnavailableError(f"its machine did not come to an end within {_BACK_S:g} s") from None
 
     def _stands(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
         """A target as it stands now; a state that it had already keeps its time."""

@@ -5,10 +5,14 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from hermesops.channel import Completed
+from hermesops.channel import Completed, last_words
 from hermesops.errors import UnavailableError
+from hermesops.node import strict_json
 from hermesops.verify.backend import Answer, Expired
 from hermesops.verify.on_machine import BATCH, PYTHON
+
+_LARGEST = 16 << 20
+"""Bytes of what all checks of one machine print."""
 
 
 def command_of(commands: Sequence[str], *, limit_s: float) -> str:
@@ -36,12 +40,11 @@ def answers_of(commands: Sequence[str], completed: Completed) -> dict[str, Answe
         UnavailableError: The batch itself did not run.
     """
     try:
-        answers = json.loads(completed.stdout)
+        answers = strict_json.parse(completed.stdout, largest=_LARGEST)
         return {command: _answer(answer) for command, answer in zip(commands, answers, strict=True)}
-    except (ValueError, TypeError):
-        why = completed.stderr.decode(errors="replace").strip().splitlines()
+    except (ValueError, TypeError, AttributeError):
         raise UnavailableError(
-            f"the checks did not run on the machine: exit {completed.exit_code}{': ' + why[-1] if why else ''}"
+            f"the checks did not run on the machine: exit {completed.exit_code}: {last_words(completed)}"
         ) from None
 
 

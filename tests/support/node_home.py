@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import build
+from hermesops.node.agent_api import Answer
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets
 from hermesops.node.slots import DiskSlots
-from hermesops.node.system import Answer
 
 PASSWORD = secrets.token_hex(16)
 KEY = "k" * 64
@@ -38,6 +38,7 @@ class FakeSystem:
         work: What the agent is at at each look; the last stays.
         open_connections: The same of connections.
         stopped: How often the gateway was stopped.
+        says: What the agent answers to everything; ``None`` for what a well one does.
     """
 
     running: bool = False
@@ -46,6 +47,7 @@ class FakeSystem:
     open_connections: list[int] = field(default_factory=lambda: [0])
     jobs: list[dict[str, Any]] = field(default_factory=list)
     stopped: int = 0
+    says: Answer | None = None
 
     def account(self, _user: str) -> Access:
         return Access(0o600, os.geteuid(), os.getegid())
@@ -78,6 +80,8 @@ class FakeSystem:
         timeout_s: float = 5.0,
     ) -> Answer:
         assert timeout_s > 0
+        if self.says is not None:
+            return self.says
         assert not method
         assert body is None
         if path == "/health":

@@ -10,6 +10,7 @@ from typing import Any
 
 from hermesops.node import files as real_files
 from hermesops.node import migration
+from hermesops.node.agent_api import Answer
 from hermesops.node.check import Check
 from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
@@ -20,7 +21,6 @@ from hermesops.node.overlay import schema_of
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
 from hermesops.node.slots import DiskSlots
-from hermesops.node.system import Answer
 from hermesops.node.trial import Trial, Tried
 from tests.support import node_home
 from tests.support.node_home import KEY, FakeSystem, NodeHome

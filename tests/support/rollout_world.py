@@ -70,6 +70,8 @@ class Machine:
         unheard: Its gateway does not answer through the proxy on the new release.
         loses: Answers to ``activate`` that get lost.
         misses: Calls of ``activate`` that do not arrive.
+        hangs: What it never comes to an end with: ``look``, ``fetch``, ``activate``, ``confirm``, ``back``, ``cancel``.
+        provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
     """
 
@@ -93,6 +95,8 @@ class Machine:
     last_to: str = ""
     unheard: bool = False
     cancelled: int = 0
+    hangs: frozenset[str] = frozenset()
+    provokes: Exception | None = None
 
     def advance(self, now: datetime) -> None:
         if self.began_at is None:
@@ -196,6 +200,7 @@ class World:
     # Machines
 
     async def look(self, instance_id: InstanceId) -> Standing:
+        await self._stall(instance_id, "look")
         machine = self._reach(instance_id)
         self._count()
         return Standing(
@@ -212,6 +217,7 @@ class World:
         )
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
+        await self._stall(target.instance_id, "fetch")
         assert release == self.rollout.release
         self._reach(target.instance_id)
         self.fate.write()
@@ -229,6 +235,7 @@ class World:
             machine.mute = machine.mute_once_touched
         self.fate.write()
         self._count()
+        await self._stall(target.instance_id, "activate")
         if machine.loses:
             machine.loses -= 1
             raise UnavailableError("the answer was lost")
@@ -238,9 +245,11 @@ class World:
             raise RefusedError("the gateway does not start")
 
     async def cancel(self, target: Target) -> None:
+        await self._stall(target.instance_id, "cancel")
         self._reach(target.instance_id).cancelled += 1
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
+        await self._stall(target.instance_id, "confirm")
         machine = self._reach(target.instance_id)
         self.fate.write()
         if machine.unheard:
@@ -253,6 +262,7 @@ class World:
 
     async def back(self, target: Target, spec: Spec, *, lose: bool) -> None:
         del spec
+        await self._stall(target.instance_id, "back")
         machine = self._reach(target.instance_id)
         self.fate.write()
         if machine.keeps and not lose:
@@ -268,6 +278,13 @@ class World:
         assert (release, before) == (self.rollout.release, OLD)
         self.fate.write()
         return self.drilled, "on a machine of the pool"
+
+    async def _stall(self, instance_id: InstanceId, verb: str) -> None:
+        machine = self.machines[instance_id]
+        if machine.provokes is not None:
+            raise machine.provokes
+        if verb in machine.hangs:
+            await asyncio.Event().wait()
 
     def _reach(self, instance_id: InstanceId) -> Machine:
         machine = self.machines[instance_id]

@@ -1,5 +1,6 @@
 """Waiting for something, and what is told meanwhile."""
 
+import asyncio
 from math import inf
 
 import pytest
@@ -25,3 +26,23 @@ async def test_what_was_seen_last_is_told_when_the_time_is_up() -> None:
 
     with pytest.raises(waiting.WaitExpiredError, match="day; last seen: dark"):
         await waiting.until(look, what="day", timeout_s=0, every_s=0.01)
+
+
+async def test_a_look_that_never_ends_does_not_outlast_the_time_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_LAST_CHECK_S", 0.05)
+
+    async def look() -> int | waiting.Pending[int]:
+        await asyncio.Event().wait()
+        return 7
+
+    with pytest.raises(waiting.WaitExpiredError, match="last seen: no answer to the last look"):
+        async with asyncio.timeout(30):
+            await waiting.until(look, what="day", timeout_s=0.1, every_s=0.01)
+
+
+async def test_a_look_that_runs_into_a_limit_of_its_own_says_so() -> None:
+    async def look() -> int | waiting.Pending[int]:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        await waiting.until(look, what="day", timeout_s=60, every_s=0.01)

@@ -101,8 +101,9 @@ class SimFiles:
         return self._disk.remove(f"{self._open[folder]}/{name}")
 
     @contextmanager
-    def locked(self, path: Path) -> Iterator[None]:
+    def locked(self, path: Path, *, limit_s: float = 0.0) -> Iterator[None]:
         """See ``node.files.locked``; requests of a simulated machine never overlap, so nobody waits."""
+        del limit_s
         folder = str(path.parent)
         if not self._disk.is_folder(folder):
             self._disk.put(folder, Entry(stat.S_IFDIR | 0o700, 0, 0, b""))

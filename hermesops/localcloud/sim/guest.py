@@ -25,11 +25,11 @@ from hermesops.localcloud.sim.volumes import SimVolumes
 from hermesops.node import __main__ as node
 from hermesops.node import activation, certificate
 from hermesops.node.activate import WATCH
+from hermesops.node.agent_api import Answer
 from hermesops.node.errors import NotReadyError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.system import Answer
 
 
 class Guest:

@@ -93,6 +93,7 @@ class Machine:
     answers: dict[str, tuple[int, str]]
     ran: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    machine_id: str = "m1"
 
     async def run(self, command: str, **_options: object) -> Completed:
         words = command.removeprefix(f"{PROGRAM} ")

@@ -24,6 +24,7 @@ class Node:
 
     answer: Completed
     heard: list[str] = field(default_factory=list)
+    machine_id: str = "m1"
 
     async def run(self, command: str, *, timeout_s: float) -> Completed:
         assert timeout_s > 0

@@ -1,4 +1,4 @@
-"""Machines are changed under a lease, also those whose hermes-node is of before leases."""
+"""Machines are changed under a lease, and not at all where nobody says that it counts there."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.channel import Completed
+from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.lifecycle.node_commands import admit, change
 from hermesops.model.operation import Lease, LeaseLostError
 from hermesops.node.protocol import PROGRAM
@@ -14,7 +15,6 @@ LEASE = Lease("instance/i-1", "host:7:ab", 3, 17, datetime(2026, 1, 1, tzinfo=UT
 WITH = "--lease 3.17,instance/i-1,host:7:ab"
 DONE = Completed(0, b"{}", b"")
 OUTRANKED = Completed(9, b"{}", b"hermes-node: the lease 3.17 was taken over: worker:9:cd was here with 3.18\n")
-OLD = Completed(2, b"", b"usage: hermes-node\nhermes-node: error: unrecognized arguments: " + WITH.encode() + b"\n")
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Node:
 
     answers: list[Completed]
     asked: list[str] = field(default_factory=list)
+    machine_id: str = "m1"
 
     async def run(self, command: str, **_options: object) -> Completed:
         self.asked.append(command)
@@ -35,10 +36,14 @@ async def test_a_change_says_under_which_lease() -> None:
     assert node.asked == [f"{PROGRAM} configure {WITH}"]
 
 
-async def test_a_node_of_before_leases_is_asked_without() -> None:
-    node = Node([OLD, DONE])
-    assert await change(node, "configure", LEASE, timeout_s=1) == DONE
-    assert node.asked == [f"{PROGRAM} configure {WITH}", f"{PROGRAM} configure"]
+@pytest.mark.parametrize(
+    "said", [b"unrecognized arguments: " + WITH.encode(), b"the agent says: unrecognized arguments: --lease"]
+)
+async def test_no_word_of_a_machine_has_it_changed_without(said: str) -> None:
+    misuse = Completed(2, b"", f"hermes-node: error: {said}\n".encode())
+    node = Node([misuse, DONE])
+    assert await change(node, "configure", LEASE, timeout_s=1) == misuse
+    assert node.asked == [f"{PROGRAM} configure {WITH}"]
 
 
 async def test_a_misuse_of_another_kind_is_not_repeated() -> None:
@@ -55,9 +60,18 @@ async def test_who_was_outranked_is_told_by_whom() -> None:
         await admit(Node([OUTRANKED]), LEASE)
 
 
-@pytest.mark.parametrize("code", [0, 2, 126, 127])
-async def test_a_machine_without_leases_is_changed_all_the_same(code: int) -> None:
-    node = Node([Completed(code, b"", b"")])
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(2, RefusedError), (3, RefusedError), (4, UnavailableError), (126, UnavailableError), (127, UnavailableError)],
+)
+async def test_a_machine_that_does_not_admit_a_lease_is_not_changed(code: int, error: type[HermesError]) -> None:
+    node = Node([Completed(code, b"", b"hermes-node: this machine is instance/i-2's")])
+    with pytest.raises(error, match="admit: this machine is instance/i-2's"):
+        await admit(node, LEASE)
+
+
+async def test_a_machine_that_admits_a_lease_may_be_changed() -> None:
+    node = Node([DONE])
     await admit(node, LEASE)
     assert node.asked == [f"{PROGRAM} admit {WITH}"]
 

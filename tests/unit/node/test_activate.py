@@ -16,6 +16,7 @@ from hermesops.node import __main__ as node
 from hermesops.node import activate, files, going_back, releases
 from hermesops.node import activation as records
 from hermesops.node.activate import Options
+from hermesops.node.agent_api import Answer
 from hermesops.node.check import Check
 from hermesops.node.confirm import confirm
 from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
@@ -25,7 +26,6 @@ from hermesops.node.machine import Machine
 from hermesops.node.observe import status
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
-from hermesops.node.system import Answer
 from hermesops.node.trial import Tried
 from hermesops.node.warm import placeholder
 from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from hermesops.node import checks, drain, observe, system, turn
+from hermesops.node.agent_api import Answer
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
 from hermesops.node.slots import DiskSlots
-from hermesops.node.system import Answer
 
 _PAYLOAD = Payload(
     Identity("i-1", "u-1", "light", "c1", 3),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from hermesops.node import certificate, files, keys, personalise
+from hermesops.node.agent_api import Answer
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError, UnhealthyError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
@@ -19,7 +20,6 @@ from hermesops.node.machine import Machine as NodeMachine
 from hermesops.node.observe import jobs_missing
 from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
 from hermesops.node.slots import DiskSlots
-from hermesops.node.system import Answer
 from tests.support.credentials import authority_in, credential_of
 from tests.support.release_home import Death, KilledError, Mortal
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hermesops.node import turn
+from hermesops.node.agent_api import Answer
 from hermesops.node.errors import NotReadyError
-from hermesops.node.system import Answer
 from tests.support.node_home import FakeSystem
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_answer(end: Mapping[str, str], why: str) -> None:
 def test_a_gateway_that_begins_none() -> None:
     told = turn.take(Api(begins=503), 1, "k", timeout_s=3)
     assert not told.ok
-    assert told.detail.startswith("no run was begun (503)")
+    assert told.detail.startswith("no run was begun: 503: ")
 
 
 def test_an_answer_whose_session_stays_is_no_success() -> None:

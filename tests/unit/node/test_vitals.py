@@ -11,8 +11,8 @@ import pytest
 
 from hermesops.node import __main__ as node
 from hermesops.node import turn
+from hermesops.node.agent_api import Answer
 from hermesops.node.personalise import personalise
-from hermesops.node.system import Answer
 from tests.support.node_home import NodeHome, make
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hermesops.node import warm
+from hermesops.node.agent_api import Answer
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
@@ -20,7 +21,6 @@ from hermesops.node.personalise import Outcome, personalise
 from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
 from hermesops.node.render import TOKEN_VARIABLE
 from hermesops.node.slots import DiskSlots
-from hermesops.node.system import Answer
 from hermesops.node.warm_up import warm_up
 
 URL = "http://10.0.0.1:18080/v1"

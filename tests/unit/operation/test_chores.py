@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -186,3 +186,13 @@ async def test_by_hand_it_is_done_whenever_it_was_done_last_unless_somebody_is_a
     rows.take_lease("chore/dishes", "another computer")
     with pytest.raises(LeaseHeldError, match="another computer"):
         await do_now(dishes.chore(), rows)
+
+
+async def test_a_turn_that_does_not_end_is_cut_short_and_another_may_begin() -> None:
+    rows, dishes = Rows(), Dishes(going_on=asyncio.Event())
+    endless = replace(dishes.chore(), longest=timedelta(milliseconds=50))
+    with pytest.raises(UnavailableError, match=r"dishes took longer than .* and was cut short"):
+        async with asyncio.timeout(30):
+            await do_now(endless, rows)
+    assert "cut short" in rows.turns["dishes"].problem
+    assert not rows.leases

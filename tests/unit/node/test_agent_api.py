@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from hermesops.node import system
-from hermesops.node.system import Answer, ask
+from hermesops.node import agent_api
+from hermesops.node.agent_api import Answer, ask
 
 _OK = b"HTTP/1.1 200 OK\r\n"
 _TIMEOUT_S = 0.2
@@ -58,7 +58,7 @@ def test_an_answer_is_read() -> None:
 
 
 @pytest.mark.parametrize("start", [_OK, _OK + b"\r\n", _OK + b"Content-Length: 1000\r\n\r\n"])
-def test_an_answer_that_drips_is_none_after_twice_the_time(start: bytes) -> None:
+def test_an_answer_that_drips_is_none_after_its_time(start: bytes) -> None:
     def drip(connection: socket.socket) -> None:
         connection.sendall(start)
         _for_ever(connection, b"a")
@@ -69,14 +69,14 @@ def test_an_answer_that_drips_is_none_after_twice_the_time(start: bytes) -> None
 
 
 def test_an_answer_without_end_is_read_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "_LONGEST_ANSWER", 1000)
+    monkeypatch.setattr(agent_api, "_LARGEST", 1000)
     assert _sent(b" " * 998 + b"{}") == Answer(200, {})
     with _listening(lambda connection: _for_ever(connection, _OK + b"\r\n" + b"1" * 2000)) as port:
-        assert ask(port, "/health", timeout_s=2) == Answer(200, "an answer of more than 1000 bytes")
+        assert ask(port, "/health", timeout_s=2) == Answer(0, "an answer of more than 1000 bytes")
 
 
 def test_an_answer_that_is_nested_without_end_is_text() -> None:
-    assert _sent(b"[" * 100_000) == Answer(200, "[" * 400)
+    assert _sent(b"[" * 100_000) == Answer(200, "[" * 4096)
 
 
 @pytest.mark.parametrize("name", ["\u00fc", "a b", "a\nHost: b", "\ud800"])
@@ -86,6 +86,12 @@ def test_an_id_of_the_agents_that_is_no_part_of_a_path_is_not_asked_for(name: st
 
 
 def test_what_is_below_names_is_found_and_nothing_else() -> None:
-    assert Answer(200, {"a": {"b": 1}}).at("a", "b") == 1
-    others: list[object] = [{}, {"a": None}, {"a": [1]}, [], "a", None]
-    assert [Answer(200, body).at("a", "b") for body in others] == [None] * 6
+    assert Answer(200, {"a": {"b": {"c": 1}}}).part("a", "b") == {"c": 1}
+    others: list[object] = [{}, {"a": None}, {"a": [1]}, {"a": {"b": 1}}, [], "a", None]
+    assert [Answer(200, body).part("a", "b") for body in others] == [{}] * 7
+
+
+def test_of_a_list_only_its_objects_are_believed() -> None:
+    assert Answer(200, {"jobs": [{"id": 1}, None, "x", [1]]}).objects("jobs") == [{"id": 1}]
+    others: list[object] = [{}, {"jobs": {}}, [], None, "jobs"]
+    assert [Answer(200, body).objects("jobs") for body in others] == [None] * 5

@@ -1,0 +1,101 @@
+"""The same work on many, where one that fails or hangs costs only itself. It must not know what the work is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from hermesops.errors import HermesError, UnavailableError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many at once, and for how long.
+
+    A machine that stalls its work on purpose would hold a place for as long as it may, and a few of those all places.
+    So work that is slow gives its place to the next one after a while, and goes on beside it.
+
+    Attributes:
+        at_once: How many hold a place.
+        slow_after_s: Seconds for which one does.
+        within_s: Seconds after which work is cancelled.
+    """
+
+    at_once: int
+    slow_after_s: float
+    within_s: float
+
+
+async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits: Limits) -> list[R | HermesError]:
+    """Do the work for each; total time is bounded by their number and the limits, never by the slowest.
+
+    Args:
+        items: For what; the first begin first.
+        work: Does it for one. It is cancelled when its time is up.
+        limits: How many at once, and for how long.
+
+    Returns:
+        For each, in their order, what the work returned, or why it did not. A bug in the work is logged and is such a
+        reason too: it may be what one of them provokes.
+    """
+    places, loop = asyncio.Semaphore(limits.at_once), asyncio.get_running_loop()
+    tasks: list[asyncio.Task[R | HermesError]] = []
+    timers: list[asyncio.TimerHandle] = []
+    try:
+        for item in items:
+            await places.acquire()
+            place = _Place(places)
+            tasks.append(asyncio.ensure_future(_tried(work, item, limits.within_s)))
+            tasks[-1].add_done_callback(place.give_up)
+            timers.append(loop.call_later(limits.slow_after_s, place.give_up))
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def problems(items: Sequence[T], work: Callable[[T], Awaitable[object]], limits: Limits) -> list[str]:
+    """Do the work for each; why it was not done, empty where it was. As ``fan_out`` for work without a result."""
+    done = await fan_out(items, work, limits)
+    return [outcome.message if isinstance(outcome, HermesError) else "" for outcome in done]
+
+
+class _Place:
+    """A place of a semaphore that may be given up twice."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places: asyncio.Semaphore | None = places
+
+    def give_up(self, _: object = None) -> None:
+        if self._places is not None:
+            self._places.release()
+            self._places = None
+
+
+async def _tried(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -> R | HermesError:
+    try:
+        async with asyncio.timeout(within_s) as limit:
+            return await work(item)
+    except HermesError as error:
+        return error
+    except TimeoutError as error:
+        if limit.expired():
+            return UnavailableError(f"not done after {within_s:g} s, and given up", hint="the same command again")
+        return _bug(error)
+    except Exception as error:  # noqa: BLE001 - what one of many provokes keeps no other from being done
+        return _bug(error)
+
+
+def _bug(error: Exception) -> HermesError:
+    _log.error("fan_out_broke", exc_info=error)
+    return HermesError(f"a bug: {type(error).__name__}: {error}")

@@ -1,0 +1,158 @@
+"""Whatever answers over HTTP: each reader of ours ends by itself, takes no more than its limit, raises our errors."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hermesops.channel.agent import AgentApi
+from hermesops.errors import HermesError
+from hermesops.justavps import Client, Execution, Machine, Port, ProxyAnswer, ProxyClient
+from hermesops.model.ids import MachineId
+from tests.support.hostile_http import MOODS, HostileService, hostile_service
+
+LIMIT_S = 0.5
+ENDS_S = 60.0
+"""Seconds after which a reader has not ended: many times what it may take on a busy computer."""
+
+MOST = 64 << 20
+"""Bytes that may be taken of any answer here: three tries of the largest that a call reads, and what buffers hold."""
+
+Reader = Callable[[HostileService, Path], Awaitable[object]]
+READERS: dict[str, Reader] = {}
+
+
+class _Tokens:
+    async def token(self, *_machine_id: MachineId, **_purpose: str) -> str:
+        return "t"
+
+    async def use(
+        self, *_machine_id: MachineId, call: Callable[[str], Awaitable[ProxyAnswer]], **_purpose: object
+    ) -> ProxyAnswer:
+        return await call("t")
+
+
+def _machine(service: HostileService) -> Machine:
+    return Machine.model_validate({"id": "m1", "slug": "m1", "urls": {"port_template": service.url}})
+
+
+def _reader(function: Reader) -> Reader:
+    READERS[function.__name__.strip("_")] = function
+    return function
+
+
+async def _all_of(pieces: AsyncIterator[object]) -> None:
+    async for _ in pieces:
+        pass
+
+
+@_reader
+async def _health(service: HostileService, _: Path) -> object:
+    async with ProxyClient(service.url) as proxy:
+        return await AgentApi(proxy, _Tokens()).health(_machine(service), "key")
+
+
+@_reader
+async def _opens(service: HostileService, _: Path) -> object:
+    async with ProxyClient(service.url) as proxy:
+        return await AgentApi(proxy, _Tokens()).opens(_machine(service), "t")
+
+
+@_reader
+async def _chat(service: HostileService, _: Path) -> None:
+    async with ProxyClient(service.url) as proxy:
+        await _all_of(AgentApi(proxy, _Tokens()).chat(_machine(service), "key", "hello"))
+
+
+@_reader
+async def _proxy_post(service: HostileService, _: Path) -> object:
+    async with ProxyClient(service.url) as proxy:
+        return (await proxy.request(Port(service.url, "t"), "POST", "/", body={}, timeout_s=LIMIT_S)).json()
+
+
+@_reader
+async def _get_machine(service: HostileService, _: Path) -> object:
+    async with Client(service.url, "key") as client:
+        return await client.get_machine("m1")
+
+
+@_reader
+async def _list_images(service: HostileService, _: Path) -> object:
+    async with Client(service.url, "key") as client:
+        return await client.list_images()
+
+
+@_reader
+async def _stop_machine(service: HostileService, _: Path) -> None:
+    async with Client(service.url, "key") as client:
+        await client.stop_machine("m1")
+
+
+@_reader
+async def _status_events(service: HostileService, _: Path) -> None:
+    async with Client(service.url, "key") as client:
+        await _all_of(client.status_events("m1"))
+
+
+@_reader
+async def _execute(service: HostileService, _: Path) -> object:
+    async with Client(service.url, "key") as client:
+        return await client.toolbox.execute("m1", Execution("true", timeout_s=0))
+
+
+@_reader
+async def _execute_stream(service: HostileService, _: Path) -> None:
+    async with Client(service.url, "key") as client:
+        await _all_of(client.toolbox.stream("m1", Execution("true", timeout_s=0)))
+
+
+@_reader
+async def _exists(service: HostileService, _: Path) -> object:
+    async with Client(service.url, "key") as client:
+        return await client.toolbox.exists("m1", "/etc")
+
+
+@_reader
+async def _download(service: HostileService, _: Path) -> object:
+    async with Client(service.url, "key") as client:
+        return await client.toolbox.download("m1", "/etc/hostname")
+
+
+@_reader
+async def _download_to(service: HostileService, folder: Path) -> None:
+    async with Client(service.url, "key") as client:
+        await client.toolbox.download_to("m1", "/etc/hostname", folder / "hostname")
+
+
+@pytest.fixture(autouse=True)
+def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermesops.channel.agent._HEALTH_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.channel.agent._TURN_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.channel.agent._WHOLE_TURN_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.client._SLOW_READ_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.client._STREAM_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.toolbox._BEYOND_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.toolbox._FILE_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.toolbox._TRANSFER_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_OUTPUT", 1 << 20)
+    monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_IN_MEMORY", 1 << 20)
+    monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_FILE", 1 << 20)
+
+
+@pytest.mark.parametrize("mood", MOODS)
+async def test_every_reader_ends_within_its_limits(mood: str, tmp_path: Path) -> None:
+    async def tried(reader: Reader) -> None:
+        said = ""
+        async with hostile_service(mood) as service:
+            try:
+                async with asyncio.timeout(ENDS_S):
+                    await reader(service, tmp_path)
+            except HermesError as error:
+                said = error.message
+            assert service.taken < MOST
+        assert not said or said.isprintable()
+        assert len(said) < 700
+
+    results = await asyncio.gather(*map(tried, READERS.values()), return_exceptions=True)
+    assert dict(zip(READERS, results, strict=True)) == dict.fromkeys(READERS)

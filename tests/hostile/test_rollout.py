@@ -1,0 +1,85 @@
+"""Machines that never come to an end with a step of a rollout: they cost themselves, and nobody else waits for them."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from hermesops.model.rollout import RolloutState, TargetState
+from hermesops.model.rollout_spec import HurtCare
+from hermesops.model.vitals import Pulse
+from hermesops.rollout import controls
+from hermesops.rollout.controls import Said
+from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
+
+HOSTILE = (3, 7, 11, 13, 17)
+"""Five of twenty, none of them among the first stage's."""
+
+STEPS = ("look", "fetch", "activate", "confirm")
+
+
+def _world(*hangs: str, provokes: Exception | None = None) -> World:
+    world = World(fleet(20))
+    for position in HOSTILE:
+        world.machine_of(position).hangs = frozenset(hangs)
+        world.machine_of(position).provokes = provokes
+    return world
+
+
+def _ended(world: World) -> dict[int, TargetState]:
+    return {number: world.nth(number).state for number in range(20)}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_rollout_ends_although_some_machines_never_do(step: str) -> None:
+    world = _world(step)
+    outcome = world.run(for_s=48 * 3600)
+    assert outcome
+    assert world.rollout.state in {RolloutState.DONE, RolloutState.HALTED}
+    assert all(not _ended(world)[number].is_well for number in HOSTILE if world.nth(number).state.has_failed)
+    assert not any(state.has_failed for number, state in _ended(world).items() if number not in HOSTILE)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_abort_is_obeyed_while_machines_hang(step: str) -> None:
+    world = _world(step, "cancel")
+    aborted_at: list[float] = []
+
+    def abort() -> bool:
+        hanging = [number for number in HOSTILE if world.nth(number).state is not TargetState.WAITING]
+        since = world.nth(hanging[0]).updated_at if hanging else None
+        if since is None or world.clock.now() < since + timedelta(seconds=5):
+            return False
+        aborted_at.append(world.clock.seconds)
+        world.say(controls.abort(world.rollout, Said("bob", "enough", world.clock.now())))
+        return True
+
+    assert world.run(for_s=48 * 3600, word=abort) == "aborted: enough"
+    assert world.clock.seconds - aborted_at[0] < 600
+    assert {machine.current for machine in world.machines.values() if not machine.hangs} <= {OLD, NEW}
+
+
+def test_a_bug_that_one_machine_provokes_is_its_own_failure() -> None:
+    world = _world(provokes=RecursionError("deep"))
+    assert world.run(for_s=48 * 3600)
+    failed = {number for number, state in _ended(world).items() if state.has_failed}
+    assert failed
+    assert failed <= set(HOSTILE)
+    assert all(world.nth(number).detail == "a bug: RecursionError" for number in failed)
+
+
+def test_machines_that_do_not_go_back_keep_no_others_from_it() -> None:
+    failures = replace(QUICK.gates.failures, early_failures=1, early_rate=0.0)
+    world = World(fleet(20), replace(QUICK, on_halt=HurtCare.ALL, gates=replace(QUICK.gates, failures=failures)))
+    while world.on(NEW) < 10:
+        world.run(for_s=5)
+    changed = [target.id for target in world.placed.values() if target.progress.on_release]
+    stuck = changed[: len(changed) // 2]
+    for instance_id in stuck:
+        world.machines[instance_id].hangs = frozenset({"back"})
+    world.pulses[changed[-1]] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
+    halted_at = world.clock.seconds
+    assert world.run(for_s=48 * 3600).startswith("halted")
+    assert {world.machines[instance_id].current for instance_id in changed if instance_id not in stuck} == {OLD}
+    assert all("not put back" in world.placed[instance_id].detail for instance_id in stuck)
+    assert world.clock.seconds - halted_at < 3600
