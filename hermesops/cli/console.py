@@ -16,7 +16,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError, RefusedError
-from hermesops.node.foreign_text import visible
+from hermesops.node.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
@@ -200,4 +200,4 @@ def _to_stderr(line: str) -> None:
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return "-" if value is None or value == "" else visible(str(value)).replace("\n", " ")
+    return "-" if value is None or value == "" else unbroken(str(value))

@@ -1,11 +1,13 @@
 """A rollout as people read it: stages with bars, gates with their figures, pace and time left, and who failed and why.
 
-Details come from machines: they are shown as text, without the control characters that a terminal obeys.
+Details come from machines: they are shown as text, with the control characters that a terminal obeys made visible.
 """
 
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+
+from hermesops.node.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from hermesops.model.rollout import RolloutTarget, TargetState
@@ -21,7 +23,7 @@ _INDENT = "    "
 
 def picture(records: "Records", outlook: "Outlook") -> list[str]:
     """The whole of it."""
-    return [printable(line) for line in [*_summary(records, outlook), *_notable(records, _NAMED)]]
+    return [unbroken(line) for line in [*_summary(records, outlook), *_notable(records, _NAMED)]]
 
 
 def screen(records: "Records", outlook: "Outlook", told: Sequence[str], *, width: int, height: int) -> list[str]:
@@ -36,24 +38,19 @@ def screen(records: "Records", outlook: "Outlook", told: Sequence[str], *, width
         width: Columns of the terminal.
         height: Its rows.
     """
-    above = [row for line in _summary(records, outlook) for row in _wrapped(printable(line), width)]
-    below = ["", *map(printable, told)] if told else []
+    above = [row for line in _summary(records, outlook) for row in _wrapped(unbroken(line), width)]
+    below = ["", *map(unbroken, told)] if told else []
     room = height - len(above) - len(below)
     most = min(_NAMED, room - 1)
-    notable = [printable(line) for line in _notable(records, most)] if most > 0 else []
+    notable = [unbroken(line) for line in _notable(records, most)] if most > 0 else []
     return [*above, *notable, *below][-height:]
-
-
-def printable(line: str) -> str:
-    """A line without what would move a terminal's cursor, colour it or begin another line."""
-    return "".join(letter if letter.isprintable() else " " for letter in line)
 
 
 def target_line(target: "RolloutTarget") -> str:
     """One instance with its reason."""
     why = f": {target.detail}" if target.detail else ""
     where = f"stage {target.stage + 1}, batch {target.batch + 1}"
-    return printable(f"{target.facts.user} ({where}): {target.state.replace('_', ' ')}{why}")
+    return unbroken(f"{target.facts.user} ({where}): {target.state.replace('_', ' ')}{why}")
 
 
 def span(seconds: float) -> str:

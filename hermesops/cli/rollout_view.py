@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesops.cli import console, render_outlook
+from hermesops.node.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ class PlainView:
         """Narration of the runner's; what it waits for is said once."""
         what = _what(line)
         if not self._told or what != self._told[-1]:
-            console.say(render_outlook.printable(line))
+            console.say(unbroken(line))
         self._told.append(what)
 
     def show(self, records: "Records") -> None:
@@ -53,7 +54,7 @@ class PlainView:
             self._state = rollout.state.value
         for what in news:
             if what not in self._told:
-                console.say(render_outlook.printable(f"{progress(targets)}: {what}"))
+                console.say(unbroken(f"{progress(targets)}: {what}"))
 
 
 class LiveView:
@@ -93,7 +94,7 @@ class LiveView:
         from hermesops.rollout.outlook import outlook_of
 
         if self._records is None:
-            return [render_outlook.printable(line) for line in self._told]
+            return [unbroken(line) for line in self._told]
         size = self._live.console.size
         outlook = outlook_of(self._records, self._now())
         # A terminal scrolls when its last row is written to, and then nothing can be drawn over.

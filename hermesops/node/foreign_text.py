@@ -4,14 +4,8 @@ A terminal obeys what it is shown: escape sequences rewrite lines that stand the
 controls reorder what is read, a carriage return hides what came before it (CVE-2021-42574 is the same for source code).
 """
 
-import unicodedata
-
 LONGEST = 300
 """Characters of a foreign sentence that are shown."""
-
-_BLANKS = frozenset("\t\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
-_INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-"""Categories of Unicode whose characters move the cursor, reorder text or leave no mark."""
 
 
 def one_line(text: str, *, longest: int = LONGEST) -> str:
@@ -22,15 +16,20 @@ def one_line(text: str, *, longest: int = LONGEST) -> str:
         longest: Characters that are kept; a cut is marked with an ellipsis.
     """
     head = text[: 4 * longest]  # a text of megabytes is not walked through
-    line = " ".join(visible("".join(" " if char in _BLANKS else char for char in head)).split())
+    line = visible(" ".join(head.split()))
     return line if len(line) <= longest and len(text) <= len(head) else f"{line[:longest]}…"
 
 
 def visible(text: str) -> str:
-    r"""A text with each invisible character but line feed and tab as its escape, as ``\x1b`` and ``\u202e``."""
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+    r"""A text with all that is not printable, but line feeds and tabs, as escapes like ``\x1b`` and ``\u202e``."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(char if _is_plain(char) else _escaped(char) for char in text)
+    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
+
+
+def unbroken(text: str) -> str:
+    """As ``visible``, with line feeds and tabs as blanks: a text that may stand in a line of ours as it is laid out."""
+    return visible(text).replace("\n", " ").replace("\t", " ")
 
 
 def quoted(text: str, *, longest: int = LONGEST) -> str:
@@ -39,10 +38,6 @@ def quoted(text: str, *, longest: int = LONGEST) -> str:
 
 
 _MARKS = str.maketrans({"“": '"', "”": '"', "„": '"'})
-
-
-def _is_plain(char: str) -> bool:
-    return char in "\n\t" or unicodedata.category(char) not in _INVISIBLE
 
 
 def _escaped(char: str) -> str:

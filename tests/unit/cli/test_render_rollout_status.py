@@ -132,7 +132,7 @@ def test_a_detail_from_a_machine_moves_no_cursor_and_begins_no_line() -> None:
     hostile = replace(HURT, detail="[bold]\x1b[2J\x1b]0;title\x07\nerror: all is lost")
     records = replace(RECORDS, targets=(WELL, hostile))
     line = render_outlook.picture(records, outlook_of(records, LATER))[-1]
-    assert line == "ada (stage 1, batch 1): failed: [bold] [2J ]0;title  error: all is lost"
+    assert line == "ada (stage 1, batch 1): failed: [bold]\\x1b[2J\\x1b]0;title\\x07 error: all is lost"
 
 
 def test_many_that_are_hurt_are_counted() -> None:

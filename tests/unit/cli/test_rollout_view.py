@@ -76,7 +76,7 @@ def test_a_terminal_shows_stages_gates_pace_time_left_and_the_last_lines_told() 
         "gate health    pass           turn_latency 1.02 times (1.25 times allowed); memory 1.00 times (1.25",
         "    times allowed); restarts +0.00 (+0.50)",
         "gate probe     pass           2 of 2 took a turn since",
-        "user2 (stage 2, batch 1): failed: checks: [red]turn[/red] [2J: 500",
+        "user2 (stage 2, batch 1): failed: checks: [red]turn[/red]\\x1b[2J: 500",
         "",
         "first",
         "second",
@@ -140,7 +140,7 @@ def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.C
 def test_what_a_machine_says_is_text_elsewhere_too(capsys: pytest.CaptureFixture[str]) -> None:
     seen = PlainView()
     seen.tell("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
-    assert capsys.readouterr().err == "user2 failed: [bold]no[/bold] [31m error: forged\n"
+    assert capsys.readouterr().err == "user2 failed: [bold]no[/bold]\\x1b[31m error: forged\n"
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,40 @@
+"""What a person is shown is text: no part of it moves a cursor, hides a word or passes for another line."""
+
+import json
+
+import pytest
+
+from hermesops.cli import console
+from hermesops.errors import RefusedError
+from tests.support.hostile_http import ESCAPES
+
+
+def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    console.say(ESCAPES)
+    console.write(ESCAPES)
+    console.result("x", {}, [ESCAPES])
+    console.table("x", "rows", ["what"], [{"what": ESCAPES}, {"what": [ESCAPES]}], "none")
+    console.error(RefusedError(ESCAPES, hint=ESCAPES))
+    shown = capsys.readouterr()
+    for text in (shown.out, shown.err):
+        assert text.replace("\n", "").isprintable()
+        assert "\\x1b]52;" in text
+        assert "\\u202e" in text
+
+
+def test_a_cell_of_a_table_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    console.table("x", "rows", ["what"], [{"what": "a\nb\tc"}], "none")
+    assert capsys.readouterr().out.splitlines() == ["WHAT", "a b c"]
+
+
+def test_a_program_reads_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console._mode, "json", True)
+    console.result("x", {"said": ESCAPES})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out)["said"] == ESCAPES
+
+
+def test_output_of_a_remote_command_is_passed_through(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    console.write_bytes(b"\x1b[1m\xff")
+    assert capfdbinary.readouterr().out == b"\x1b[1m\xff"
