@@ -135,7 +135,7 @@ def test_no_pipeline_acts_where_none_is_named(issuer: Issuer) -> None:
 
 def test_an_issuer_that_does_not_answer_is_no_refusal() -> None:
     with pytest.raises(UnavailableError, match="does not say with which keys"):
-        published_keys("http://127.0.0.1:9")()
+        published_keys("https://127.0.0.1:9")()
 
 
 def test_settings_say_whose_word_counts(signers: Signers, issuer: Issuer, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> 
     refused(await simulated.run("instance", "move", "bob", *ASKED), 2, "either --cell or --region")
     refused(await simulated.run("instance", "move", "bob", "--region", "hel1", *ASKED), 3, "is in hel1 already")
     refused(await simulated.run("instance", "move", "bob", "--region", "atlantis", *ASKED), 3, "sells no starter")
-    refused(await simulated.run("instance", "move", "bob", "--cell", "nope", *ASKED), 2, "no cell nope")
+    refused(await simulated.run("instance", "move", "bob", "--cell", "nope", *ASKED), 2, "no cell 'nope'")
 
     await simulated.ok("instance", "resize", "bob", "--plan", "heavy", *ASKED)
     await _undrifted(simulated)

@@ -22,8 +22,8 @@ NOT_NEEDED = {
     "structlog",
     "yaml",
 }
-OURS = {"access", "app", "assets", "cli", "errors", "model", "registry", "settings"}
-"""Packages of ours that answer from the registry."""
+OURS = {"access", "app", "assets", "cli", "errors", "model", "node", "registry", "settings"}
+"""Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
 
 PROGRAM = """
 import sys

@@ -16,8 +16,8 @@ LIMIT_S = 0.5
 ENDS_S = 60.0
 """Seconds after which a reader has not ended: many times what it may take on a busy computer."""
 
-MOST = 64 << 20
-"""Bytes that may be taken of any answer here: three tries of the largest that a call reads, and what buffers hold."""
+MOST = 96 << 20
+"""Bytes that may be taken of any answer here: three tries of the 16 MiB that a call reads, and what buffers hold."""
 
 Reader = Callable[[HostileService, Path], Awaitable[object]]
 READERS: dict[str, Reader] = {}

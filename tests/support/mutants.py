@@ -51,7 +51,7 @@ class Mutant:
         file: Where it is planted, relative to the checkout.
         before: Text that occurs exactly once in the file.
         after: What replaces it.
-        tests: Ids of tests, each ``file::function`` or a whole file; one of them has to fail.
+        tests: Ids of tests, each ``file::function``; one of them has to fail.
         hangs: Whether a test that never ends counts as failed.
     """
 
@@ -167,7 +167,7 @@ def _compiles(source: str) -> bool:
 
 def _is_test(top: Path, test: str) -> bool:
     file, _, function = test.partition("[")[0].partition("::")
-    return (top / file).is_file() and (not function or function in _functions(top / file))
+    return (top / file).is_file() and function in _functions(top / file)
 
 
 @cache
