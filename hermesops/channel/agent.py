@@ -3,7 +3,6 @@
 What a user says travels through here and is kept nowhere: it is in no log, no error message and no record.
 """
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +13,7 @@ from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient
 from hermesops.justavps.wire import Machine
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
+from hermesops.node import strict_json
 
 AGENT_PORT = 8642
 """Where hermes-agent's API listens, on loopback only."""
@@ -205,8 +205,8 @@ def _bearer(api_key: str) -> dict[str, str]:
 
 def _object(data: str) -> dict[str, Any]:
     try:
-        said = json.loads(data)
-    except (ValueError, RecursionError):
+        said = strict_json.parse(data)
+    except strict_json.MalformedJSONError:
         return {}
     return said if isinstance(said, dict) else {}
 
