@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import IPv4Address, ip_address, ip_network
 
 import h11
 import structlog
@@ -23,6 +24,7 @@ _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 that a machine whose certificate has is told so, and a clock that is off by minutes hurts nobody."""
 
 _PIECE = 4096
+_IPV6_CUSTOMER = 64
 _HEAD_BYTES = 8192
 _RELIEF_S = 1.0
 
@@ -35,11 +37,15 @@ class Bounds:
 
     Attributes:
         at_once: Connections; one more is dropped, and comes again.
+        per_host: Connections of one IPv4 address or IPv6 /64 network, so that no host alone fills the server.
+        handshake_s: Seconds until a certificate has to be shown.
         time_s: Seconds that a connection may take from its first byte to its last.
         body_bytes: Of a question.
     """
 
     at_once: int = 256
+    per_host: int = 16
+    handshake_s: float = 2.0
     time_s: float = 10.0
     body_bytes: int = 16 * 1024
 
@@ -79,7 +85,7 @@ class MutualTlsServer:
         self._answer = answer
         self._context = context
         self._bounds = bounds or Bounds()
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], str] = {}
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve until cancelled; what is under way then is dropped.
@@ -96,17 +102,25 @@ class MutualTlsServer:
                     log.warning("connection_not_taken", why=str(error))
                     await pause(_RELIEF_S)
                     continue
-                if len(self._open) >= self._bounds.at_once:
-                    log.warning("connection_dropped", peer=peer[0], why=f"{self._bounds.at_once} are open")
+                host = host_of(peer[0])
+                if full := self._full(host):
+                    log.warning("connection_dropped", peer=peer[0], why=full)
                     connection.close()
                     continue
                 task = loop.create_task(self._serve(connection, peer[0]))
-                self._open.add(task)
-                task.add_done_callback(self._open.discard)
+                self._open[task] = host
+                task.add_done_callback(lambda ended: self._open.pop(ended, None))
         finally:
             for task in tuple(self._open):
                 task.cancel()
             await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _full(self, host: str) -> str:
+        """Why a connection of this host is not taken; empty when it is."""
+        if len(self._open) >= self._bounds.at_once:
+            return f"{self._bounds.at_once} are open"
+        theirs = sum(1 for other in self._open.values() if other == host)
+        return f"{theirs} of {host} are open" if theirs >= self._bounds.per_host else ""
 
     async def _serve(self, connection: socket.socket, peer: str) -> None:
         try:
@@ -125,7 +139,10 @@ class MutualTlsServer:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
         try:
             transport, protocol = await loop.connect_accepted_socket(
-                lambda: asyncio.StreamReaderProtocol(reader), connection, ssl=await self._context()
+                lambda: asyncio.StreamReaderProtocol(reader),
+                connection,
+                ssl=await self._context(),
+                ssl_handshake_timeout=self._bounds.handshake_s,
             )
         except BaseException:
             connection.close()
@@ -169,6 +186,14 @@ class MutualTlsServer:
                 return method, path, bytes(body)
             else:  # it hung up
                 raise h11.RemoteProtocolError("no question")
+
+
+def host_of(address: str) -> str:
+    """What one customer of a network holds: an IPv4 address, or the /64 that an IPv6 host picks addresses from."""
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ip_network((found, _IPV6_CUSTOMER), strict=False))
 
 
 def _sent(http: h11.Connection, answer: Answer) -> bytes:

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from hermesops.access.authority import Authority, fresh_key, make_root, read_key
 from hermesops.access.certificates import AN_HOUR, Certificates
-from hermesops.access.mutual_tls import Bounds, MutualTlsServer, context_of
+from hermesops.access.mutual_tls import Bounds, MutualTlsServer, context_of, host_of
 from hermesops.access.own_certificate import OwnCertificate
 from hermesops.access.platform_service import PlatformService
 from hermesops.errors import RefusedError, UnavailableError
@@ -278,6 +278,40 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
             writer.close()
         answer = await asyncio.to_thread(platform.ask, mine, served.key, "GET", "/v1/standing", patience_s=30)
         assert b'"m-1"' in answer
+
+
+async def test_one_host_that_opens_many_connections_keeps_no_other_out(tmp_path: Path, clock: TurnedClock) -> None:
+    async with serving(tmp_path, clock, bounds=Bounds(per_host=2, handshake_s=60, time_s=60)) as served:
+        mine = served.certified()
+        port = int(served.url.rpartition(":")[2])
+        held = [await asyncio.open_connection(HOST, port, local_addr=("127.0.0.77", 0)) for _ in range(3)]
+        assert await held[2][0].read() == b""
+        assert '"m-1"' in await served.ask(mine)
+        for _, writer in held:
+            writer.close()
+
+
+async def test_a_connection_that_shows_no_certificate_is_closed_before_the_others(
+    tmp_path: Path, clock: TurnedClock
+) -> None:
+    async with serving(tmp_path, clock, bounds=Bounds(handshake_s=0.5, time_s=3600)) as served:
+        reader, writer = await asyncio.open_connection(HOST, int(served.url.rpartition(":")[2]))
+        async with asyncio.timeout(30):
+            assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_hosts_are_counted_by_what_one_customer_holds(address: str, host: str) -> None:
+    assert host_of(address) == host
 
 
 async def test_a_registry_that_is_away_is_told_as_that(tmp_path: Path, clock: TurnedClock) -> None:
