@@ -47,7 +47,8 @@ async def object_store_of(env: Environment, tell: Tell) -> "Mapping[str, str]":
     tools = _tools(env, tell)
     if not tools.place(_VERSITYGW).exists():
         tell("backups of a local world go to its object store, whose program is built from source first")
-    return await world_of(env).object_store(await tools.build(_VERSITYGW))
+    await tools.build(_VERSITYGW)
+    return await world_of(env).object_store()
 
 
 async def serve_world(
@@ -58,8 +59,14 @@ async def serve_world(
     The build ends with the server; a later one goes on with it, and so does the first command that needs it.
     """
     building = asyncio.create_task(_build_beside(env, tell))
+    tools = _tools(env, tell)
     try:
-        await world_of(env, driver).serve(tell=tell, upstream=upstream, platform=platform)
+        await world_of(env, driver).serve(
+            tell=tell,
+            upstream=upstream,
+            platform=platform,
+            object_store_program=lambda: tools.place(_VERSITYGW),
+        )
     finally:
         building.cancel()
         await asyncio.gather(building, return_exceptions=True)

@@ -5,7 +5,6 @@ Same key as the API. It must not show secrets.
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -130,10 +129,9 @@ class Control:
         self._model_log.set_floor(text(body, "instance"), _number(body, "oldest_generation", 0))
         return Response(status_code=204)
 
-    async def _start_objects(self, request: Request) -> Response:
-        program = Path(text(object_of(await request.body()), "program"))
+    async def _start_objects(self, _: Request) -> Response:
         try:
-            return JSONResponse(asdict(await self._objects.start(program)))
+            return JSONResponse(asdict(await self._objects.start()))
         except HermesError as error:
             raise Problem(503, error.message) from error
 

@@ -49,13 +49,13 @@ async def clear_faults(access: Access) -> int:
     return int((await _ask(access, "DELETE", "/local/faults"))["cleared"])
 
 
-async def start_object_store(access: Access, program: Path) -> Mapping[str, str]:
+async def start_object_store(access: Access) -> Mapping[str, str]:
     """Run the object store, and return where it is once it answers.
 
     Raises:
-        UnavailableError: It does not come up.
+        UnavailableError: Its program has not been built, or it does not come up.
     """
-    return dict(await _ask(access, "POST", "/local/object-store", {"program": str(program)}, timeout_s=_START_S))
+    return dict(await _ask(access, "POST", "/local/object-store", timeout_s=_START_S))
 
 
 async def _ask(

@@ -5,7 +5,7 @@ Machines reach S3 on their gateway; IAM listens on loopback alone. It must not k
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -29,7 +29,7 @@ _HEALTH = "/hermesops-health"
 _START_S = 60.0
 _LOOK_EVERY_S = 0.05
 _RESTART_AFTER_S = 1.0
-_PROGRAM, _PORT, _IAM_PORT = "object_store", "object_store_port", "iam_port"
+_WANTED, _PORT, _IAM_PORT = "object_store", "object_store_port", "iam_port"
 _LOOPBACK = "127.0.0.1"
 
 log = structlog.get_logger()
@@ -59,38 +59,37 @@ class ObjectStore:
         store: Remembers that it was asked for, and on which ports it is.
         gateway: Where machines find this computer.
         port: Of S3; 0 takes last time's, at first any free one.
+        program: Says where versitygw is. Whoever asks for the store does not choose what is run as root.
     """
 
-    def __init__(self, places: Places, store: Store, gateway: IPv4Address, port: int) -> None:
+    def __init__(
+        self, places: Places, store: Store, gateway: IPv4Address, port: int, program: Callable[[], Path]
+    ) -> None:
         self._places = places
         self._store = store
         self._gateway = gateway
         self._port = port
+        self._program = program
         self._keepers: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
         self.facts: ObjectStoreFacts | None = None
 
     def open(self) -> None:
         """Start it in the background where it ran before; one whose program is gone waits until it is asked for."""
-        program = Path(self._store.remembered(_PROGRAM) or "/nonexistent")
-        if program.exists():
-            self._keepers.append(asyncio.create_task(self._resume(program), name="resume the object store"))
+        if self._store.remembered(_WANTED) and self._program().exists():
+            self._keepers.append(asyncio.create_task(self._resume(), name="resume the object store"))
 
-    async def start(self, program: Path) -> ObjectStoreFacts:
+    async def start(self) -> ObjectStoreFacts:
         """Run it, unless it runs, and return once it answers.
 
-        Args:
-            program: versitygw.
-
         Raises:
-            RefusedError: There is no such program.
+            RefusedError: Its program has not been built.
             WaitExpiredError: It does not answer; its log says why.
         """
         async with self._starting:
             if self.facts is None:
-                _require(program)
-                self.facts = await self._start(program)
-                self._store.remember(_PROGRAM, str(program))
+                self.facts = await self._start(_required(self._program()))
+                self._store.remember(_WANTED, "yes")
             return self.facts
 
     async def close(self) -> None:
@@ -104,9 +103,9 @@ class ObjectStore:
         """Where it is; ``None`` while it does not run."""
         return asdict(self.facts) if self.facts else None
 
-    async def _resume(self, program: Path) -> None:
+    async def _resume(self) -> None:
         try:
-            await self.start(program)
+            await self.start()
         except HermesError as failure:  # machines run without it, and whoever needs it next is told
             log.warning("object_store_not_started", reason=failure.message)
 
@@ -159,9 +158,10 @@ class ObjectStore:
             await pause(_RESTART_AFTER_S)
 
 
-def _require(program: Path) -> None:
+def _required(program: Path) -> Path:
     if not program.is_file():
         raise RefusedError(f"no program {program}", hint="the same command again builds it")
+    return program
 
 
 async def _answers(where: str) -> None:

@@ -49,6 +49,7 @@ from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.webhooks_api import WebhooksApi
 
 _LOOPBACK = "127.0.0.1"
+_NO_PROGRAM = Path("/nonexistent/versitygw")
 
 log = structlog.get_logger()
 
@@ -61,7 +62,7 @@ class Serving:
     model_base_url: str
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - the one place where a server is put together
     folder: Path,
     driver: HostDriver,
     *,
@@ -69,6 +70,7 @@ async def serve(
     model_port: int = MODEL_PORT,
     upstream: Upstream | None = None,
     platform: Sequence[str] = (),
+    object_store_program: Callable[[], Path] | None = None,
     serving: Callable[[Serving], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -82,6 +84,7 @@ async def serve(
             so it is with the object store's and the platform's.
         upstream: Real models behind the router.
         platform: Starts the service that machines prove themselves to; none without.
+        object_store_program: Says where versitygw is; without, the world has no object store.
         serving: Called once everything answers.
         stop: Set by a caller that runs it inside its own process.
 
@@ -117,7 +120,8 @@ async def serve(
         stack.callback(model_socket.close)
         store.remember("model_port", str(model_socket.getsockname()[1]))
         where = Serving(f"http://{_LOOPBACK}:{api_port}", f"http://{driver.gateway}:{model_socket.getsockname()[1]}/v1")
-        objects = ObjectStore(places, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0)
+        program = object_store_program or (lambda: _NO_PROGRAM)
+        objects = ObjectStore(places, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0, program)
         stack.push_async_callback(objects.close)
         objects.open()
         facts = _facts(places, where, driver)

@@ -172,6 +172,7 @@ class World:
         port: int = 0,
         upstream: "Upstream | None" = None,
         platform: Sequence[str] = (),
+        object_store_program: Callable[[], Path] | None = None,
     ) -> None:
         """Be the server, until SIGTERM; see ``localcloud.server``.
 
@@ -180,6 +181,7 @@ class World:
             port: Port of the API on loopback; 0 takes last time's, at first any free one.
             upstream: Real models behind the router.
             platform: Starts the service that machines prove themselves to; none without.
+            object_store_program: Says where versitygw is; without, the world has no object store.
         """
         from hermesops.localcloud import server  # noqa: PLC0415 - half a second that only the server needs
 
@@ -191,6 +193,7 @@ class World:
             model_port=0 if self._footing.is_simulated else MODEL_PORT,
             upstream=upstream,
             platform=platform,
+            object_store_program=object_store_program,
         )
 
     async def faults(self) -> list[Mapping[str, object]]:
@@ -210,16 +213,13 @@ class World:
         """Forget all faults; says how many there were."""
         return await control_client.clear_faults(await self._running())
 
-    async def object_store(self, program: Path) -> Mapping[str, str]:
+    async def object_store(self) -> Mapping[str, str]:
         """Where the world's object store is, as ``WorldStatus`` has it; started unless it runs.
 
-        Args:
-            program: versitygw, built.
-
         Raises:
-            UnavailableError: The world is down, or the object store does not come up.
+            UnavailableError: The world is down, its server finds no versitygw, or the object store does not come up.
         """
-        return await control_client.start_object_store(await self._running(), program)
+        return await control_client.start_object_store(await self._running())
 
     async def _running(self) -> control_client.Access:
         status = await self.status()

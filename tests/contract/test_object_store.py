@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import httpx
 import pytest
 from botocore.exceptions import ClientError
 
@@ -15,6 +16,7 @@ from hermesops.backup.repository import Bucket
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId
 from tests.support.object_store import ServedStore, served_store
+from tests.support.served_world import served_world
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -217,3 +219,15 @@ def test_the_root_key_is_its_owners_alone(store: ServedStore, tmp_path: Path) ->
         read_key_file(copied)
     for secret in read_key_file(store.key_file):
         assert secret not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+
+def test_whoever_asks_for_the_store_does_not_choose_what_runs_as_root(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    with served_world(tmp_path / "world") as up:
+        url = f"{up.api_url}/local/object-store"
+        answer = httpx.post(url, json={"program": str(program)}, headers=up.headers, timeout=30, trust_env=False)
+    assert (answer.status_code, "no program /nonexistent" in answer.text) == (503, True)
+    assert not ran.exists()

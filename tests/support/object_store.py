@@ -53,11 +53,9 @@ class ServedStore:
 @contextlib.contextmanager
 def served_store(world: Path) -> Iterator[ServedStore]:
     """Serve one until the block ends."""
-    program = versitygw()
-    with served_world(world) as up:
-        asked = {"program": str(program)}
+    with served_world(world, object_store_program=versitygw()) as up:
         url = f"{up.api_url}/local/object-store"
-        answer = httpx.post(url, json=asked, headers=up.headers, timeout=_PATIENCE_S, trust_env=False)
+        answer = httpx.post(url, headers=up.headers, timeout=_PATIENCE_S, trust_env=False)
         assert answer.is_success, answer.text
         where = answer.json()
         bucket = Bucket("backups", where["region"], where["endpoint"], where["iam_endpoint"])

@@ -41,7 +41,7 @@ class ServedWorld:
 
 
 @contextlib.contextmanager
-def served_world(folder: Path) -> Iterator[ServedWorld]:
+def served_world(folder: Path, *, object_store_program: Path | None = None) -> Iterator[ServedWorld]:
     """Serve until the block ends."""
     told: list[Serving] = []
     up = threading.Event()
@@ -54,7 +54,8 @@ def served_world(folder: Path) -> Iterator[ServedWorld]:
     async def run() -> None:
         stop = asyncio.Event()
         loops.append((asyncio.get_running_loop(), stop))
-        await serve(folder, SimDriver(folder), model_port=0, serving=announce, stop=stop)
+        program = (lambda: object_store_program) if object_store_program else None
+        await serve(folder, SimDriver(folder), model_port=0, object_store_program=program, serving=announce, stop=stop)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     thread.start()

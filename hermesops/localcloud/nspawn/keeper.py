@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from shlex import quote
 
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.nspawn.cgroup import MachineGroup
@@ -33,11 +34,11 @@ def launch(*, name: str, home: Path, machine_id: str, group: MachineGroup, wirin
         UnavailableError: The shell could not be started.
     """
     script = _SCRIPT.format(
-        name=name,
-        home=home,
-        root=home / "root",
-        machine_id=machine_id,
-        groups=" ".join(str(folder) for folder in group.folders),
+        name=quote(name),
+        home=quote(str(home)),
+        root=quote(str(home / "root")),
+        machine_id=quote(machine_id),
+        groups=" ".join(quote(str(folder)) for folder in group.folders),
         wiring=wiring,
         reboot=REBOOT,
     )

@@ -108,6 +108,8 @@ delete {table}
   set machines {{ type ifname . ipv4_addr; }}
   chain inbound {{
     type filter hook input priority -10; policy accept;
+    iifname "lo" accept
+    iifname != "{self._name}*" ip daddr {self.subnet} drop
     iifname != "{self._name}*" accept
     iifname . ip saddr != @machines drop
     ct state established,related accept
