@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
 _CONNECT_S, _READ_S, _TRIES = 5, 15, 2
+_LONGEST = 300
+"""Characters that are repeated of what a store says."""
+
 _SETTINGS = "hermesops settings show: look at backup_bucket, backup_endpoint and backup_key_file"
 
 
@@ -54,16 +57,21 @@ def asking(what: str) -> Iterator[None]:
         NoCredentialsError,
         PartialCredentialsError,
     )
+    from botocore.parsers import ResponseParserError  # noqa: PLC0415 - as above
 
     try:
         yield
     except ClientError as error:
         raise _refusal(what, error) from error
+    except (ResponseParserError, KeyError, TypeError, AttributeError) as error:  # not S3's XML, or IAM's
+        raise UnavailableError(
+            f"the object store's answer is not understood: {what} ({type(error).__name__})", hint=_SETTINGS
+        ) from error
     except (NoCredentialsError, PartialCredentialsError, ValueError) as error:
         raise UsageError(f"{what}: {error}", hint=_SETTINGS) from error
     except BotoCoreError as error:
         raise UnavailableError(
-            f"the object store does not answer: {what}: {error}",
+            f"the object store does not answer: {what}: {str(error)[:_LONGEST]}",
             hint="no agent is touched by that; run the same command again",
         ) from error
 
@@ -72,7 +80,7 @@ def _refusal(what: str, error: "ClientError") -> HermesError:
     said = error.response.get("Error", {})
     code, message = str(said.get("Code", "")), str(said.get("Message", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    words = f"{what}: {code} {message}".strip()
+    words = f"{what}: {code} {message}".strip()[:_LONGEST]
     if status == HTTPStatus.NOT_FOUND:
         return AbsentError(words, hint=_SETTINGS)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {0, HTTPStatus.TOO_MANY_REQUESTS}:

@@ -3,13 +3,13 @@
 A repository is begun by the platform, whose credential may look at the bucket as a whole; a machine's may not.
 """
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermesops.backup.repository import Bucket, Repository
+from hermesops.backup.store_calls import call
 from hermesops.model.backup import Credential, RepositoryKeys
 from hermesops.model.ids import InstanceId
 
@@ -89,14 +89,14 @@ class Keys:
             RefusedError: It would lose what is overwritten.
         """
         store = await self._store()
-        await asyncio.to_thread(store.prepare)
-        await asyncio.to_thread(store.answers)  # a worker prepared it days ago
+        await call(store.prepare)
+        await call(store.answers)  # a worker prepared it days ago
         return store.bucket
 
     async def look(self, instance_id: InstanceId) -> tuple[Repository, str]:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
-        await asyncio.to_thread(store.prepare)
+        await call(store.prepare)
         held = self._rows.repository_keys(instance_id)
         password = held.password if held else self._rows.make_repository(instance_id, secrets.token_urlsafe(32))
         return store.bucket.repository(self._environment, instance_id), password
@@ -128,15 +128,15 @@ class Keys:
         if held is None or held.credential is None:
             return
         await self.reach()
-        await asyncio.to_thread((await self._store()).revoke, self._user(instance_id))
+        await call((await self._store()).revoke, self._user(instance_id))
 
     async def _issue(self, instance_id: InstanceId, repository: Repository, *, why: str) -> Credential:
         store, user = await self._store(), self._user(instance_id)
         held = self._rows.repository_keys(instance_id)
         before = held.credential.access_key if held and held.credential else ""
-        made = await asyncio.to_thread(store.issue, user, repository, keep=before)
+        made = await call(store.issue, user, repository, keep=before)
         self._rows.keep_repository_credential(instance_id, made, why=why)
-        await asyncio.to_thread(store.retire, user, keep=made.access_key)
+        await call(store.retire, user, keep=made.access_key)
         return made
 
     def _user(self, instance_id: InstanceId) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hermesops.backup.asking import AbsentError, asking, client_options
 from hermesops.backup.policy import policy_of
 from hermesops.backup.repository import Bucket, Repository
+from hermesops.backup.store_calls import bound_answers
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.backup import Credential
 
@@ -152,15 +153,19 @@ class ObjectStore:
 
     @cached_property
     def _s3(self) -> "S3Client":
-        return self._session.client(
+        client = self._session.client(
             "s3", endpoint_url=self.bucket.endpoint or None, **client_options(is_local=self._is_local)
         )
+        bound_answers(client)
+        return client
 
     @cached_property
     def _iam(self) -> "IAMClient":
-        return self._session.client(
+        client = self._session.client(
             "iam", endpoint_url=self.bucket.iam_endpoint or None, **client_options(is_local=self._is_local)
         )
+        bound_answers(client)
+        return client
 
 
 def read_key_file(file: Path) -> tuple[str, str]:

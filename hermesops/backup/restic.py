@@ -5,7 +5,6 @@ Source: restic 0.14 (Debian 12).
 """
 
 import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -16,8 +15,13 @@ from typing import Any
 from hermesops.backup.repository import Repository
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
+from hermesops.node import strict_json
 
 _RUN_S = 1800.0
+_LARGEST = 16 << 20
+"""Bytes that are taken of what restic says: of some 50,000 snapshots. A machine may add as many as it likes."""
+
+_PIECE = 1 << 16
 _STATE = "/state.tar"
 """What hermes-node calls the state in a snapshot."""
 
@@ -58,8 +62,7 @@ class Restic:
     async def snapshots(self, repository: Repository, password: str) -> list[Snapshot]:
         """What is in a repository, oldest first."""
         told = await self._told(repository, password, "snapshots", "--json", "--no-lock")
-        found = [Snapshot(str(one["id"]), datetime.fromisoformat(_short(str(one["time"])))) for one in told or ()]
-        return sorted(found, key=lambda one: one.at)
+        return _snapshots_in(told, repository)
 
     async def check(self, repository: Repository, password: str) -> None:
         """Look whether a repository is whole.
@@ -91,21 +94,27 @@ class Restic:
         if code:
             raise _failure(said)
 
-    async def _told(self, repository: Repository, password: str, *words: str) -> Any:  # noqa: ANN401 - JSON
+    async def _told(self, repository: Repository, password: str, *words: str) -> str:
         code, out, said = await self._run(repository, password, *words)
         if code:
             raise _failure(said)
-        return json.loads(out)
+        return out
 
     async def _run(self, repository: Repository, password: str, *words: str) -> tuple[int, str, str]:
         process = await self._start(repository, password, words, stdout=asyncio.subprocess.PIPE)
         try:
             async with asyncio.timeout(_RUN_S):
-                out, said = await process.communicate()
+                out, said = await asyncio.gather(_said(process, process.stdout), _said(process, process.stderr))
+                await process.wait()
         except TimeoutError as error:
             raise UnavailableError(f"restic {words[0]}: no end after {_RUN_S:g} s") from error
         finally:
             await _end(process)
+        if max(len(out), len(said)) > _LARGEST:
+            raise RefusedError(
+                f"restic says more than {_LARGEST} bytes of {repository.prefix}",
+                hint="its machine made more snapshots than any agent needs",
+            )
         return process.returncode or 0, out.decode(errors="replace"), said.decode(errors="replace")
 
     async def _start(
@@ -139,9 +148,14 @@ class Restic:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        _kill(process)
+        # What it wrote is read to its end: asyncio waits for that before it says that a process has ended.
+        await process.communicate()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
 
 
 def failure_of(said: str) -> HermesError:
@@ -159,6 +173,42 @@ def _failure(said: str) -> HermesError:
     if any(word in said for word in ("dial tcp", "connection refused", "timeout", "internal error", "EOF")):
         return UnavailableError(f"the object store does not answer: restic: {last}", hint="run the same command again")
     return RefusedError(f"restic: {last}")
+
+
+async def _said(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:
+    """What comes, to the end; who says more than is taken is killed, and read no further."""
+    said = bytearray()
+    while stream and (piece := await stream.read(_PIECE)):
+        if len(said) > _LARGEST:
+            _kill(process)
+        else:
+            said += piece
+    return bytes(said)
+
+
+def _snapshots_in(told: str, repository: Repository) -> list[Snapshot]:
+    try:
+        found = strict_json.parse(told, largest=_LARGEST)
+        listed = _list(found if found is not None else [])
+        read = [Snapshot(_text(one["id"]), datetime.fromisoformat(_short(_text(one["time"])))) for one in listed]
+        return sorted(read, key=lambda one: one.at)  # a time without a zone is not to be compared with one that has it
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UnavailableError(
+            f"what lies in {repository.prefix} is not understood ({type(error).__name__})",
+            hint="the object store, or the machine that may write there, is not what it was",
+        ) from error
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 def _short(moment: str) -> str:

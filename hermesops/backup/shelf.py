@@ -8,8 +8,12 @@ from typing import Protocol
 from hermesops.backup.keys import Keys
 from hermesops.backup.repository import Repository
 from hermesops.backup.restic import Restic
+from hermesops.backup.store_calls import call
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
+
+_ERASE_S = 1800.0
+"""Seconds that erasing a repository has: a request an object, and some ten thousand of those."""
 
 
 class Shelf(Protocol):
@@ -59,7 +63,7 @@ class RepositoryShelf:
     async def erase(self, instance_id: InstanceId) -> None:
         """Take everything of an instance away, for good; safe to call twice."""
         repository, _ = await self._keys.look(instance_id)
-        await asyncio.to_thread((await self._store()).erase, repository)
+        await call((await self._store()).erase, repository, within_s=_ERASE_S)
 
 
 class SimulatedShelf:
