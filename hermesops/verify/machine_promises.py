@@ -12,6 +12,9 @@ from hermesops.verify.promise import CONVERGE, Expected, Promise, broken_unless,
 from hermesops.verify.units import DAEMON, GATEWAY, SANDBOX, as_promised, running, unit
 
 _SANDBOX_BYTES = str(512 << 20)
+_SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
+_NOT_ROOT = {"match": {"op": "!=", "left": {"meta": {"key": "skuid"}}, "right": 0}}
+_METADATA = ("169.254.0.0", "fe80::", "fd00:ec2::254")
 _AGAIN = "hermesops image build, and a machine from the new image"
 
 
@@ -37,6 +40,30 @@ def _firewall(host: Host, _: Expected) -> str:
     return f"drops but for {sum({'accept': None} in rule for rule in rules)} narrow rules"
 
 
+def _egress(host: Host, _: Expected) -> str:
+    listed = json.loads(output_of(host, "nft --json list chain inet hermes output"))["nftables"]
+    ports = _ports_of_daemon(host)
+    refused = " ".join(json.dumps(rule) for rule in _refused_to_users(listed))
+    left = [f"port {port} of this machine" for port in ports if f'"right": {port}}}' not in refused]
+    left += [address for address in _METADATA if json.dumps(address) not in refused]
+    broken_unless(not left, f"the agent's user reaches {', '.join(left)}")
+    broken_unless(ports, "the vendor's daemon listens nowhere")
+    return f"neither port {', '.join(sorted(ports))} here nor {_METADATA[0]}/16"
+
+
+def _refused_to_users(listed: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rules of the chain of what leaves that refuse something to everybody but root."""
+    hooks = [entry["chain"].get("hook") for entry in listed if "chain" in entry]
+    rules = [entry["rule"]["expr"] for entry in listed if "rule" in entry]
+    return [rule for rule in rules if _NOT_ROOT in rule and "reject" in rule[-1]] if hooks == ["output"] else []
+
+
+def _ports_of_daemon(host: Host) -> set[str]:
+    lines = map(str.split, output_of(host, _SOCKETS).splitlines())
+    daemon = f"pid={unit(host, DAEMON).get('MainPID', '')},"
+    return {words[4].rpartition(":")[2] for words in lines if words[0] == "tcp" and daemon in " ".join(words[6:])}
+
+
 def _is_narrow(rule: list[dict[str, Any]]) -> bool:
     """Whether an accepting rule is one of those that let in no stranger."""
     left = [json.dumps(part["match"]["left"]) + json.dumps(part["match"]["right"]) for part in rule if "match" in part]
@@ -51,7 +78,7 @@ def _sshd(host: Host, _: Expected) -> str:
 
 
 def _ports(host: Host, _: Expected) -> str:
-    lines = output_of(host, "ss --no-header --listening --tcp --udp --numeric --processes").splitlines()
+    lines = output_of(host, _SOCKETS).splitlines()
     daemon = unit(host, DAEMON).get("MainPID", "")
     outside = [words for words in map(str.split, lines) if not _is_loopback(words[4])]
     strangers = [" ".join((words[0], words[4], *words[6:])) for words in outside if not _is_the_vendors(words, daemon)]
@@ -161,6 +188,7 @@ MACHINE_PROMISES = (
     Promise("sandbox-socket", "the sandbox can be entered", _sandbox_socket, CONVERGE),
     Promise("firewall-service", "the firewall is loaded at every boot", _firewall_service, CONVERGE),
     Promise("firewall", "nothing comes in but the vendor's broker", _firewall, CONVERGE),
+    Promise("egress", "the agent reaches neither the vendor's daemon nor its metadata", _egress, CONVERGE),
     Promise("sshd", "sshd is masked", _sshd, CONVERGE),
     Promise(
         "ports", "nothing listens beyond loopback but the vendor's daemon", _ports, "find who started it; close it"

@@ -71,6 +71,33 @@ _FIREWALL = {
         {"rule": {"expr": [{"drop": None}]}},
     ]
 }
+_EGRESS = {
+    "nftables": [
+        {"chain": {"hook": "output", "policy": "accept"}},
+        *(
+            {
+                "rule": {
+                    "expr": [
+                        {"match": {"op": "!=", "left": {"meta": {"key": "skuid"}}, "right": 0}},
+                        {
+                            "match": {
+                                "op": "==",
+                                "left": {"payload": {"protocol": "ip", "field": "any"}},
+                                "right": right,
+                            }
+                        },
+                        {"reject": {"type": "icmp", "expr": "port-unreachable"}},
+                    ]
+                }
+            }
+            for right in (
+                3300,
+                {"prefix": {"addr": "169.254.0.0", "len": 16}},
+                {"set": ["fd00:ec2::254", {"prefix": {"addr": "fe80::", "len": 10}}]},
+            )
+        ),
+    ]
+}
 _SOCKETS = """
 tcp LISTEN 0 128 127.0.0.1:8642 0.0.0.0:* users:(("python",pid=77,fd=9))
 tcp LISTEN 0 128 10.0.0.2:3300 0.0.0.0:* users:(("justavps-daemon",pid=9,fd=3))
@@ -114,6 +141,7 @@ _MODES = """
 """
 
 HEALTHY: dict[str, tuple[int, str]] = {
+    "nft --json list chain inet hermes output": (0, json.dumps(_EGRESS)),
     "nft --json": (0, json.dumps(_FIREWALL)),
     "systemctl list-units": (0, ""),
     "ss ": (0, _SOCKETS.strip()),

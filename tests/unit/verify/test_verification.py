@@ -86,14 +86,25 @@ _OPEN_TO_ALL = (
     '{"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}}, {"accept": null}]}}]}'
 )
 
+_IN = "nft --json list chain inet hermes input"
+_OUT = "nft --json list chain inet hermes output"
+_OUT_RULES = HEALTHY[_OUT][1]
+
 BREAKS = [
     ("vendor-daemon", unit("justavps-daemon.service", ActiveState="inactive")),
     ("vendor-daemon", unit("justavps-daemon.service", UnitFileState="disabled")),
     ("gateway-service", unit("hermes-gateway.service", ActiveState="failed")),
     ("sandbox-socket", unit("hermes-sandbox.socket", ActiveState="inactive")),
     ("firewall-service", unit("hermes-firewall.service", UnitFileState="disabled")),
-    ("firewall", says("nft --json", 0, '{"nftables": [{"chain": {"hook": "input", "policy": "accept"}}]}')),
-    ("firewall", says("nft --json", 0, _OPEN_TO_ALL)),
+    ("firewall", says(_IN, 0, '{"nftables": [{"chain": {"hook": "input", "policy": "accept"}}]}')),
+    ("firewall", says(_IN, 0, _OPEN_TO_ALL)),
+    ("egress", says(_OUT, 0, '{"nftables": []}')),
+    ("egress", says(_OUT, 0, _OUT_RULES.replace('"hook": "output"', '"hook": "input"'))),
+    ("egress", says(_OUT, 0, _OUT_RULES.replace('"right": 3300', '"right": 33'))),
+    ("egress", says(_OUT, 0, _OUT_RULES.replace('"169.254.0.0"', '"169.253.0.0"'))),
+    ("egress", says(_OUT, 0, _OUT_RULES.replace('"fe80::"', '"fd80::"'))),
+    ("egress", says(_OUT, 0, _OUT_RULES.replace('"op": "!="', '"op": "=="'))),
+    ("egress", says(_OUT, 0, _OUT_RULES.replace('"reject"', '"counter"'))),
     ("sshd", unit("ssh.service", LoadState="loaded")),
     ("ports", says("ss ", 0, 'tcp LISTEN 0 128 0.0.0.0:80 0.0.0.0:* users:(("nginx",pid=5,fd=6))')),
     ("ports", says("ss ", 0, 'tcp LISTEN 0 128 [::]:9119 [::]:* users:(("python",pid=5,fd=6))')),
@@ -172,9 +183,9 @@ async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
     machine = PromisingMachine()
     machine.answers = {beginning: answer for beginning, answer in HEALTHY.items() if beginning != "ss "}
     found = await verify(as_channel(machine), EXPECTED)
-    (ports,) = (check for check in found.checks if check.name == "ports")
-    assert ports.verdict is Verdict.UNKNOWN
-    assert failed(found) == ["ports"]
+    of = {check.name: check.verdict for check in found.checks}
+    assert (of["ports"], of["egress"]) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    assert failed(found) == ["egress", "ports"]
 
 
 async def test_a_command_that_does_not_end_is_unknown() -> None:
