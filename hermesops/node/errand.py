@@ -7,9 +7,12 @@ nowhere that the agent could not go. What an errand says is believed no further 
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +20,8 @@ from typing import IO, Any
 from hermesops.node import archive, export, keeping, rehearsal, switch
 from hermesops.node.errors import BadRequestError, NodeError, NotReadyError, RefusedError
 from hermesops.node.files import Access
+from hermesops.node.foreign_text import one_line
+from hermesops.node.strict_json import MalformedJSONError, parse_object
 from hermesops.node.unpack import unpack
 
 WORD = "errand"
@@ -24,6 +29,13 @@ WORD = "errand"
 
 _REPORT_BYTES = 1 << 20
 _END_S = 60.0
+
+WATCH_EVERY_S = 0.5
+"""How often whoever waits for an errand sees whether it can still come to an end."""
+
+_STOPPED = frozenset({os.CLD_STOPPED, os.CLD_TRAPPED})
+_MEMORY_BYTES = 1 << 30
+"""What an errand may ask the kernel for: a database of the agent's can be made to need any amount."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,7 @@ class Home:
 
 
 class Errand:
-    """One that runs.
+    """One that runs, in a process group of its own.
 
     Args:
         home: Of which agent.
@@ -61,10 +73,11 @@ class Errand:
         stdout: int | IO[Any] | None = None,
     ) -> None:
         self._verb = verb
-        report, told = os.pipe()
+        self._report, told = os.pipe()
         try:
             self.process = subprocess.Popen(
                 [
+                    *("prlimit", f"--as={_MEMORY_BYTES}", "--core=0", "--"),
                     *as_user(home.access),
                     *(sys.executable, "-I", str(home.program), WORD, verb, str(home.path), str(told), *words),
                 ],
@@ -74,37 +87,66 @@ class Errand:
                 pass_fds=[told],
                 cwd="/",
                 env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+                start_new_session=True,
             )
         except OSError as error:
-            os.close(report)
-            raise NotReadyError(f"setpriv: {error.strerror}") from error
+            os.close(self._report)
+            raise NotReadyError(f"prlimit: {error.strerror}") from error
         finally:
             os.close(told)
-        self._report = os.fdopen(report, "rb")
 
     def end(self, *, timeout_s: float = _END_S) -> dict[str, Any]:
-        """Wait for its end; what it came to.
+        """Wait for its end; what it came to. Nothing of it runs afterwards.
+
+        Args:
+            timeout_s: Seconds for all of it, whatever it says meanwhile.
 
         Raises:
-            NodeError: It failed.
+            NodeError: It failed, was stopped by a signal, said too much, or did not end in time.
         """
+        until = time.monotonic() + timeout_s
+        data = b""
         try:
-            ready, _, _ = select.select([self._report], [], [], timeout_s)
-            data = self._report.read(_REPORT_BYTES) if ready else b""
-            if not ready:
-                raise NotReadyError(f"{self._verb}: no end after {timeout_s:g} s")
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise NotReadyError(f"{self._verb}: no end after {timeout_s:g} s") from error
+            while piece := self._said(until, timeout_s):
+                data += piece
+                if len(data) > _REPORT_BYTES:
+                    raise NotReadyError(f"{self._verb}: said more than {_REPORT_BYTES} bytes")
         finally:
             self.stop()
         return _told(self._verb, data)
 
+    def _said(self, until: float, timeout_s: float) -> bytes:
+        """The next piece of its report; empty at the end of the report, or of the process."""
+        while (left := until - time.monotonic()) > 0:
+            is_over = self.is_over()
+            # A process that it left may keep the pipe open, but what the errand itself said is in there by its end.
+            if select.select([self._report], [], [], 0 if is_over else min(left, WATCH_EVERY_S))[0]:
+                return os.read(self._report, _REPORT_BYTES)
+            if is_over:
+                return b""
+        raise NotReadyError(f"{self._verb}: no end after {timeout_s:g} s")
+
+    def is_over(self) -> bool:
+        """Whether its process has ended.
+
+        Raises:
+            NotReadyError: It never will: a signal has stopped it, as the agent's processes can send to their user's.
+        """
+        if self.process.returncode is not None:
+            return True
+        ended = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None and ended.si_code in _STOPPED:
+            raise NotReadyError(f"{self._verb}: its process was stopped by a signal of the agent's user")
+        return ended is not None
+
     def stop(self) -> None:
-        """End it, however far it is."""
-        self._report.close()
-        if self.process.poll() is None:
-            self.process.kill()
+        """End it and what it started, however far they are."""
+        if self._report >= 0:
+            os.close(self._report)
+            self._report = -1
+        if self.process.returncode is None:  # until it is waited for, nobody else has its number
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
 
@@ -126,13 +168,11 @@ _KINDS: Mapping[str, type[NodeError]] = {
 
 def _told(verb: str, data: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(data)
-    except ValueError:
+        told = parse_object(data)
+    except MalformedJSONError:
         raise NotReadyError(f"{verb}: the errand was cut short") from None
-    if not isinstance(told, dict):
-        raise NotReadyError(f"{verb}: the errand said nothing that is understood")
     if "error" in told:
-        raise _KINDS.get(str(told.get("kind")), NotReadyError)(str(told["error"])[:400])
+        raise _KINDS.get(str(told.get("kind")), NotReadyError)(one_line(str(told["error"])))
     return told
 
 
@@ -147,6 +187,9 @@ def main(arguments: Sequence[str]) -> int:
         code = 0
     except NodeError as error:
         told, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
+    except MemoryError:
+        said = f"{verb}: it takes more than {_MEMORY_BYTES >> 20} MiB of memory"
+        told, code = {"error": said, "kind": NotReadyError.__name__}, NotReadyError.exit_code
     except OSError as error:
         told, code = {"error": f"{verb}: {error.strerror}", "kind": NotReadyError.__name__}, NotReadyError.exit_code
     with os.fdopen(int(report), "wb") as file:

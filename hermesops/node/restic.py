@@ -11,6 +11,7 @@ import select
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from hermesops.node.errand import as_user
+from hermesops.node.errand import WATCH_EVERY_S, Errand, as_user
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.files import Access
 from hermesops.node.repository import Repository
@@ -194,8 +195,8 @@ class Saving:
     def __init__(self, restic: Restic, process: subprocess.Popen[bytes], out: IO[bytes], said: IO[bytes]) -> None:
         self._restic, self._process, self._out, self._said = restic, process, out, said
 
-    def take(self, source: IO[bytes]) -> None:
-        """Read a stream to its end.
+    def take(self, source: IO[bytes], giver: Errand | None = None) -> None:
+        """Read a stream to its end, or to the end of whoever gives it.
 
         Raises:
             NotReadyError: restic ended, or nothing moves any more.
@@ -203,7 +204,7 @@ class Saving:
         if self._process.stdin is None:
             raise NotReadyError("restic: takes nothing")
         try:
-            pump(source, self._process.stdin)
+            pump(source, self._process.stdin, giver=giver)
         except BrokenPipeError:
             self._process.wait(_END_S)
             raise self._restic.failure(self._said) from None
@@ -229,25 +230,61 @@ class Saving:
         return Saved(self._restic.full_id(str(told["snapshot_id"])), added)
 
 
-def pump(source: IO[bytes], target: IO[bytes], *, taken_s: float = _TAKEN_S, given_s: float = _GIVEN_S) -> None:
-    """Move everything from one pipe to another.
+def pump(
+    source: IO[bytes],
+    target: IO[bytes],
+    *,
+    giver: Errand | None = None,
+    taker: Errand | None = None,
+    taken_s: float = _TAKEN_S,
+    given_s: float = _GIVEN_S,
+) -> None:
+    """Move everything from one pipe to another, until the first ends or its giver does.
+
+    Args:
+        source: What is read.
+        target: What is written.
+        giver: Who writes the first; what it left may keep the pipe open.
+        taker: Who reads the second.
+        taken_s: Seconds for a piece to be taken.
+        given_s: Seconds for a piece to come.
 
     Raises:
         BrokenPipeError: Nobody reads.
-        NotReadyError: Nothing came for ``given_s`` seconds, or nothing was taken for ``taken_s``.
+        NotReadyError: Nothing came for ``given_s`` seconds, nothing was taken for ``taken_s``, or a signal has stopped
+            one of the two.
     """
     reader, writer = source.fileno(), target.fileno()
     os.set_blocking(writer, False)
-    while True:
-        if not select.select([reader], [], [], given_s)[0]:
-            raise NotReadyError(f"nothing came for {given_s:g} s")
+    while _comes(reader, giver, given_s):
         data = memoryview(os.read(reader, _BLOCK))
         if not data:
             return
         while data:
-            if not select.select([], [writer], [], taken_s)[1]:
-                raise NotReadyError(f"nothing was taken for {taken_s:g} s")
+            _refuse_untaken(writer, taker, taken_s)
             data = data[os.write(writer, data) :]
+
+
+def _comes(reader: int, giver: Errand | None, given_s: float) -> bool:
+    """Wait for something to read; false when nothing can come any more."""
+    until = time.monotonic() + given_s
+    while (left := until - time.monotonic()) > 0:
+        is_over = giver is not None and giver.is_over()
+        if select.select([reader], [], [], 0 if is_over else min(left, WATCH_EVERY_S))[0]:
+            return True
+        if is_over:
+            return False
+    raise NotReadyError(f"nothing came for {given_s:g} s")
+
+
+def _refuse_untaken(writer: int, taker: Errand | None, taken_s: float) -> None:
+    until = time.monotonic() + taken_s
+    while (left := until - time.monotonic()) > 0:
+        if select.select([], [writer], [], min(left, WATCH_EVERY_S))[1]:
+            return
+        if taker is not None and taker.is_over():
+            raise BrokenPipeError
+    raise NotReadyError(f"nothing was taken for {taken_s:g} s")
 
 
 def _text(file: IO[bytes]) -> str:

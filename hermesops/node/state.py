@@ -4,7 +4,8 @@ This module is the ``State`` of ``node.ways``; it must not decide whether someth
 """
 
 import subprocess
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -42,7 +43,8 @@ class Copied:
 def look(home: Home, /) -> tuple[dict[str, Any], int]:
     """The digest of the agent's state, and the bytes that its home takes."""
     told = errand.run(home, "look", timeout_s=_LOOK_S)
-    return told["state"], int(told["bytes"])
+    with _understood("look"):
+        return dict(told["state"]), int(told["bytes"])
 
 
 def save(home: Home, repository: Repository, access: Access, /) -> Copied:
@@ -61,10 +63,11 @@ def save(home: Home, repository: Repository, access: Access, /) -> Copied:
         if source is None:
             raise NotReadyError("pack: gives nothing")
         ending.enter_context(source)
-        saving.take(source)
+        saving.take(source, packing)
         packed = packing.end()
         saved = saving.end()
-    return Copied(saved.snapshot, int(packed["bytes"]), saved.added, int(packed["left_out"]), packed["state"])
+    with _understood("pack"):
+        return Copied(saved.snapshot, int(packed["bytes"]), saved.added, int(packed["left_out"]), dict(packed["state"]))
 
 
 def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
@@ -84,7 +87,7 @@ def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
             raise NotReadyError("unpack: takes nothing")
         ending.enter_context(target)
         try:
-            pump(source, target)
+            pump(source, target, taker=unpacking)
         except BrokenPipeError:
             unpacking.end()  # says why
             raise
@@ -92,7 +95,8 @@ def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
             raise restic.failure(said)
         target.close()
         unpacked = unpacking.end(timeout_s=_LOOK_S)
-    return Copied(snapshot, int(unpacked["bytes"]), 0, 0, unpacked["state"])
+    with _understood("unpack"):
+        return Copied(snapshot, int(unpacked["bytes"]), 0, 0, dict(unpacked["state"]))
 
 
 def switch(home: Home, /) -> None:
@@ -125,17 +129,36 @@ def weigh(home: Home, name: str, /) -> PutBack:
     Raises:
         NotReadyError: Nothing of that name is kept.
     """
-    return PutBack(**errand.run(home, "weigh", name, timeout_s=_LOOK_S))
+    told = errand.run(home, "weigh", name, timeout_s=_LOOK_S)
+    with _understood("weigh"):
+        return PutBack(**told)
 
 
 def put_back(home: Home, name: str, /) -> PutBack:
     """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
-    return PutBack(**errand.run(home, "put_back", name, timeout_s=_MOVE_S))
+    told = errand.run(home, "put_back", name, timeout_s=_MOVE_S)
+    with _understood("put_back"):
+        return PutBack(**told)
 
 
 def outdated(home: Home, /, *, older_than_s: float) -> int:
     """Remove what was kept for longer than that; how many there were."""
-    return int(errand.run(home, "outdated", str(older_than_s), timeout_s=_MOVE_S)["removed"])
+    told = errand.run(home, "outdated", str(older_than_s), timeout_s=_MOVE_S)
+    with _understood("outdated"):
+        return int(told["removed"])
+
+
+@contextmanager
+def _understood(verb: str) -> Iterator[None]:
+    """What an errand says is the agent's user's word: it may have another shape than ours.
+
+    Raises:
+        NotReadyError: It has.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise NotReadyError(f"{verb}: the errand said nothing that is understood") from error
 
 
 def export(home: Home, out: TextIO, /) -> None:
