@@ -4,19 +4,27 @@ The tried gateway runs under the release's own unit, so the unit is tried with i
 and neither messengers nor cron jobs; what is mounted over the agent's home keeps it from the agent's own state.
 """
 
+import os
 import shutil
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from hermesops.node import checks, errand, migration, rehearsal, system, transient_unit
 from hermesops.node.check import Check
+from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError
+from hermesops.node.files import opened_folder
 from hermesops.node.slot_unit import GATEWAY, unit_text
-from hermesops.node.trial import Side, Trial, Tried
+from hermesops.node.trial import COPY, Side, Trial, Tried
 
 TRIAL = "hermes-trial.service"
 _MANAGED = Path("/run/hermes-node/trial")
 _COPY_S = 600.0
+_MOUNT_S = 30.0
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
 def exercise(trial: Trial, /) -> Tried:
@@ -30,6 +38,7 @@ def exercise(trial: Trial, /) -> Tried:
     _end(trial)  # what a killed run left
     try:
         errand.run(trial.home, "rehearse", timeout_s=_COPY_S)
+        mount_copy(trial.home)
         tried = _tried(trial)
     finally:
         _end(trial)
@@ -55,7 +64,10 @@ def _tried(trial: Trial) -> Tried:
 
 
 def _schemas(trial: Trial) -> dict[str, str]:
-    return dict(errand.run(trial.home, "rehearsed", timeout_s=_COPY_S)["schemas"])
+    told = errand.run(trial.home, "rehearsed", timeout_s=_COPY_S).get("schemas")
+    if not isinstance(told, dict):
+        raise NotReadyError("rehearsed: the errand said nothing that is understood")
+    return {str(name): str(digest) for name, digest in told.items()}
 
 
 def _migrated(trial: Trial) -> tuple[Check, ...]:
@@ -92,11 +104,66 @@ def _lay_managed(trial: Trial, side: Side) -> None:
 
 def _bound(trial: Trial) -> tuple[str, str]:
     """Lines of a unit that put the copy, and what is managed for the trial, in the place of the agent's own."""
-    home = trial.home.path
-    return f"BindPaths={rehearsal.folder(home)}:{home}", f"BindReadOnlyPaths={_MANAGED}:/etc/hermes"
+    return f"BindPaths={COPY}:{trial.home.path}", f"BindReadOnlyPaths={_MANAGED}:/etc/hermes"
+
+
+def mount_copy(home: Home) -> None:
+    """Mount the copy where the agent cannot put another in its place.
+
+    systemd follows links in what it is told to mount, as root: the copy's own name would lead wherever the agent has a
+    link lead by then, past what hides folders and processes from it.
+
+    Raises:
+        NotReadyError: Something else than the agent's own folder is there.
+    """
+    COPY.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        folder = opened.enter_context(opened_folder(home.path))
+        place = os.stat(folder)  # noqa: PTH116 - a descriptor
+        for name in rehearsal.folder(Path()).parts:
+            folder = opened.enter_context(_opened_in(folder, name))
+        found = os.stat(folder)  # noqa: PTH116 - a descriptor
+        if (found.st_dev, found.st_uid) != (place.st_dev, home.access.uid):
+            raise NotReadyError("the copy of the state was replaced by something else")
+        # Not canonical: mount(8) would ask for the folder's name, and take whatever has that name now.
+        _mount("mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{folder}", str(COPY), kept=folder)
+
+
+@contextmanager
+def _opened_in(folder: int, name: str) -> Iterator[int]:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        raise NotReadyError(f"the copy of the state was replaced by something else: {error.strerror}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _mount(*words: str, kept: int) -> None:
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, timeout=_MOUNT_S, pass_fds=[kept], env=_ENVIRONMENT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotReadyError(f"mount: {error}") from error
+    if done.returncode:
+        raise NotReadyError(f"the copy of the state cannot be mounted: {done.stderr.strip()[:300]}")
+
+
+def _unmount_copy() -> None:
+    """Lazily: a process of the tried gateway's that is still there keeps nobody from going on."""
+    while COPY.is_mount():
+        done = subprocess.run(
+            ["umount", "--lazy", str(COPY)], capture_output=True, check=False, timeout=_MOUNT_S, env=_ENVIRONMENT
+        )
+        if done.returncode:
+            raise NotReadyError(f"{COPY} cannot be unmounted")
 
 
 def _end(trial: Trial) -> None:
     transient_unit.take_away(TRIAL)
+    _unmount_copy()
     shutil.rmtree(_MANAGED, ignore_errors=True)
     errand.run(trial.home, "end_rehearsal", timeout_s=_COPY_S)

@@ -7,6 +7,9 @@ from typing import Literal
 from hermesops.node.check import Check
 from hermesops.node.errand import Home
 
+COPY = Path("/run/hermes-node/trial-state")
+"""Where the copy of the state is mounted while it is tried: below folders that are root's alone."""
+
 WayBack = Literal["in_place", "copy"]
 """How a machine gets back to the release before: on the state as it is, or on the copy from the moment of the stop."""
 

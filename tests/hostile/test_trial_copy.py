@@ -1,0 +1,104 @@
+"""The agent puts something else in the place of the copy of its state while a trial of a release begins."""
+
+import multiprocessing
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import exercise
+from hermesops.node.errand import Home
+from hermesops.node.errors import NotReadyError
+from hermesops.node.files import Access
+from tests.support.prerequisites import require
+
+_AGENT = Access(0o600, 65533, 65533)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """A home of another user's, with a copy in it; what it may not see is below the same folder."""
+    require(os.geteuid() == 0, "root")
+    path = tmp_path / "home"
+    (path / ".hermes-node/trial").mkdir(parents=True)
+    (path / ".hermes-node/trial/state.db").write_text("copied")
+    (tmp_path / "closed/below").mkdir(parents=True)
+    (tmp_path / "closed/below/secret").write_text("of-root")
+    for each in (path, *path.rglob("*")):
+        os.chown(each, _AGENT.uid, _AGENT.gid)
+    monkeypatch.setattr(exercise, "COPY", tmp_path / "run/trial-state")
+    yield Home(path, _AGENT, tmp_path / "program")
+    exercise._unmount_copy()
+
+
+def _mounted() -> set[str]:
+    return {entry.name for entry in exercise.COPY.iterdir()}
+
+
+def test_the_copy_is_mounted_and_gone_afterwards(home: Home) -> None:
+    exercise.mount_copy(home)
+    assert _mounted() == {"state.db"}
+    assert stat.S_IMODE(exercise.COPY.parent.stat().st_mode) & 0o022 == 0
+    exercise._unmount_copy()
+    assert not exercise.COPY.is_mount()
+
+
+@pytest.mark.parametrize("target", ["/proc", "/etc", "/dev", "../../closed/below"])
+@pytest.mark.parametrize("name", ["trial", ""])
+def test_a_link_in_its_place_is_not_followed(home: Home, target: str, name: str) -> None:
+    place = home.path / ".hermes-node" / name
+    shutil.rmtree(place)
+    place.symlink_to(target if name else f"../{target}")
+    with pytest.raises(NotReadyError, match=r"was replaced by something else: (Not a directory|Too many levels)"):
+        exercise.mount_copy(home)
+    assert not exercise.COPY.is_mount()
+
+
+def test_a_folder_of_somebody_elses_is_not_taken(home: Home) -> None:
+    os.chown(home.path / ".hermes-node/trial", 0, 0)
+    with pytest.raises(NotReadyError, match="was replaced by something else"):
+        exercise.mount_copy(home)
+    assert not exercise.COPY.is_mount()
+
+
+def test_a_pipe_in_its_place_keeps_nobody_waiting(home: Home) -> None:
+    shutil.rmtree(home.path / ".hermes-node/trial")
+    os.mkfifo(home.path / ".hermes-node/trial")
+    with pytest.raises(NotReadyError, match="was replaced by something else"):
+        exercise.mount_copy(home)
+
+
+def test_whoever_swaps_without_end_gets_nothing_mounted_but_the_copy(home: Home) -> None:
+    swaps = multiprocessing.get_context("fork").Process(target=_swap_for_ever, args=(home.path,), daemon=True)
+    swaps.start()
+    taken, refused = 0, 0
+    try:
+        for _ in range(150):
+            try:
+                exercise.mount_copy(home)
+            except NotReadyError:
+                refused += 1
+                continue
+            taken += 1
+            assert _mounted() == {"state.db"}
+            exercise._unmount_copy()
+    finally:
+        swaps.kill()
+        swaps.join()
+    assert min(taken, refused) > 0, f"no race was run: {taken} taken, {refused} refused"
+
+
+def _swap_for_ever(home: Path) -> None:
+    """As the agent's user: the copy away, a link to something closed in its place, and back."""
+    os.chdir(home / ".hermes-node")  # what is above is the test's own
+    os.setresgid(_AGENT.gid, _AGENT.gid, _AGENT.gid)
+    os.setresuid(_AGENT.uid, _AGENT.uid, _AGENT.uid)
+    trial, targets = Path("trial"), (home.parent / "closed/below", "/proc", "/etc")
+    for number in range(1 << 30):
+        trial.rename("away")
+        trial.symlink_to(targets[number % len(targets)])
+        trial.unlink()
+        Path("away").rename(trial)
