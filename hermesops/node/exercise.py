@@ -16,7 +16,7 @@ from hermesops.node import checks, errand, migration, rehearsal, system, transie
 from hermesops.node.check import Check
 from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError
-from hermesops.node.files import opened_folder
+from hermesops.node.files import is_mounted, opened_folder
 from hermesops.node.slot_unit import GATEWAY, unit_text
 from hermesops.node.trial import COPY, Side, Trial, Tried
 
@@ -154,7 +154,7 @@ def _mount(*words: str, kept: int) -> None:
 
 def _unmount_copy() -> None:
     """Lazily: a process of the tried gateway's that is still there keeps nobody from going on."""
-    while COPY.is_mount():
+    while is_mounted(COPY):
         done = subprocess.run(
             ["umount", "--lazy", str(COPY)], capture_output=True, check=False, timeout=_MOUNT_S, env=_ENVIRONMENT
         )

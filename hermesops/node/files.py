@@ -114,6 +114,15 @@ def link_target(path: Path) -> Path | None:
         return None
 
 
+def is_mounted(place: Path) -> bool:
+    """Whether something is mounted at a folder, also when it is of the same file system as what is around it.
+
+    Source: proc(5), ``mountinfo``: the fifth word of a line is where; blanks and the like in it are octal.
+    """
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    return any(line.split(" ")[4] == str(place) for line in lines)
+
+
 def tail(folder: int, name: str, *, limit: int) -> bytes:
     """The end of a file in a folder of an open folder; empty when there is none, or no plain file is in its place.
 

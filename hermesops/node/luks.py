@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hermesops.node import ext4
 from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.files import is_mounted
 from hermesops.node.trial import COPY
 
 MAPPING = "hermes-data"
@@ -134,7 +135,7 @@ def close_volume(place: Path, /) -> None:
     Raises:
         NotReadyError: Something on the machine has files of it open.
     """
-    if COPY.is_mount():  # left by a trial that was killed, and of the same file system
+    if is_mounted(COPY):  # left by a trial that was killed, and of the same file system
         _run("umount", str(COPY))
     if look(place).is_mounted:
         _run("umount", str(place))
