@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 from typing import Literal, Self
 
@@ -121,6 +122,9 @@ class Settings(BaseModel):
     approvals: Literal["none", "required"] = Field(
         "none", description="Whether what goes beyond a run's limits needs a preview that another operator approved"
     )
+    two_person_above: float = Field(
+        60, ge=0, description="Blast radius of a rollout above which a second operator approves each further stage"
+    )
     preview_life_h: float = Field(24, gt=0, description="Hours for which a saved preview, or an approval, counts")
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
@@ -192,6 +196,11 @@ class Settings(BaseModel):
     cache: Path | None = Field(
         None, description="Downloads and bases that can be made again; empty: ~/.cache/hermesops"
     )
+
+    @property
+    def highest_two_person(self) -> float:
+        """The highest that a rollout's ``two_person_above`` may be."""
+        return self.two_person_above if self.approvals == "required" else inf
 
 
 @dataclass(frozen=True)
@@ -322,7 +331,7 @@ def _known(key: str, where: str) -> None:
 
 def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Settings:
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         key = str(first["loc"][0])
@@ -330,3 +339,10 @@ def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Setti
             f"settings key {key!r} (from {sources.get(key, 'default')}): {first['msg']}",
             hint="hermesops settings show lists keys and defaults",
         ) from None
+    if settings.approvals == "required" and settings.operators != "verified":
+        raise UsageError(
+            f"settings key 'approvals' (from {sources.get('approvals', 'default')}): what two operators have to want "
+            "needs operators who prove who they are",
+            hint='set operators = "verified" beside approvals = "required"',
+        )
+    return settings

@@ -28,6 +28,16 @@ class Pipelines(Protocol):
         """Whom a token is about."""
 
 
+PROOFS = ("@ssh:", "@oidc:")
+"""What stands between an identity that was proved and the computer on which it was."""
+
+
+def proved_identity(who: str) -> str:
+    """The identity in the audit's "who"; empty for a mere name, which nothing proves."""
+    at = max(who.rfind(proof) for proof in PROOFS)
+    return who[:at] if at > 0 else ""
+
+
 def named(user: str, host: str) -> str:
     """Somebody whom the computer calls so."""
     return f"{user.replace(':', '_').replace('@', '_')}@{host.replace(':', '_')}"

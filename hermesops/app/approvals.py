@@ -7,8 +7,10 @@ from hermesops.access.approval import (
     NAMESPACE,
     Approval,
     Asked,
+    age_of,
     digest_of,
     from_file,
+    refuse_old,
     refuse_other,
     refuse_own,
     to_file,
@@ -74,9 +76,17 @@ class Approvals:
                 )
             return ""
         approval, signer = self.read(text)
-        life = timedelta(hours=self._env.settings.preview_life_h)
-        refuse_other(approval, asked, signer=signer, now=datetime.now(UTC), life=life)
+        refuse_other(approval, asked, signer=signer)
+        refuse_old(approval, now=datetime.now(UTC), life=self._life)
         return signer
+
+    def age_of(self, approval: Approval) -> str:
+        """Why an approval counts no more here, as a sentence; empty when it counts."""
+        return age_of(approval, now=datetime.now(UTC), life=self._life)
+
+    @property
+    def _life(self) -> timedelta:
+        return timedelta(hours=self._env.settings.preview_life_h)
 
 
 def asked_by_preview(preview: "SavedPreview", signer: str) -> Asked:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.app.drills import Drills
-from hermesops.app.rollout_owed import can_be_brought, owed, wishes
+from hermesops.app.rollout_owed import can_be_brought, owed, usual_spec, wishes
 from hermesops.app.tokens import Tokens
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
@@ -159,7 +159,7 @@ class Errands:
 
     async def _bring(self) -> Report:
         told = {}
-        for wish in wishes(self._ready_for_what_is_owed(), "owed"):
+        for wish in wishes(self._ready_for_what_is_owed(), "owed", usual_spec(self._app.env.settings)):
             told[f"{wish.release} to {wish.where}"] = await problem_of(self._begin(wish))
         return _report(told, "{} rollouts are left to the workers")
 

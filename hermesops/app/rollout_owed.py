@@ -17,6 +17,7 @@ from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
     from hermesops.registry import Registry
+    from hermesops.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,18 @@ def can_be_brought(registry: "Registry", found: Sequence[Owed]) -> tuple[Owed, .
     return tuple(one for one in found if one.instance_id in awake - held)
 
 
-def wishes(found: Sequence[Owed], reason: str) -> tuple[Wish, ...]:
+def wishes(found: Sequence[Owed], reason: str, spec: Spec) -> tuple[Wish, ...]:
     """A rollout of each release or image to those that it is owed to, through the usual gates. Pure."""
     asked = []
     for action, release in sorted({(one.action, one.release) for one in found}):
         where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
-        asked.append(Wish(release, where, everybody=False, spec=Spec(), action=action, reason=reason))
+        asked.append(Wish(release, where, everybody=False, spec=spec, action=action, reason=reason))
     return tuple(asked)
+
+
+def usual_spec(settings: "Settings") -> Spec:
+    """How a rollout goes for which nobody chose anything else."""
+    return Spec(two_person_above=settings.two_person_above)
 
 
 def _held(registry: "Registry") -> set[InstanceId]:

@@ -13,7 +13,7 @@ from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.selector import Selector
 from hermesops.model.unknown_name import unknown_name
-from hermesops.rollout.admission import refuse_spec
+from hermesops.rollout.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -126,6 +126,7 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
     from hermesops.rollout.windows import closed_at
 
     refuse_spec(wish.spec)
+    refuse_raised(wish.spec, app.env.settings.highest_two_person)
     release, targets = check_wanted(app, wish), meant(app.registry, wish)
     closed = closed_at(app.registry.now(), wish.spec.windows, app.registry.list_freezes())
     return look_ahead(release, targets, wish.spec), closed.why if closed and not wish.spec.emergency else ""

@@ -17,7 +17,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action, DrillWish, Spec
 from hermesops.operation.registry_thread import apart
-from hermesops.rollout.admission import refuse_spec
+from hermesops.rollout.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
@@ -49,6 +49,7 @@ class Rollouts:
 
     def work_of(self, operation: Operation, lease: Lease) -> "Runner":
         """What brings a rollout forward, from its operation's row."""
+        from hermesops.app.rollout_approvals import RolloutApprovals
         from hermesops.rollout.runner import Runner
         from hermesops.rollout.web_hooks import Hooks, WebHook
 
@@ -63,6 +64,7 @@ class Rollouts:
             notifies=WebHook(url, environment=env.name, warn=warn),
             calendar=Calendar(self._registry),
             clock=clock,
+            approvals=RolloutApprovals(env),
         )
 
     def _machines(self, rollout_id: RolloutId) -> "Machines":
@@ -81,6 +83,7 @@ class Rollouts:
                 another rollout has some of the instances.
         """
         refuse_spec(wish.spec)
+        refuse_raised(wish.spec, self._app.env.settings.highest_two_person)
         release = await apart(check_wanted, self._app, wish)
         await self._end_left()
         if found := await apart(unfinished, self._registry, release, wish):

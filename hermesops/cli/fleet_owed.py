@@ -34,10 +34,10 @@ def owed(
 
 def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
-    from hermesops.app.rollout_owed import wishes
+    from hermesops.app.rollout_owed import usual_spec, wishes
 
     codes = []
-    for wish in wishes(found, reason):
+    for wish in wishes(found, reason, usual_spec(composed.env.settings)):
         codes.append(rollout_follow.start(wish, queue=False, detach=detach))
         composed.tell(f"brought {wish.release} to those that it was owed to")
     return max(codes)

@@ -55,7 +55,11 @@ OnHalt = Annotated[str, typer.Option("--on-halt", help="Who is put back when a g
 Drill = Annotated[str, typer.Option(help="Trying the way back on a pool machine first: required, if_possible, no.")]
 TwoPerson = Annotated[
     float,
-    typer.Option("--two-person-above", help="Blast radius above which a second operator approves.", show_default=False),
+    typer.Option(
+        "--two-person-above",
+        help="Blast radius above which a second operator approves; never above the setting.",
+        show_default=False,
+    ),
 ]
 ActionOption = Annotated[str, typer.Option("--action", help="slot: on the machine as it is; machine: on another one.")]
 
@@ -84,6 +88,7 @@ def spec_of(
     Raises:
         UsageError: Something of it means nothing, or it cannot be carried out.
     """
+    from hermesops.cli.context import environment
     from hermesops.cli.moments import seconds
     from hermesops.model.rollout_spec import DrillWish, HurtCare, Spec
     from hermesops.rollout.admission import refuse_spec
@@ -102,7 +107,7 @@ def spec_of(
         gates=_gates(manual_before, hooks, vitals),
         on_halt=_one_of(HurtCare, on_halt, "--on-halt") if on_halt else usual.on_halt,
         drill=_one_of(DrillWish, drill, "--drill") if drill else usual.drill,
-        two_person_above=two_person_above if two_person_above >= 0 else usual.two_person_above,
+        two_person_above=two_person_above if two_person_above >= 0 else environment().settings.two_person_above,
         emergency=emergency,
     )
     refuse_spec(spec)

@@ -192,12 +192,15 @@ class Wishes:
         approved: How many stages a second operator has approved.
         forgiven_at: Failures from before are not counted any more: somebody looked and said go on.
         may_lose: Whether instances go back even where that loses what was written since.
+        approval: What the second operator signed, with the signature; empty for nobody. It is checked again whenever
+            a stage is entered that needs it.
     """
 
     promoted: int = 0
     approved: int = 0
     forgiven_at: datetime | None = None
     may_lose: bool = False
+    approval: str = ""
 
     def forgive(self, target: RolloutTarget) -> bool:
         """Whether what became of a target is forgiven: it was so already when somebody looked."""

@@ -24,6 +24,24 @@ def refuse_spec(spec: Spec) -> None:
         raise UsageError("; ".join(wrong), hint=_HINT)
 
 
+def refuse_raised(spec: Spec, limit: float) -> None:
+    """Let whoever starts a rollout only lower the blast radius above which a second operator approves.
+
+    Args:
+        spec: What they chose.
+        limit: The environment's own.
+
+    Raises:
+        UsageError: They raise it.
+    """
+    if spec.two_person_above > limit:
+        raise UsageError(
+            f"a second operator approves what has a blast radius above {limit:g} here: "
+            f"--two-person-above {spec.two_person_above:g} would raise that",
+            hint=f"--two-person-above {limit:g} or less, or leave it out; the setting two_person_above is the limit",
+        )
+
+
 def _stages(spec: Spec) -> Iterator[str]:
     rising = all(before < after for before, after in zip(spec.stages, spec.stages[1:], strict=False))
     if not spec.stages or spec.stages[-1] != 1 or spec.stages[0] <= 0 or not rising:

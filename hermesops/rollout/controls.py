@@ -82,16 +82,17 @@ def promote(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *,
     return replace(steered, targets=tuple(_anew(one, said.now) for one in targets if _was_well(one)))
 
 
-def approve(rollout: Rollout, stage: int, said: Said) -> Steered:
-    """Let stages up to a number be entered whatever their blast radius; whose word it is was checked before.
+def approve(rollout: Rollout, stage: int, said: Said, approval: str) -> Steered:
+    """Keep a second operator's approval of stages up to a number. One that was halted stays so until it is promoted.
 
     Args:
         rollout: It.
         stage: Number of the last approved stage, from 1.
         said: By whom: not who started it.
+        approval: What was signed, with the signature.
     """
-    _refuse_unless(rollout, "approved", _S.PENDING, _S.RUNNING, _S.PAUSED)
-    wishes = replace(rollout.wishes, approved=max(rollout.wishes.approved, stage))
+    _refuse_unless(rollout, "approved", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
+    wishes = replace(rollout.wishes, approved=stage, approval=approval)
     state = _S.RUNNING if rollout.state is _S.PAUSED else rollout.state
     return _to(replace(rollout, wishes=wishes), state, said, "approve", {"approved": wishes.approved})
 

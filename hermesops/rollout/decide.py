@@ -12,7 +12,7 @@ from hermesops.model.rollout_spec import HurtCare
 from hermesops.rollout.gates import Judgement, evidence_of, judge
 from hermesops.rollout.marks import changed_by_health, deferred_by_hour, owed_at_end
 from hermesops.rollout.sight import Sight, count_states
-from hermesops.rollout.stage_door import LOOK_S, closed_door, objections
+from hermesops.rollout.stage_door import LOOK_S, altered, closed_door, objections
 from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Wait
 from hermesops.rollout.windows import closed_at
 
@@ -75,10 +75,10 @@ def _forward(sight: Sight, judgement: Judgement) -> Decision:
     if closed:
         return _wait(sight, IDLE_S, closed.why, closed.until)
     entered = sight.entered()
-    if pending[0].stage > entered:
-        door = closed_door(sight, judgement, pending[0].stage)
-        if door:
-            return door
+    enters = pending[0].stage > entered
+    door = closed_door(sight, judgement, pending[0].stage) if enters else altered(sight, judgement, entered)
+    if door:
+        return door
     return _next_batch(sight, judgement, pending, entered)
 
 

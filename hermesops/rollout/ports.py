@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Protocol
 
 from hermesops.model.freeze import Freeze
@@ -33,6 +34,30 @@ class Records:
     rollout: Rollout
     targets: tuple[RolloutTarget, ...]
     latest: Mapping[str, RolloutEvent]
+
+
+@dataclass(frozen=True)
+class ApprovalState:
+    """What a second operator's signature on a rollout comes to when it is checked against the rows of now.
+
+    Attributes:
+        stages: So many stages it covers.
+        limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
+        lapsed: Why it counts no more, where nothing is wrong with it; empty otherwise.
+        objection: What is wrong with it; empty when nothing is, or nobody has signed.
+    """
+
+    stages: int = 0
+    limit: float = inf
+    lapsed: str = ""
+    objection: str = ""
+
+
+class ChecksApproval(Protocol):
+    """Checks who approved a rollout."""
+
+    async def check(self, records: Records) -> ApprovalState:
+        """Check the signature that is kept with a rollout, and what was signed, against all that is written now."""
 
 
 class Rows(Protocol):

@@ -16,6 +16,7 @@ from hermesops.rollout.narration import narrate
 from hermesops.rollout.ports import (
     Asks,
     Calendar,
+    ChecksApproval,
     Clock,
     Machines,
     Notifies,
@@ -64,6 +65,7 @@ class Runner:
         notifies: Who wants to know.
         calendar: Freezes.
         clock: The time.
+        approvals: Checks who approved it.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Runner:
         notifies: Notifies,
         calendar: Calendar,
         clock: Clock,
+        approvals: ChecksApproval,
     ) -> None:
         self._rows = rows
         self._machines = machines
@@ -84,13 +87,15 @@ class Runner:
         self._notifies = notifies
         self._calendar = calendar
         self._clock = clock
+        self._approvals = approvals
         self._bringing = Bringing(rows, machines, clock)
 
     async def observe(self) -> Sight:
         """Read what is written, and look at those that were changed."""
         records = await self._rows.read()
         watched = await self._watch(records) if records.rollout.state in _LOOKED_AT else Watched()
-        return Sight(self._clock.now(), records, watched, tuple(await self._calendar.freezes()))
+        freezes = tuple(await self._calendar.freezes())
+        return Sight(self._clock.now(), records, watched, freezes, await self._approvals.check(records))
 
     def decide(self, seen: Sight) -> Decision | Finished:
         """The next step for what was seen."""

@@ -9,7 +9,7 @@ from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.acts import BUSY_AGAIN_S, is_overdue
 from hermesops.rollout.gates import soaked_at
-from hermesops.rollout.ports import Records, Watched
+from hermesops.rollout.ports import ApprovalState, Records, Watched
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Sight:
     records: Records
     watched: Watched = field(default_factory=Watched)
     freezes: tuple[Freeze, ...] = ()
+    approval: ApprovalState = field(default_factory=ApprovalState)
 
     @property
     def rollout(self) -> Rollout:

@@ -124,10 +124,24 @@ def _is_old(sight: Sight, answer: RolloutEvent) -> bool:
 
 def _of_two_people(sight: Sight, stage: int) -> Iterator[tuple[Step, str]]:
     after = [target for target in sight.targets if target.stage <= stage]
-    score, limit = blast_radius(after, sight.spec), sight.spec.two_person_above
-    if score > limit and sight.rollout.wishes.approved < stage + 1:
+    approval, limit = sight.approval, min(sight.spec.two_person_above, sight.approval.limit)
+    score = blast_radius(after, sight.spec)
+    if score <= limit:
+        return
+    if approval.objection:
+        yield Change(RolloutState.HALTED), f"the approval of stage {stage + 1} does not count: {approval.objection}"
+    elif approval.stages < stage + 1:
         words = f"stage {stage + 1} has a blast radius of {score:g}, above {limit:g}: a second operator must approve it"
-        yield Change(RolloutState.PAUSED), words
+        yield Change(RolloutState.PAUSED), f"{words}; {approval.lapsed}" if approval.lapsed else words
+
+
+def altered(sight: Sight, judgement: Judgement, stage: int) -> Decision | None:
+    """What stops a stage in its middle: its approval is not what was signed any more; ``None`` for nothing."""
+    if not sight.approval.objection:
+        return None
+    for step, why in _of_two_people(sight, stage):
+        return Decision(step, why, evidence_of(judgement))
+    return None
 
 
 def _usual_release(targets: tuple[RolloutTarget, ...]) -> str:

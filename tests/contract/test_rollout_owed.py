@@ -5,7 +5,7 @@ from dataclasses import replace
 from hermesops.app.rollout_owed import can_be_brought, owed, wishes
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
-from hermesops.model.rollout_spec import Action
+from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import Registry
 from tests.support.registries import placed
 from tests.support.rollouts import NEW, STARTED, started
@@ -25,7 +25,7 @@ def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Regis
     started(registry, agents[2], rollout_id="r2")
     found = can_be_brought(registry, owed(registry))
     assert [(one.user, one.action) for one in found] == [("ada", Action.SLOT)]
-    [wish] = wishes(found, "owed")
+    [wish] = wishes(found, "owed", Spec())
     assert (wish.release, wish.where, wish.everybody, wish.action) == (NEW, "user=ada", False, Action.SLOT)
 
 
@@ -36,5 +36,5 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
         [target] = registry.rollout_targets(rollout.id)
         registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
         registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
-    asked = wishes(owed(registry), "owed")
+    asked = wishes(owed(registry), "owed", Spec())
     assert [(wish.action, wish.where) for wish in asked] == [(Action.MACHINE, "user=bob"), (Action.SLOT, "user=ada")]

@@ -14,6 +14,7 @@ from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.operation.runner import LEFT, Operations
 from hermesops.registry import Registry
+from hermesops.settings import Settings
 from tests.support.registries import placed
 from tests.support.rollouts import NEW, ROLLOUT, STARTED, target_of
 
@@ -26,7 +27,7 @@ WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
     releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None, verify=lambda _: ())
-    env = SimpleNamespace(settings=SimpleNamespace(prometheus_url=prometheus))
+    env = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}))
     app = SimpleNamespace(registry=registry, releases=releases, env=env)
     operations = Operations(registry, {}, lambda _: None)
     return Rollouts(cast("Session", SimpleNamespace(app=app, operations=operations)))

@@ -30,7 +30,7 @@ from hermesops.model.rollout_spec import Action, HookGate, Spec
 from hermesops.model.vitals import Pulse, Vital
 from hermesops.rollout.controls import Steered
 from hermesops.rollout.courses import course
-from hermesops.rollout.ports import Comparison, Records, Watched
+from hermesops.rollout.ports import ApprovalState, Comparison, Records, Watched
 from hermesops.rollout.runner import Runner
 from hermesops.rollout.steps import Decision
 from tests.support.virtual_time import BEGAN, VirtualClock
@@ -154,6 +154,7 @@ class World:
         self.worse: dict[Vital, float] = {}  # by which factor the new release changes a figure
         self.drilled = GateResult.PASS
         self.hooked = GateResult.PASS
+        self.approval: ApprovalState | None = None  # what its check says; all that was approved, unless set
         self.most_changing = 0
         self.going_back = 0
         self.most_going_back = 0
@@ -322,6 +323,9 @@ class World:
         assert rollout.id == self.rollout.id
         return self.hooked, hook.name
 
+    async def check(self, records: Records) -> ApprovalState:
+        return self.approval or ApprovalState(records.rollout.wishes.approved)
+
     async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
         assert rollout.id == self.rollout.id
         self.fate.write()
@@ -334,7 +338,9 @@ class World:
     # Running it
 
     def runner(self) -> Runner:
-        return Runner(self, self, watches=self, asks=self, notifies=self, calendar=self, clock=self.clock)
+        return Runner(
+            *(self, self), watches=self, asks=self, notifies=self, calendar=self, clock=self.clock, approvals=self
+        )
 
     async def drive(self) -> str:
         """Bring it to its end, as the operations' loop does."""

@@ -3,7 +3,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.access.approval import Approval, Asked, digest_of, from_file, refuse_other, refuse_own, to_file
+from hermesops.access.approval import (
+    Approval,
+    Asked,
+    digest_of,
+    from_file,
+    is_own,
+    refuse_old,
+    refuse_other,
+    refuse_own,
+    to_file,
+)
 from hermesops.errors import RefusedError, UsageError
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -12,7 +22,8 @@ DAY = timedelta(hours=24)
 
 
 def judged(asked: Asked = ASKED, *, signer: str = "bob@example.org", at: datetime = NOW) -> None:
-    refuse_other(Approval(ASKED, at), asked, signer=signer, now=NOW, life=DAY)
+    refuse_other(Approval(ASKED, at), asked, signer=signer)
+    refuse_old(Approval(ASKED, at), now=NOW, life=DAY)
 
 
 @pytest.mark.parametrize("at", [NOW, NOW - DAY, NOW + timedelta(minutes=5)])
@@ -44,6 +55,25 @@ def test_nobody_approves_what_they_asked_for() -> None:
         judged(signer="ada@example.org")
     with pytest.raises(RefusedError, match="cannot approve"):
         refuse_own(ASKED, "ada@example.org")
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_proved", "signer", "own"),
+    [
+        ("ada@example.org", True, "ada@example.org", True),
+        ("ada@example.org", True, "Ada@Example.ORG ", True),
+        ("ada@example.org", True, "\uff41da@example.org", True),
+        ("ada@example.org", True, "ada@home.org,ada@example.org", True),
+        ("ada@example.org", True, "ada@example.net", False),
+        ("repo:helium/hermes", True, "bob@example.org", False),
+        ("ada@laptop", False, "ada@example.org", True),
+        ("ADA@laptop", False, "ada@example.org", True),
+        ("ada@laptop", False, "bob@example.org", False),
+        ("ada", False, "eve@x.org,ada@example.org", True),
+    ],
+)
+def test_one_person_is_one_however_spelled(asked: str, signer: str, *, is_proved: bool, own: bool) -> None:
+    assert is_own(replace(ASKED, by=asked, is_proved=is_proved), signer) is own
 
 
 @pytest.mark.parametrize("at", [NOW - DAY - timedelta(minutes=1), NOW + timedelta(minutes=6)])

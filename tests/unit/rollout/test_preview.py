@@ -7,7 +7,7 @@ import pytest
 from hermesops.errors import UsageError
 from hermesops.model.rollout_spec import FailureGate, Gates, HealthGate, HookGate, ProbeGate, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.admission import refuse_spec
+from hermesops.rollout.admission import refuse_raised, refuse_spec
 from hermesops.rollout.courses import course
 from hermesops.rollout.ports import Comparison
 from hermesops.rollout.preview import preview
@@ -123,3 +123,9 @@ def test_figures_are_judged_anew_too() -> None:
     again = replay(world.events, tuple(world.placed.values()), replace(QUICK.gates, health=HealthGate(alpha=0.05)))
     assert again.halted
     assert again.verdicts[-1].why.startswith("turn_latency: by chance with a probability of")
+
+
+def test_whoever_starts_a_rollout_can_only_lower_what_needs_two_people() -> None:
+    refuse_raised(replace(QUICK, two_person_above=20), 20)
+    with pytest.raises(UsageError, match="above 20 here: --two-person-above 21 would raise that"):
+        refuse_raised(replace(QUICK, two_person_above=21), 20)

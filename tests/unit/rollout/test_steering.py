@@ -16,6 +16,7 @@ from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtC
 from hermesops.model.vitals import Pulse
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
+from hermesops.rollout.ports import ApprovalState
 from tests.support.rollout_world import NEW, OLD, QUICK, Died, World, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -111,7 +112,7 @@ def test_a_stage_of_many_waits_for_a_second_operator() -> None:
     until(world, RolloutState.PAUSED)
     assert world.begun() == 10
     assert world.rollout.reason == "stage 3 has a blast radius of 31.9, above 20: a second operator must approve it"
-    world.say(controls.approve(world.rollout, 3, said(world, "carol")))
+    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
 
 
@@ -120,7 +121,7 @@ def test_each_stage_above_the_limit_waits_for_its_own_approval(stage: int, begun
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     until(world, RolloutState.PAUSED)
     if stage > 1:
-        world.say(controls.approve(world.rollout, stage - 1, said(world, "carol")))
+        world.say(controls.approve(world.rollout, stage - 1, said(world, "carol"), "signed"))
         until(world, RolloutState.PAUSED)
     assert world.rollout.reason.startswith(f"stage {stage} has a blast radius of")
     assert world.begun() == begun
@@ -129,7 +130,53 @@ def test_each_stage_above_the_limit_waits_for_its_own_approval(stage: int, begun
 def test_an_approval_of_a_stage_covers_those_before_it() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     until(world, RolloutState.PAUSED)
-    world.say(controls.approve(world.rollout, 3, said(world, "carol")))
+    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    assert world.run().startswith("done: 40 of 40")
+
+
+def test_an_approval_that_is_not_what_was_signed_halts_at_the_door_and_within_a_stage() -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=1))
+    world.approval = ApprovalState(objection="the approval is about another stage 3 of rollout r1")
+    assert world.run() == (
+        "halted: the approval of stage 1 does not count: the approval is about another stage 3 of rollout r1"
+    )
+    assert world.begun() == 0
+
+    world = World(fleet(200), replace(QUICK, two_person_above=1))
+    world.approval = ApprovalState(stages=3)
+    while world.begun() < 60:
+        world.run(for_s=5)
+    world.approval = replace(world.approval, objection="it was altered")
+    assert world.run() == "halted: the approval of stage 3 does not count: it was altered"
+    assert world.begun() < 200
+
+
+def test_an_approval_that_lapsed_is_waited_for_anew() -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=1))
+    world.approval = ApprovalState(lapsed="the approval is of yesterday")
+    until(world, RolloutState.PAUSED)
+    assert world.rollout.reason.endswith("a second operator must approve it; the approval is of yesterday")
+    world.approval = None
+    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    assert world.run().startswith("done: 40 of 40")
+
+
+def test_the_environments_limit_counts_where_a_row_says_more() -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=1e12))
+    world.approval = ApprovalState(limit=20)
+    until(world, RolloutState.PAUSED)
+    assert world.begun() == 10
+    assert world.rollout.reason.startswith("stage 3 has a blast radius of 31.9, above 20")
+
+
+def test_a_rollout_that_was_halted_is_approved_anew_and_promoted() -> None:
+    world = World(fleet(40), replace(QUICK, two_person_above=1))
+    world.approval = ApprovalState(objection="it was altered")
+    assert world.run().startswith("halted")
+    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    assert world.rollout.state is RolloutState.HALTED
+    world.approval = None
+    world.say(controls.promote(world.rollout, targets(world), said(world)))
     assert world.run().startswith("done: 40 of 40")
 
 
