@@ -12,6 +12,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
 from hermesops.operation.registry_thread import apart
 from hermesops.release.handed_out import HandedOut
+from hermesops.waiting import WaitExpiredError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -52,6 +53,10 @@ class SlotMachines:
         if seen is None:
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return standing_of(seen)
+
+    async def observe_agent(self, target: Target) -> str:
+        """What is wrong with the agent, as seen through the proxy and by hermes-node."""
+        return await unwell(self._session, target)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
         """Bring to the machine what it lacks of the release.
@@ -161,6 +166,22 @@ def others_are_at_it() -> "Iterator[None]":
         yield
     except (LeaseHeldError, LeaseLostError) as taken:
         raise UnavailableError(taken.message, hint=taken.hint) from taken
+
+
+async def unwell(session: "Session", target: Target) -> str:
+    """What is wrong with an agent that nobody has touched: it would not answer after a change either.
+
+    Raises:
+        HermesError: Nobody could tell.
+    """
+    instance = await apart(session.app.registry.get_instance, target.instance_id)
+    what = f"the gateway of {instance.title} through the proxy"
+    try:
+        await session.reach.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
+    except WaitExpiredError as expired:
+        return f"its agent was {expired.seen} for {_PROXY_S:g} s"
+    seen = await Slots(session.reach.channel).look(machine_of(instance))
+    return "its agent did not tell hermes-node what it is at" if seen and seen.is_unheard else ""
 
 
 def standing_of(seen: "SlotsSeen") -> Standing:

@@ -7,7 +7,7 @@ came; what its outcome says of the image is read from there, so that whoever goe
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hermesops.app.rollout_machines import machine_of, others_are_at_it
+from hermesops.app.rollout_machines import machine_of, others_are_at_it, unwell
 from hermesops.channel import understood
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.lifecycle import node_commands
@@ -81,6 +81,10 @@ class MachineMoves:
             return replace(standing, activation=standing.last_to, phase="unconfirmed")  # it does not live yet
         with understood(machine_of(found.instance), "status"):
             return replace(standing, busy=SlotsSeen.from_status(node).busy)
+
+    async def observe_agent(self, target: Target) -> str:
+        """What is wrong with the agent; on another machine it would be as much."""
+        return await unwell(self._session, target)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - the runner's words
         """See that machines can boot the image; making one is part of the move, and the old one serves meanwhile.

@@ -88,7 +88,7 @@ def _count(outlook: "Outlook", state: "TargetState") -> int:
 def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
     """What the gates said last."""
     lines = []
-    for name in ("failures", "health", "probe"):
+    for name in ("sight", "failures", "health", "probe"):
         said = gates.get(name)
         if isinstance(said, dict):
             lines.append(f"gate {name:<9} {str(said.get('result')).replace('_', ' '):<14} {said.get('why')}")
@@ -105,11 +105,16 @@ def _stage_line(stage: "StageOutlook") -> str:
 
 
 def _notable(records: "Records", most: int) -> list[str]:
-    notable = [one for one in records.targets if one.state.is_in_flight or one.state.has_failed or one.progress.stuck]
+    notable = [one for one in records.targets if _is_notable(one)]
     lines = [target_line(one) for one in notable[:most]]
     if len(notable) > most:
         lines.append(f"and {len(notable) - most} more: hermesops rollout status {records.rollout.id} --all")
     return lines
+
+
+def _is_notable(target: "RolloutTarget") -> bool:
+    state = target.state
+    return state.is_in_flight or state.has_failed or state.value == "unreachable" or bool(target.progress.stuck)
 
 
 def _wrapped(line: str, width: int) -> list[str]:

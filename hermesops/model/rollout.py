@@ -69,7 +69,7 @@ class TargetState(StrEnum):
     HEALTHY = "healthy"
     FAILED = "failed"
     UNREACHABLE = "unreachable"
-    """Its machine gave no answer before it was touched."""
+    """Its machine or its agent gave no proper answer before it was touched; it is left as it was."""
     SILENT = "silent"
     """Its machine gives no answer since."""
     TIMED_OUT = "timed_out"
@@ -85,8 +85,8 @@ class TargetState(StrEnum):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it counts against the release: all of these alike."""
-        return self in {TargetState.FAILED, TargetState.UNREACHABLE, TargetState.SILENT, TargetState.TIMED_OUT}
+        """Whether it counts against the release: all of these alike. Who was never touched says nothing of it."""
+        return self in {TargetState.FAILED, TargetState.SILENT, TargetState.TIMED_OUT}
 
     @property
     def is_well(self) -> bool:

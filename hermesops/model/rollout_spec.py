@@ -39,7 +39,9 @@ class DrillWish(StrEnum):
 
 @dataclass(frozen=True)
 class FailureGate:
-    """Counts failed, unreachable, silent and timed out targets alike: a sequential probability ratio test, and a rule.
+    """Counts failed, silent and timed out targets alike: a sequential probability ratio test, and a rule.
+
+    Who gave no proper answer before anything was changed says nothing of the release: there is a limit of its own.
 
     Attributes:
         base_rate: Share of targets that fail whatever the release (vendor, network).
@@ -48,6 +50,7 @@ class FailureGate:
         beta: Probability of the opposite.
         early_failures: The rule halts from this many failures on …
         early_rate: … once more than this share of those touched failed.
+        unseen_rate: Share of all targets that may give no proper answer before they are touched.
     """
 
     base_rate: float = 0.02
@@ -56,6 +59,7 @@ class FailureGate:
     beta: float = 0.05
     early_failures: int = 2
     early_rate: float = 0.12
+    unseen_rate: float = 0.30
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,7 @@ class Spec:
         confirm_s: Seconds after which a machine goes back by itself, unless confirmed.
         drain_s: Seconds that running turns are given.
         attempt_s: Seconds for one target, download to confirmation; then it timed out.
-        patience_s: Seconds for which a machine may give no answer before it counts as unreachable or silent.
+        patience_s: Seconds for which a machine may give no answer before it is left out, or counts as silent.
         defer_s: Seconds for which a busy or quiet target is left for later; then it is its turn whatever it does.
         windows: Maintenance windows as ``Mon-Fri 09:00-17:00 Europe/Berlin``; empty is always.
         two_person_above: Blast radius from which on a second operator must approve the next stage.

@@ -54,6 +54,7 @@ class SlotsSeen:
         python: The machine's Python, as ``3.11``.
         busy: What the agent is in the middle of; empty when nothing, or nobody could tell. A connection that is only
             open, as proxies keep them, is none of it.
+        is_unheard: Whether its gateway runs, and does not tell hermes-node what it is at.
     """
 
     current: ReleaseId
@@ -62,6 +63,7 @@ class SlotsSeen:
     last: Switched | None = None
     python: str = _DEFAULT_PYTHON
     busy: str = ""
+    is_unheard: bool = False
 
     @property
     def before(self) -> ReleaseId | None:
@@ -101,6 +103,7 @@ class SlotsSeen:
             else None,
             str(told.get("python") or _DEFAULT_PYTHON),
             _runs((status.get("busy") or {}).get("runs")),
+            _is_unheard(status),
         )
 
 
@@ -177,6 +180,11 @@ class WayBack:
             int(told.get("listed") or 0),
             str(told.get("kept") or ""),
         )
+
+
+def _is_unheard(status: Mapping[str, Any]) -> bool:
+    runs = (status.get("gateway") or {}).get("state") == "active" and bool(status.get("identity"))
+    return runs and "busy" in status and status["busy"] is None
 
 
 def _runs(told: object) -> str:

@@ -155,7 +155,6 @@ def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
     return {
         "rollout_id": rollout_id,
         "instance_id": target.id,
-        "stage": target.stage,
         "batch": target.batch,
         "position": target.position,
         "facts": rollout_json.to_json(target.facts),
@@ -165,6 +164,7 @@ def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
 
 def _moving_values(target: RolloutTarget) -> dict[str, Any]:
     return {
+        "stage": target.stage,
         "progress": rollout_json.to_json(target.progress),
         "state": target.state.value,
         "detail": target.detail,

@@ -21,6 +21,11 @@ class Fetch:
 
 
 @dataclass(frozen=True)
+class ObserveAgent:
+    """See whether its agent answers before anything is changed."""
+
+
+@dataclass(frozen=True)
 class Activate:
     """Have the machine change."""
 
@@ -58,7 +63,7 @@ class Settle:
     on_release: bool = False
 
 
-Act = Fetch | Activate | Confirm | GoBack | Await | BeginAnew | Settle
+Act = Fetch | ObserveAgent | Activate | Confirm | GoBack | Await | BeginAnew | Settle
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Scene:
         standing: What its machine says; ``None`` when it says nothing.
         silent_s: For how many seconds it has said nothing.
         tried_s: For how many seconds it has been under way.
+        unwell: What is wrong with its agent though nobody has touched it; empty when nothing, ``None`` before anybody
+            looked.
         fetched: Whether this runner has brought the release to the machine.
         unheard: Why this runner could not confirm it, though it tried; empty when it did not.
         ending: Whether nobody new is to be touched, and who is not confirmed shall go back.
@@ -78,6 +85,7 @@ class Scene:
     standing: Standing | None
     silent_s: float
     tried_s: float
+    unwell: str | None
     fetched: bool
     unheard: str
     ending: bool
@@ -116,12 +124,21 @@ def _untouched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec)
     if standing.current == release and not standing.activation:
         return Settle(TargetState.HEALTHY, "ran it already")
     if scene.tried_s >= spec.attempt_s:
-        return Settle(TargetState.TIMED_OUT, f"not begun after {scene.tried_s:.0f} s")
+        return Settle(TargetState.UNREACHABLE, f"not begun after {scene.tried_s:.0f} s")
     if standing.activation:
         return Await()
     if standing.busy and not spec.emergency and not is_overdue(scene.target, scene.now, spec):
         return Settle(TargetState.DEFERRED, f"busy: {standing.busy}")
-    return Activate() if scene.fetched else Fetch()
+    return _unless_unwell(scene, Activate() if scene.fetched else Fetch(), spec)
+
+
+def _unless_unwell(scene: Scene, act: Act, spec: Spec) -> Act:
+    """An agent that does not answer now would not after the change: that would be no word about the release."""
+    if spec.emergency:
+        return act
+    if scene.unwell is None:
+        return ObserveAgent()
+    return Settle(TargetState.UNREACHABLE, f"before anything was changed, {scene.unwell}") if scene.unwell else act
 
 
 def _touched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -> Act:

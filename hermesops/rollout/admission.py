@@ -66,6 +66,8 @@ def _gates(gates: Gates, stages: int) -> Iterator[str]:
         yield "the failure gate needs 0 < base rate < bad rate < 1"
     if not (0 < failures.alpha < 0.5 and 0 < failures.beta < 0.5):  # noqa: PLR2004 - above that chance decides better
         yield "error rates of the failure gate lie between 0 and 0.5"
+    if not 0 <= failures.unseen_rate <= 1:
+        yield "the share of targets that may be out of sight lies between 0 and 1"
     if failures.early_failures < 1 or not 0 <= failures.early_rate < 1:
         yield "the failure gate's rule needs one failure or more, and a share below 1"
     known = ", ".join(Vital)

@@ -23,6 +23,7 @@ from hermesops.rollout.acts import (
     Confirm,
     Fetch,
     GoBack,
+    ObserveAgent,
     Scene,
     Settle,
     deferral,
@@ -135,6 +136,7 @@ class Bringing:
 
     async def _brought(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
         heard, fetched, unheard = self._clock.now(), False, ""
+        unwell: str | None = None
         began = target.touched_at or heard  # whoever was at it before has had its share of patience
         while True:
             standing = await self._look(target.id)
@@ -145,6 +147,7 @@ class Bringing:
                 standing,
                 silent_s=(now - heard).total_seconds(),
                 tried_s=(now - began).total_seconds(),
+                unwell=unwell,
                 fetched=fetched,
                 unheard=unheard,
                 ending=self._is_ending(target),
@@ -153,6 +156,9 @@ class Bringing:
             act = next_act(scene, rollout.release, rollout.spec)
             if isinstance(act, Settle):
                 return await self._settle(rollout, target, act)
+            if isinstance(act, ObserveAgent):
+                unwell = await self._unwell(target)
+                continue
             left_s = rollout.spec.attempt_s - scene.tried_s + _OVERTIME_S
             target, problem = await self._do(act, rollout, target, standing, left_s)
             if isinstance(act, Confirm):
@@ -189,9 +195,19 @@ class Bringing:
             case GoBack():
                 going = self._machines.back(target.facts, rollout.spec, lose=False)
                 await self._attempt(self._limited(going, target, left_s, notice_s=left_s))
-            case Await() | Settle():
+            case Await() | ObserveAgent() | Settle():
                 await self._clock.pause(POLL_S)
         return target, ""
+
+    async def _unwell(self, target: RolloutTarget) -> str:
+        """What is wrong with an agent that nobody has touched; empty when nothing."""
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                return await self._machines.observe_agent(target.facts)
+        except HermesError as error:
+            return error.message
+        except TimeoutError:
+            return f"nothing was seen of its agent within {_LOOK_S:g} s"
 
     async def _attempt(self, doing: Awaitable[None]) -> str | None:
         """Do it; a lost answer is none (``None``), and the machine is looked at again. A refusal is told."""

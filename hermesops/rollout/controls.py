@@ -104,9 +104,10 @@ def abort(rollout: Rollout, said: Said) -> Steered:
 
 
 def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said) -> Steered:
-    """Give those that failed their turn again; they come first, through the same gates."""
+    """Give those that failed or gave no answer their turn again; they come first, through the same gates."""
     _refuse_unless(rollout, "retried", _S.RUNNING, _S.PAUSED, _S.HALTED)
-    failed = [one for one in targets if one.state.has_failed and not one.progress.on_release]
+    missed = [one for one in targets if one.state.has_failed or one.state is TargetState.UNREACHABLE]
+    failed = [one for one in missed if not one.progress.on_release]
     again = tuple(_anew(one, said.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
         raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")

@@ -10,7 +10,8 @@ from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HurtCare
 from hermesops.rollout.gates import Judgement, evidence_of, judge
-from hermesops.rollout.marks import changed_by_health, deferred_by_hour, owed_at_end
+from hermesops.rollout.marks import changed_by_health, deferred_by_hour, instead_of_unseen, owed_at_end
+from hermesops.rollout.narration import names
 from hermesops.rollout.sight import Sight, count_states
 from hermesops.rollout.stage_door import LOOK_S, altered, closed_door, objections
 from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Wait
@@ -55,7 +56,7 @@ def _watchfully(sight: Sight) -> Decision:
     if marks:
         return Decision(Mark(marks), _marked(marks), {"targets": {one.id: one.detail for one in marks if one.detail}})
     judgement = judge(sight.rollout, sight.targets, sight.watched, at_end=_is_at_end(sight))
-    for gate in (judgement.failures, judgement.health):
+    for gate in (judgement.sight, judgement.failures, judgement.health):
         if gate.result is GateResult.FAIL:
             return Decision(Change(RolloutState.HALTED), gate.why, evidence_of(judgement))
     before = _finish_flights(sight) or _put_back(sight, _hurt(sight))
@@ -76,6 +77,10 @@ def _forward(sight: Sight, judgement: Judgement) -> Decision:
         return _wait(sight, IDLE_S, closed.why, closed.until)
     entered = sight.entered()
     enters = pending[0].stage > entered
+    instead = instead_of_unseen(sight) if enters else ()
+    if instead:
+        words = f"{names(instead)} instead of those of stage {entered + 1} that give no proper answer"
+        return Decision(Mark(instead), words, evidence_of(judgement))
     door = closed_door(sight, judgement, pending[0].stage) if enters else altered(sight, judgement, entered)
     if door:
         return door

@@ -33,12 +33,14 @@ class Judgement:
 
     Attributes:
         stage: The last stage of which anybody was touched; -1 before.
+        sight: Whether enough of all targets answered before anything was changed.
         compared: Each vital that was compared.
         health: The worst of them.
         can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
     """
 
     stage: int
+    sight: Heard
     failures: Weighed
     health: Heard
     compared: tuple[Compared, ...]
@@ -65,8 +67,15 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
     untouched = sum(target.state is _WAITING for target in targets)
     compared = _compared(spec, watched, at_end=at_end)
     can_compare = spec.gates.health.can_compare(len(running), untouched)
+    seen = _sight(rollout, targets)
     return Judgement(
-        stage, failures, _health(spec, compared, len(running)), compared, _probe(spec, running, watched), can_compare
+        stage,
+        seen,
+        failures,
+        _health(spec, compared, len(running)),
+        compared,
+        _probe(spec, running, watched),
+        can_compare,
     )
 
 
@@ -75,6 +84,7 @@ def evidence_of(judgement: Judgement) -> Mapping[str, object]:
     failures = judgement.failures
     return {
         "stage": judgement.stage + 1,
+        "sight": {"result": judgement.sight.result.value, "why": judgement.sight.why},
         "failures": {
             "result": failures.result.value,
             "why": failures.why,
@@ -109,6 +119,15 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
     """When a target has run the release long enough; ``None`` when it does not run it."""
     confirmed_at = target.progress.confirmed_at
     return confirmed_at + timedelta(seconds=spec.soak_s) if confirmed_at else None
+
+
+def _sight(rollout: Rollout, targets: Sequence[RolloutTarget]) -> Heard:
+    unseen = [one for one in targets if one.state is TargetState.UNREACHABLE and not rollout.wishes.forgive(one)]
+    most = rollout.spec.gates.failures.unseen_rate
+    words = f"{len(unseen)} of {len(targets)} gave no proper answer before anything was changed"
+    if len(unseen) > most * len(targets):
+        return Heard(GateResult.FAIL, f"cannot see: {words}, more than {most:.0%}")
+    return Heard(GateResult.PASS, words if unseen else "all that were asked answered")
 
 
 def _compared(spec: Spec, watched: Watched, *, at_end: bool) -> tuple[Compared, ...]:

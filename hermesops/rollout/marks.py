@@ -60,6 +60,19 @@ def _deferred(sight: Sight, target: RolloutTarget) -> RolloutTarget:
     return replace(marked, progress=replace(target.progress, deferred_until=until))
 
 
+def instead_of_unseen(sight: Sight) -> tuple[RolloutTarget, ...]:
+    """Who takes the places of a stage that nobody answered in: a larger one is not begun without anybody's word.
+
+    Empty where somebody was tried, and where nobody is left.
+    """
+    entered = sight.entered()
+    unseen = [one for one in sight.in_state(TargetState.UNREACHABLE) if one.stage == entered]
+    if not unseen or any(one.touched_at or one.progress.on_release or one.state.is_well for one in sight.targets):
+        return ()
+    next_ones = [one for one in sight.pending() if one.stage > entered]
+    return tuple(replace(one, stage=entered) for one in next_ones[: len(unseen)])
+
+
 def owed_at_end(sight: Sight) -> tuple[RolloutTarget, ...]:
     """Those that could not be brought, so that nobody forgets them."""
     missed = sight.in_state(TargetState.UNREACHABLE, TargetState.SILENT, TargetState.TIMED_OUT)

@@ -29,7 +29,10 @@ def progress(targets: Sequence[RolloutTarget], where: RolloutTarget | None = Non
     counts = count_states(targets)
     parts = [*_place(targets, where), f"{counts.get(TargetState.HEALTHY, 0)} of {len(targets)} healthy"]
     failed = sum(number for state, number in counts.items() if state.has_failed)
-    return ", ".join([*parts, *([f"{failed} failed"] if failed else [])])
+    unseen = counts.get(TargetState.UNREACHABLE, 0)
+    return ", ".join(
+        [*parts, *([f"{failed} failed"] if failed else []), *([f"{unseen} unreachable"] if unseen else [])]
+    )
 
 
 def changes(targets: Iterable[RolloutTarget]) -> list[str]:

@@ -99,6 +99,13 @@ class Machines(Protocol):
             UnavailableError: It gives no answer.
         """
 
+    async def observe_agent(self, target: Target) -> str:
+        """What is wrong with the agent of somebody who was not touched; empty when it answers as it should.
+
+        Raises:
+            HermesError: Nobody could tell.
+        """
+
     async def fetch(self, target: Target, release: ReleaseId) -> None:
         """Bring to the machine what it lacks of the release; touches nothing that runs. Safe to call twice.
 

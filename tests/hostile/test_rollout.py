@@ -15,7 +15,9 @@ from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 HOSTILE = (3, 7, 11, 13, 17)
 """Five of twenty, none of them among the first stage's."""
 
-STEPS = ("look", "fetch", "activate", "confirm")
+STEPS = ("look", "agent", "fetch", "activate", "confirm")
+UNTOUCHED = ("look", "agent", "fetch")
+"""Steps before anything is changed: who hangs there says nothing of the release, and is left as it was."""
 
 
 def _world(*hangs: str, provokes: Exception | None = None) -> World:
@@ -38,6 +40,13 @@ def test_a_rollout_ends_although_some_machines_never_do(step: str) -> None:
     assert world.rollout.state in {RolloutState.DONE, RolloutState.HALTED}
     assert all(not _ended(world)[number].is_well for number in HOSTILE if world.nth(number).state.has_failed)
     assert not any(state.has_failed for number, state in _ended(world).items() if number not in HOSTILE)
+
+
+@pytest.mark.parametrize("step", UNTOUCHED)
+def test_machines_that_hang_before_anything_is_changed_halt_nothing(step: str) -> None:
+    world = _world(step)
+    assert world.run(for_s=48 * 3600) == f"done: 15 of 20 run {NEW}, 5 owed"
+    assert all(world.nth(number).detail.startswith("unreachable: ") for number in HOSTILE)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -67,10 +67,12 @@ class Machine:
         breaks: The new release does not start on it; it goes back by itself, and tells.
         mute: Gives no answer.
         mute_once_touched: Likewise from when it is told to change.
+        unwell: What is wrong with its agent before anything is changed.
         unheard: Its gateway does not answer through the proxy on the new release.
         loses: Answers to ``activate`` that get lost.
         misses: Calls of ``activate`` that do not arrive.
-        hangs: What it never comes to an end with: ``look``, ``fetch``, ``activate``, ``confirm``, ``back``, ``cancel``.
+        hangs: What it never comes to an end with: ``look``, ``agent``, ``fetch``, ``activate``, ``confirm``, ``back``,
+            ``cancel``.
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
     """
@@ -79,6 +81,7 @@ class Machine:
     breaks: bool = False
     mute: bool = False
     mute_once_touched: bool = False
+    unwell: str = ""
     loses: int = 0
     misses: int = 0
     busy: str = ""
@@ -216,6 +219,10 @@ class World:
             busy=machine.busy,
             absent=machine.absent,
         )
+
+    async def observe_agent(self, target: Target) -> str:
+        await self._stall(target.instance_id, "agent")
+        return self._reach(target.instance_id).unwell
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
         await self._stall(target.instance_id, "fetch")

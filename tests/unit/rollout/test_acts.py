@@ -7,7 +7,19 @@ import pytest
 
 from hermesops.model.rollout import Progress, RolloutTarget, Standing, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.acts import Act, Activate, Await, BeginAnew, Confirm, Fetch, GoBack, Scene, Settle, next_act
+from hermesops.rollout.acts import (
+    Act,
+    Activate,
+    Await,
+    BeginAnew,
+    Confirm,
+    Fetch,
+    GoBack,
+    ObserveAgent,
+    Scene,
+    Settle,
+    next_act,
+)
 from tests.support.rollout_world import NEW, OLD, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -28,6 +40,7 @@ def scene(target: RolloutTarget, standing: Standing | None, **changes: object) -
     values: dict[str, object] = {
         "silent_s": 0.0,
         "tried_s": 0.0,
+        "unwell": "",
         "fetched": False,
         "unheard": "",
         "ending": False,
@@ -51,7 +64,10 @@ def scene(target: RolloutTarget, standing: Standing | None, **changes: object) -
         (scene(NEVER, FAILED), Fetch()),
         (scene(NEVER, None, silent_s=44.0), Await()),
         (scene(NEVER, None, silent_s=45.0), Settle(TargetState.UNREACHABLE, "no answer for 45 s")),
-        (scene(NEVER, STILL, tried_s=600.0), Settle(TargetState.TIMED_OUT, "not begun after 600 s")),
+        (scene(NEVER, STILL, tried_s=600.0), Settle(TargetState.UNREACHABLE, "not begun after 600 s")),
+        (scene(NEVER, STILL, unwell=None), ObserveAgent()),
+        (scene(NEVER, STILL, unwell="silent"), Settle(TargetState.UNREACHABLE, "before anything was changed, silent")),
+        (scene(NEVER, THERE, unwell=None), Settle(TargetState.HEALTHY, "ran it already")),
         (scene(TOLD, STILL), Activate()),
         (scene(TOLD, SWITCHING), Await()),
         (scene(TOLD, READY), Confirm()),

@@ -38,12 +38,48 @@ def test_a_release_that_breaks_everybody_hurts_three_of_two_hundred() -> None:
     assert world.told == ["running", "halted"]
 
 
-@pytest.mark.parametrize("fault", ["breaks", "mute", "mute_once_touched"])
-def test_failed_unreachable_and_silent_count_alike(fault: str) -> None:
+@pytest.mark.parametrize("fault", ["breaks", "mute_once_touched"])
+def test_failed_and_silent_count_alike(fault: str) -> None:
     world = World(fleet(200))
     for machine in world.machines.values():
         setattr(machine, fault, True)
     assert world.run().startswith("halted: 3 of 3 failed")
+
+
+@pytest.mark.parametrize("fault", ["mute", "unwell"])
+def test_a_fleet_out_of_sight_halts_before_anybody_is_touched(fault: str) -> None:
+    world = World(fleet(200))
+    for machine in world.machines.values():
+        setattr(machine, fault, fault == "mute" or "its agent was silent")
+    assert world.run().startswith("halted: cannot see: 6")
+    assert world.begun() == 0
+
+
+@pytest.mark.parametrize("fault", ["mute", "unwell"])
+def test_who_misbehaves_before_being_touched_is_left_out_and_halts_nothing(fault: str) -> None:
+    world = World(fleet(20))
+    for position in (0, 3, 4, 9, 19):
+        setattr(world.machine_of(position), fault, fault == "mute" or "its agent was silent")
+    assert world.run() == f"done: 15 of 20 run {NEW}, 5 owed"
+    assert world.begun() == 15
+    reason = "no answer for" if fault == "mute" else "before anything was changed, its agent was silent"
+    assert all(one.detail.startswith(f"unreachable: {reason}") for one in world.placed.values() if one.detail)
+
+
+def test_others_take_the_places_of_a_first_stage_that_gives_no_answer() -> None:
+    world = World(fleet(200))
+    for position in range(10):
+        world.machine_of(position).unwell = "its agent was silent"
+    for machine in world.machines.values():
+        machine.breaks = True
+    assert world.run().startswith("halted: 3 of 3 failed"), "a larger stage was begun without anybody's word"
+    assert world.begun() == 3
+
+
+def test_in_an_emergency_who_misbehaves_is_changed_all_the_same() -> None:
+    world = World(fleet(20), replace(QUICK, emergency="a hole in the agent"))
+    world.machine_of(5).unwell = "its agent was silent"
+    assert world.run() == f"done: 20 of 20 run {NEW}"
 
 
 def test_who_fails_in_the_background_stops_nothing() -> None:
