@@ -16,9 +16,11 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from hermesops import web_address
 from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
+from hermesops.private_file import refuse_readable_by_others
 
 LOCAL = "local"
 """The environment that is always there."""
@@ -27,6 +29,16 @@ PREFIX = "HERMESOPS_"
 SECRET_PREFIX = "HERMESOPS_SECRET_"  # noqa: S105 - a name's beginning
 """Of variables that hold secrets, where the environment is their home."""
 _PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb"}
+_ADDRESSES = (
+    "api_url",
+    "router_url",
+    "backup_endpoint",
+    "backup_iam_endpoint",
+    "prometheus_url",
+    "rollout_webhook",
+    "oidc_issuer",
+)
+_STORES = ("releases", "pulumi_backend")
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
 
@@ -67,6 +79,9 @@ class Settings(BaseModel):
         None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
     )
 
+    proxy_domain: str = Field(
+        "", description="Domain below which JustAVPS serves ports of machines; empty: below api_url's host"
+    )
     broker_addresses: str = Field(
         "", description="Where JustAVPS's broker speaks from, comma-separated; empty: the local world's"
     )
@@ -255,7 +270,9 @@ class Environment:
             environ: The process's variables; a test passes its own.
 
         Raises:
-            UsageError: An unknown key, a bad value, an unreadable file or a bad environment name.
+            UsageError: An unknown key, a bad value, an unreadable file, a bad environment name, or an address outside
+                the local world that is asked in the clear.
+            RefusedError: The file holds a secret and others may read it.
         """
         variables = dict(os.environ if environ is None else environ)
         if "HOME" not in variables:
@@ -273,7 +290,10 @@ class Environment:
             key: "environment" if key in from_variables else str(file) if key in from_file else "default"
             for key in Settings.model_fields
         }
-        return cls(name, folder, _validate(merged, sources), sources, variables, _secrets_in(variables))
+        env = cls(name, folder, _validate(merged, sources), sources, variables, _secrets_in(variables))
+        if not env.is_local:
+            _refuse_exposed(env.settings, sources)
+        return env
 
 
 def _home_of_this_user() -> str:
@@ -288,7 +308,10 @@ def _home_of_this_user() -> str:
 
 def _read_file(file: Path) -> dict[str, object]:
     try:
-        values = tomllib.loads(file.read_text())
+        with file.open("rb") as opened:
+            values = tomllib.load(opened)
+            if secret := next((key for key in values if _is_secret(key, values[key])), ""):
+                refuse_readable_by_others(opened.fileno(), file, what=secret)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -296,6 +319,32 @@ def _read_file(file: Path) -> dict[str, object]:
     for key in values:
         _known(key, f"in {file}")
     return values
+
+
+def _is_secret(key: str, value: object) -> bool:
+    """Whether a value of the file is a secret itself; a path of SQLite is none."""
+    is_kept = key in Settings.model_fields and "SecretStr" in str(Settings.model_fields[key].annotation)
+    return is_kept and not str(value).startswith("sqlite:")
+
+
+def _refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
+    """Refuse addresses that get secrets, or decide about users, and are not encrypted.
+
+    Raises:
+        UsageError: One is; it names the key and where it was set.
+    """
+    for key in _ADDRESSES:
+        value = getattr(settings, key)
+        url = value.get_secret_value() if isinstance(value, SecretStr) else value
+        why = web_address.exposure(url) if url else ""
+        if why:
+            place = f"variable {PREFIX}{key.upper()}" if sources[key] == "environment" else sources[key]
+            raise UsageError(f"{key} (from {place}): {why}", hint=f"set {key} to an address that begins with https://")
+    for key in _STORES:
+        why = web_address.bucket_exposure(getattr(settings, key))
+        if why:
+            place = f"variable {PREFIX}{key.upper()}" if sources[key] == "environment" else sources[key]
+            raise UsageError(f"{key} (from {place}): {why}", hint=f"let the endpoint in {key} begin with https://")
 
 
 def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:

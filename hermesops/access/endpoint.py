@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.access.secret_file import read_secret
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.private_file import read_secret
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from hermesops.access.secret_file import make_secret, read_secret, replace_secret
+from hermesops.access.secret_file import make_secret, replace_secret
 from hermesops.errors import RefusedError
+from hermesops.private_file import read_secret
 
 
 class Home(Protocol):

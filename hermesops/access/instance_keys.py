@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Protocol
 
-from hermesops.access.secret_file import read_secret
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets
 from hermesops.model.route import issue_token
+from hermesops.private_file import read_secret
 
 _SHORTEST = 32
 

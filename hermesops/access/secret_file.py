@@ -1,43 +1,8 @@
-"""Small files that hold a secret: made with mode 0600 in one step, and refused when others may read them."""
+"""Small files that hold a secret, made with mode 0600 in one step; ``private_file`` reads them."""
 
 import os
 import secrets
-import stat
 from pathlib import Path
-
-from hermesops.errors import RefusedError
-
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
-def read_secret(path: Path, *, what: str) -> str:
-    """The text of a secret file, without white space around it.
-
-    Args:
-        path: The file.
-        what: What it holds, as it should read after "the".
-
-    Raises:
-        RefusedError: It is missing, empty, unreadable, or readable by others than its owner.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError as error:
-        raise RefusedError(
-            f"the {what} is missing: no file {path}", hint=f"put it back at {path} (mode 0600)"
-        ) from error
-    except OSError as error:
-        raise RefusedError(f"the {what} cannot be read from {path}: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_mode & _OTHERS:
-            raise RefusedError(f"the {what} in {path} may be read by others", hint=f"chmod 600 {path}")
-        try:
-            text = file.read().decode().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise RefusedError(f"the {what} in {path} is not text") from error
-    if not text:
-        raise RefusedError(f"the {what} in {path} is empty", hint=f"put it back at {path} (mode 0600)")
-    return text
 
 
 def make_secret(path: Path, text: str) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 from hermesops.access.homes import FolderHome, Home
 from hermesops.access.lent_files import LentFiles
 from hermesops.access.needed import Needed
-from hermesops.access.secret_file import read_secret, replace_secret
+from hermesops.access.secret_file import replace_secret
 from hermesops.errors import RefusedError
+from hermesops.private_file import read_secret
 
 
 @dataclass(frozen=True)

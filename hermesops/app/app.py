@@ -233,7 +233,8 @@ class App:
 
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self.vendor())
-            proxy = await stack.enter_async_context(ProxyClient(self.endpoint.api_url))
+            connections = ProxyClient(self.endpoint.api_url, domain=self.env.settings.proxy_domain)
+            proxy = await stack.enter_async_context(connections)
             yield Session(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
 

@@ -190,7 +190,8 @@ class Identities:
             RefusedError: The file may be read by others, or holds no such key.
         """
         from hermesops.access.authority import fresh_key, make_root, read_key
-        from hermesops.access.secret_file import make_secret, read_secret
+        from hermesops.access.secret_file import make_secret
+        from hermesops.private_file import read_secret
 
         if not self._app.registry.list_authorities():
             authority_of(self._app)

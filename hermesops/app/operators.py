@@ -65,10 +65,9 @@ def _keys_in(file: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefusedError(f"no token of a pipeline can be read from {file}", hint="hermesops settings show") from error
+    from hermesops.private_file import read_secret
+
+    return read_secret(file, what="pipeline's token, which oidc_token_file names,")
 
 
 def _user() -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hermesops.drift.orphans import Holder
     from hermesops.drift.rebuild import Rebuild
     from hermesops.justavps import Client, Machine
-    from hermesops.model.ids import CellName, MachineId, MachineName
+    from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
     from hermesops.model.recovery import Recovered
     from hermesops.registry import Registry
 
@@ -34,23 +34,33 @@ class Orphans:
 
     async def find(self, name: str, machine_id: str = "") -> "Machine":
         """The orphan that is meant; see ``drift.orphans.chosen``."""
-        from hermesops.drift.accounts import Rented
         from hermesops.drift.orphans import chosen
+
+        return chosen(await self._all(), name, machine_id)
+
+    async def _all(self) -> "list[Machine]":
+        from hermesops.drift.accounts import Rented
 
         registry = self._app.registry
         # Spares before and after: what changes hands meanwhile is in one of the three, and so no orphan.
         before, rows, after = registry.list_spares(), registry.list_ordered(), registry.list_spares()
         machines = Rented(await self._client.list_machines())
-        orphans = machines.orphans(rows, (*before, *after), self._app.env.name)
-        return chosen(orphans, name, machine_id)
+        return machines.orphans(rows, (*before, *after), self._app.env.name)
 
-    async def adopt(self, machine: "Machine", *, reason: str) -> str:
-        """Give an orphan to the instance it says it belongs to; one line about what was done."""
+    async def adopt(self, machine: "Machine", *, reason: str, contested: bool = False) -> str:
+        """Give an orphan to the instance it says it belongs to; one line about what was done.
+
+        Args:
+            machine: The orphan.
+            reason: Why, for the audit.
+            contested: Whether a person says that it is the right one, whatever it or other orphans can prove.
+        """
         from hermesops.drift.orphans import Recover, adoption
         from hermesops.model.ids import instance_subject
 
         told, holder = await self._asked(machine)
-        decided = adoption(told, holder)
+        rivals = [] if contested else await self._rivals(told)
+        decided = adoption(told, holder, rivals=rivals, contested=contested)
         registry = self._app.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
         async with self._app.alone(instance_subject(instance_id)):
@@ -79,10 +89,10 @@ class Orphans:
             await self._client.delete_machine(machine.id)
 
     async def _asked(self, machine: "Machine") -> "tuple[Recovered | Forgotten, Holder | None]":
-        from hermesops.drift.memory import Forgotten, recall
+        from hermesops.drift.memory import Forgotten
         from hermesops.drift.orphans import Holder
 
-        told = await recall(channel_to(self._client)(_id(machine)), machine, generation_of(self._app))
+        (told,) = await recalled(self._app, self._client, [machine])
         if isinstance(told, Forgotten):
             return told, None
         row = next((i for i in self._app.registry.list_instances(terminated=True) if i.id == told.id), None)
@@ -90,7 +100,30 @@ class Orphans:
             return told, None
         own = (row.machine_id, row.machine_name)
         machines = await self._client.list_machines()
-        return told, Holder(row, any((one.id, one.name) == own and one.id != machine.id for one in machines))
+        held = next((one for one in machines if (one.id, one.name) == own and one.id != machine.id), None)
+        return told, Holder(row, held is not None, await self._doubt(held, told.id) if held else "")
+
+    async def _doubt(self, machine: "Machine", instance_id: "InstanceId") -> str:
+        """Why a machine does not prove that it is the instance's; empty when it does."""
+        from hermesops.drift.memory import Forgotten
+
+        (told,) = await recalled(self._app, self._client, [machine])
+        if isinstance(told, Forgotten):
+            return told.why
+        return told.doubt or ("" if told.id == instance_id else f"it says that it is instance {told.id}")
+
+    async def _rivals(self, told: "Recovered | Forgotten") -> "list[Recovered]":
+        """Other orphans that say that they are the same instance, or of the same user."""
+        from hermesops.drift.memory import Forgotten
+
+        if isinstance(told, Forgotten):
+            return []
+        others = [one for one in await self._all() if one.id != told.machine_id]
+        return [
+            one
+            for one in await recalled(self._app, self._client, others)
+            if not isinstance(one, Forgotten) and (one.id == told.id or one.user_id == told.user_id)
+        ]
 
 
 class Rebuilding:
@@ -117,7 +150,7 @@ class Rebuilding:
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
             self._app.tell(f"asking {len(machines)} machines what they remember")
-            told = await self._recalled(client, machines)
+            told = await recalled(self._app, client, machines)
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
     def require_loss(self) -> None:
@@ -160,24 +193,6 @@ class Rebuilding:
         registry: Registry = place.open_anew(reason, above=minutes)
         return sum(registry.recover_instance(one, why=reason) for one in rebuild.instances)
 
-    async def _recalled(self, client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":
-        from hermesops.drift.memory import Forgotten, recall
-        from hermesops.errors import HermesError
-        from hermesops.fan_out import Limits, fan_out
-        from hermesops.model.ids import MachineName
-
-        channel, read = channel_to(client), generation_of(self._app)
-
-        async def one(machine: "Machine") -> "Recovered | Forgotten":
-            return await recall(channel(_id(machine)), machine, read)
-
-        limits = Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
-        answers = await fan_out(machines, one, limits)
-        return [
-            Forgotten(_id(machine), MachineName(machine.name), said.message) if isinstance(said, HermesError) else said
-            for machine, said in zip(machines, answers, strict=True)
-        ]
-
     async def _in_stacks(self) -> "dict[MachineName, CellName]":
         """Machines that the states of cells hold, where any are left."""
         from hermesops.errors import HermesError
@@ -193,6 +208,25 @@ class Rebuilding:
         except HermesError as error:
             self._app.tell(f"the stacks cannot be read: {error.message}")
         return held
+
+
+async def recalled(app: "App", client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":
+    """What each machine says of itself, in their order; one that hangs costs only its own answer."""
+    from hermesops.drift.memory import Forgotten, recall
+    from hermesops.errors import HermesError
+    from hermesops.fan_out import Limits, fan_out
+    from hermesops.model.ids import MachineName
+
+    channel, read = channel_to(client), generation_of(app)
+
+    async def one(machine: "Machine") -> "Recovered | Forgotten":
+        return await recall(channel(_id(machine)), machine, read)
+
+    answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+    return [
+        Forgotten(_id(machine), MachineName(machine.name), said.message) if isinstance(said, HermesError) else said
+        for machine, said in zip(machines, answers, strict=True)
+    ]
 
 
 def channel_to(client: "Client") -> "Callable[[MachineId], Channel]":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.model.ids import OperationId
 from hermesops.settings import Environment
+from hermesops.web_address import with_verified_tls
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
@@ -35,4 +36,4 @@ def make_worker(session: "Session", *, concurrency: int, grace_s: float) -> "Wor
 def _queue_url(env: Environment) -> str:
     """Beside the registry in PostgreSQL, where many computers reach it; else in a file of this computer."""
     url = env.settings.registry_url.get_secret_value() if env.settings.registry_url else ""
-    return url if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"
+    return with_verified_tls(url) if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"

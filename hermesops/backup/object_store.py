@@ -15,6 +15,7 @@ from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.store_calls import bound_answers
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.backup import Credential
+from hermesops.private_file import refuse_readable_by_others
 
 if TYPE_CHECKING:
     import boto3
@@ -179,9 +180,9 @@ def read_key_file(file: Path) -> tuple[str, str]:
 
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        if file.stat().st_mode & 0o077:
-            raise RefusedError(f"the object store's key in {file} may be read by others", hint=f"chmod 600 {file}")
-        parser.read_string(file.read_text())
+        with file.open() as opened:
+            refuse_readable_by_others(opened.fileno(), file, what="object store's key")
+            parser.read_string(opened.read())
         section = parser["default"]
         return section["aws_access_key_id"], section["aws_secret_access_key"]
     except (OSError, KeyError, configparser.Error, UnicodeDecodeError) as error:

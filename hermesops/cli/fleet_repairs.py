@@ -14,7 +14,15 @@ Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift
 MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
 
 
-def adopt(machine: Machine, machine_id: MachineId = "", reason: Why = "") -> None:
+def adopt(
+    machine: Machine,
+    machine_id: MachineId = "",
+    contested: Annotated[
+        bool,
+        typer.Option("--contested", help="Although it cannot prove whose it is, or another machine says the same."),
+    ] = False,
+    reason: Why = "",
+) -> None:
     """Give a machine that no instance is on to the instance that it says it belongs to."""
     from hermesops.app.recovery import Orphans
 
@@ -23,7 +31,8 @@ def adopt(machine: Machine, machine_id: MachineId = "", reason: Why = "") -> Non
     async def work() -> str:
         async with composed.vendor() as client:
             orphans = Orphans(composed, client)
-            return await orphans.adopt(await orphans.find(machine, machine_id), reason=reason)
+            found = await orphans.find(machine, machine_id)
+            return await orphans.adopt(found, reason=reason, contested=contested)
 
     done = context.run(work())
     result("fleet-adopt", {"machine": machine, "outcome": done}, [done])

@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from hermesops.channel import Channel, NoSuchFileError
 from hermesops.errors import HermesError
 from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.recovery import Recovered
+from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError
 from hermesops.node.layout import Layout
 from hermesops.node.protocol import Payload, identity_from_json
@@ -67,16 +69,34 @@ async def recall(channel: Channel, machine: Machine, generation_of: Generation) 
     if payload.identity != identity:
         return forgotten("its identity and its payload contradict each other")
     try:
-        return recovered_from(payload, machine, generation_of)
+        return recovered_from(payload, machine, generation_of, await _certified(channel))
     except ValueError as error:
         return forgotten(f"its payload is of another hermesops: {error}")
 
 
-def recovered_from(payload: Payload, machine: Machine, generation_of: Generation) -> Recovered:
+async def _certified(channel: Channel) -> MachineNames | None:
+    """Whose the machine's certificate is; ``None`` where it has none that can be read."""
+    try:
+        certificate = await channel.get(str(_LAYOUT.machine_certificate))
+        authority = await channel.get(str(_LAYOUT.authority))
+        return MachineNames.parse(Credential.from_pem(certificate, authority).names)
+    except (BadRequestError, HermesError):
+        return None
+
+
+def recovered_from(
+    payload: Payload, machine: Machine, generation_of: Generation, certified: MachineNames | None = None
+) -> Recovered:
     """The instance that a payload and the vendor's list tell of. Pure.
 
-    A token that is not genuine (the router's key was changed, or somebody wrote it) counts as of the first generation:
-    the machine's payload then differs from what the registry says, and ``fleet drift --deep`` names the repair.
+    A token that is not genuine (the router's key was changed, or somebody wrote it) counts as of the first generation,
+    and the machine as doubtful: anybody who is root on one can write any instance's id and epoch, but no such token.
+
+    Args:
+        payload: As the machine was handed it, by its own account.
+        machine: As the vendor lists it.
+        generation_of: Reads tokens for the model router.
+        certified: Whose the machine's certificate is.
 
     Raises:
         ValueError: The payload names a plan that there is not.
@@ -99,4 +119,23 @@ def recovered_from(payload: Payload, machine: Machine, generation_of: Generation
         settings=InstanceSettings(**asdict(payload.settings)),
         api_server_key=payload.secrets.api_server_key,
         model_token_generation=issued[1] if issued and issued[0] == instance_id else 1,
+        doubt=_doubt(MachineId(machine.id), instance_id, issued, certified),
     )
+
+
+def _doubt(
+    machine_id: MachineId,
+    instance_id: InstanceId,
+    issued: tuple[InstanceId, int] | None,
+    certified: MachineNames | None,
+) -> str:
+    """Why a machine's word is not enough for the instance that it names; empty when it is."""
+    if issued is None:
+        return "its token for the model router was not issued by this environment"
+    if issued[0] != instance_id:
+        return f"its token for the model router is of instance {issued[0]}"
+    if certified is None:
+        return ""
+    if certified.machine_id != machine_id:
+        return f"its certificate is of machine {certified.machine_id}"
+    return "" if certified.instance_id in {None, instance_id} else f"its certificate is of {certified.instance_id}"

@@ -1,5 +1,6 @@
 """What becomes of an orphan: an instance takes it, or it is destroyed, but no user's memory with it. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermesops.drift.memory import Forgotten
@@ -32,10 +33,12 @@ class Holder:
 
     Attributes:
         has_machine: Whether the machine of its row is rented and there.
+        machine_doubt: Why that machine does not prove that it is the instance's; empty when it does.
     """
 
     instance: Instance
     has_machine: bool
+    machine_doubt: str = ""
 
 
 def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
@@ -58,19 +61,30 @@ def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
     return named[0]
 
 
-def adoption(told: Recovered | Forgotten, holder: Holder | None) -> Recover | Take:
+def adoption(
+    told: Recovered | Forgotten,
+    holder: Holder | None,
+    *,
+    rivals: Sequence[Recovered] = (),
+    contested: bool = False,
+) -> Recover | Take:
     """How an orphan comes to an instance again.
 
     Args:
         told: What it says of itself.
         holder: The row of the instance it says it belongs to.
+        rivals: Other orphans that say the same of themselves.
+        contested: Whether a person says that it is the right one, whatever it or others can prove.
 
     Raises:
         UnavailableError: It does not say whose it is.
-        RefusedError: It is nobody's, its instance needs it no more, or is on another machine of an earlier epoch.
+        RefusedError: It is nobody's, its instance needs it no more, is on another machine of an earlier epoch, or it
+            cannot prove what it says, or is not alone with it.
     """
     if isinstance(told, Forgotten):
         raise _untold(told)
+    if not contested and (told.doubt or rivals):
+        raise _contested(told, rivals)
     if holder is None:
         return Recover(told)
     row = holder.instance
@@ -88,6 +102,18 @@ def adoption(told: Recovered | Forgotten, holder: Holder | None) -> Recover | Ta
             f"{told.machine_name} was left by instance {row.id} when it moved: its memory is older", hint=removal
         )
     return Take(row.id, told)
+
+
+def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
+    others = ", ".join(
+        f"{one.machine_name} (epoch {one.epoch}, {one.doubt or 'its token is genuine'})" for one in rivals
+    )
+    why = told.doubt or f"so says {others}"
+    return RefusedError(
+        f"{told.machine_name} says that it is instance {told.id} of user {told.user_id}, epoch {told.epoch}, but {why}",
+        hint="look at when each was made and at what its agent remembers; then "
+        f"hermesops fleet adopt {told.machine_name} --contested",
+    )
 
 
 def _untold(told: Forgotten) -> HermesError:
@@ -120,6 +146,18 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
         )
     if _is_later(told, holder):
         raise _later(told, holder.instance)
+    if holder.instance.status is not InstanceStatus.TERMINATED and holder.machine_doubt:
+        raise _unproven(told, holder, forget)
+
+
+def _unproven(told: Recovered, holder: Holder, forget: str) -> RefusedError:
+    """The machine of the row may be an impostor, and the orphan the true one."""
+    row = holder.instance
+    return RefusedError(
+        f"{told.machine_name} says that it is instance {told.id}, and machine {row.machine_name}, which the instance's "
+        f"row names, does not prove that it is: {holder.machine_doubt}",
+        hint=f"compare both machines first: hermesops instance show {row.title}; {forget}",
+    )
 
 
 def _is_later(told: Recovered, holder: Holder) -> bool:

@@ -1,11 +1,11 @@
 """After the registry is lost: what can be known again from vendor and machines, and what cannot, by name. Pure."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.drift.memory import Forgotten
-from hermesops.model.ids import CellName, InstanceId, MachineName, UserId, is_alias, user_id_from_alias
+from hermesops.model.ids import CellName, MachineId, MachineName, is_alias, user_id_from_alias
 from hermesops.model.recovery import Recovered
 
 _GONE = (
@@ -53,8 +53,8 @@ def plan_rebuild(
 ) -> Rebuild:
     """Decide what is believed.
 
-    An instance or a user that two machines claim is believed of neither: a person has to look. But of the machines that
-    one instance was on in turn, the last is believed.
+    A machine is believed that proves its claim and is alone in it. Of an instance or a user that two machines claim,
+    none is: whoever is root on one can write a higher epoch, so a person has to look at both.
 
     Args:
         told: What each machine of ours told.
@@ -62,28 +62,36 @@ def plan_rebuild(
         in_stacks: Machines that the states of cells hold, where those are left.
     """
     answers = list(told)
-    told_of = [answer for answer in answers if isinstance(answer, Recovered)]
-    last: dict[InstanceId, int] = {}
-    for claim in told_of:
-        last[claim.id] = max(claim.epoch, last.get(claim.id, 0))
-    claims = [claim for claim in told_of if claim.epoch == last[claim.id]]
-    before = [claim for claim in told_of if claim.epoch < last[claim.id]]
-    by_instance: Counter[InstanceId] = Counter(claim.id for claim in claims)
-    by_user: Counter[UserId] = Counter(claim.user_id for claim in claims)
+    claims = list({one.machine_id: one for one in answers if isinstance(one, Recovered)}.values())
     known_as = {user_id_from_alias(alias): alias for alias in aliases if is_alias(alias)}
+    rivals = _rivals(claims)
     believed = [
         claim.called(known_as.get(claim.user_id, ""))
         for claim in claims
-        if by_instance[claim.id] == 1 and by_user[claim.user_id] == 1
+        if not claim.doubt and not rivals[claim.machine_id]
     ]
     left = [
         *(_forgotten(answer) for answer in answers if isinstance(answer, Forgotten)),
-        *(_contested(claim) for claim in claims if by_instance[claim.id] > 1 or by_user[claim.user_id] > 1),
-        *(_former(claim) for claim in before),
+        *(_contested(one, rivals[one.machine_id]) for one in claims if one.doubt or rivals[one.machine_id]),
         *_vanished(answers, in_stacks or {}),
         *(_nameless(claim) for claim in believed if not claim.user_alias),
     ]
     return Rebuild(tuple(sorted(believed, key=lambda one: one.machine_name)), tuple(left))
+
+
+def _rivals(claims: Sequence[Recovered]) -> dict[MachineId, list[Recovered]]:
+    """For each claim the others of its instance or its user."""
+    same: dict[str, list[Recovered]] = defaultdict(list)
+    for claim in claims:
+        same[f"instance/{claim.id}"].append(claim)
+        same[f"user/{claim.user_id}"].append(claim)
+    return {
+        one.machine_id: [
+            *(other for other in same[f"instance/{one.id}"] if other is not one),
+            *(other for other in same[f"user/{one.user_id}"] if other.id != one.id),
+        ]
+        for one in claims
+    }
 
 
 def _forgotten(one: Forgotten) -> Left:
@@ -91,14 +99,19 @@ def _forgotten(one: Forgotten) -> Left:
     return Left(one.machine_name, one.why, f"hermesops fleet {verb} {one.machine_name}")
 
 
-def _contested(one: Recovered) -> Left:
-    why = f"it says that it is instance {one.id} of user {one.user_id}, and so does another machine"
-    return Left(one.machine_name, why, f"hermesops fleet adopt {one.machine_name}")
+def _contested(one: Recovered, rivals: Sequence[Recovered]) -> Left:
+    reasons = [f"so does {_claim(rival)}" for rival in rivals]
+    return Left(
+        one.machine_name,
+        f"it says that it is instance {one.id} of user {one.user_id}: " + "; ".join([_claim(one), *reasons]),
+        f"hermesops fleet adopt {one.machine_name} --contested, once it is known to be the right one",
+    )
 
 
-def _former(one: Recovered) -> Left:
-    why = f"instance {one.id} was on it before it changed machines: its memory is older"
-    return Left(one.machine_name, why, f"hermesops fleet remove-orphan {one.machine_name}")
+def _claim(one: Recovered) -> str:
+    """What a person weighs claims by."""
+    proof = one.doubt or "its token is genuine"
+    return f"{one.machine_name} (epoch {one.epoch}, made {one.created_at:%Y-%m-%d %H:%M}, {proof})"
 
 
 def _vanished(answers: Iterable[Recovered | Forgotten], in_stacks: Mapping[MachineName, CellName]) -> list[Left]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from hermesops.engine.interface import Engine
 from hermesops.errors import UsageError
 from hermesops.model.stack import StackRef
+from hermesops.private_file import read_secret
 
 PARALLEL = 16
 """Steps at once; a step mostly waits for the vendor."""
@@ -89,17 +90,6 @@ def read_passphrase(file: Path) -> str:
     """Read the passphrase of the state's secrets.
 
     Raises:
-        UsageError: The file cannot be read or is empty.
+        RefusedError: The file is missing, empty, or readable by others.
     """
-    try:
-        passphrase = file.read_text().strip()
-    except OSError as error:
-        raise UsageError(
-            f"{file}: the passphrase of Pulumi's state cannot be read: {error.strerror}",
-            hint="`hermesops settings show` says where it is expected",
-        ) from error
-    if not passphrase:
-        raise UsageError(
-            f"{file}: the passphrase of Pulumi's state is empty", hint="put the passphrase back; do not invent one"
-        )
-    return passphrase
+    return read_secret(file, what="passphrase of Pulumi's state")

@@ -19,6 +19,8 @@ from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.transport import NOT_ANSWERED, Call, lost
 from hermesops.justavps.wire import Machine
 from hermesops.node import strict_json
+from hermesops.node.foreign_text import one_line
+from hermesops.web_address import is_loopback
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -106,11 +108,14 @@ class ProxyClient:
     Args:
         base_url: Of the API. Names under ``localhost`` are reached at its address, because not every resolver knows
             them (Debian's does not); the proxy tells machines apart by the name in ``Host``.
+        domain: Below which ports of machines are served; empty means below the API's own host. The vendor says where a
+            port is, and tokens and agents' keys are sent there: it must not be anywhere.
         transport: For tests: what carries requests instead of the network.
     """
 
-    def __init__(self, base_url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, base_url: str, *, domain: str = "", transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._api = httpx.URL(base_url)
+        self._domain = (domain or self._api.host).strip(".").lower()
         self._http = http_client(self._api, transport=transport)
 
     async def __aenter__(self) -> Self:
@@ -146,7 +151,7 @@ class ProxyClient:
             timeout_s: Seconds for the whole exchange: what answers may send a byte now and then for ever.
 
         Raises:
-            UnreachableError: Nothing was sent.
+            UnreachableError: Nothing was sent; also when the vendor names a port that is not served where it should be.
             LostAnswerError: No answer; of a POST it may have had its effect.
         """
         asking = self.stream(
@@ -200,7 +205,22 @@ class ProxyClient:
             raise lost(shown, cause, "") from cause
 
     def _address(self, text: str) -> tuple[httpx.URL, dict[str, str]]:
-        url = httpx.URL(text)
-        if not url.host.endswith(".localhost"):
-            return url, {}
-        return url.copy_with(host=self._api.host, port=url.port or self._api.port), {"Host": url.netloc.decode()}
+        try:
+            url = httpx.URL(text)
+        except httpx.InvalidURL:
+            raise _elsewhere("which is no URL") from None
+        if url.scheme != self._api.scheme:
+            raise _elsewhere(f"with {one_line(url.scheme)} where the API has {self._api.scheme}")
+        if is_loopback(self._api.host) and url.host.endswith(".localhost"):
+            return url.copy_with(host=self._api.host, port=url.port or self._api.port), {"Host": url.netloc.decode()}
+        if url.userinfo or not (url.host == self._api.host or url.host.endswith(f".{self._domain}")):
+            raise _elsewhere(f"on {one_line(url.host)}, which is not below {self._domain}")
+        return url, {}
+
+
+def _elsewhere(why: str) -> errors.UnreachableError:
+    return errors.UnreachableError(
+        "urls.port_template of a machine",
+        f"it names a port {why}; no token is sent there",
+        hint="if that is where JustAVPS serves machines, set proxy_domain in settings.toml",
+    )

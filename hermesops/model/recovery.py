@@ -17,6 +17,7 @@ class Recovered:
         api_server_key: As the machine was handed it; the gateway goes on with it.
         model_token_generation: Of the token that the machine holds.
         created_at: When its machine was made, where nobody knows better.
+        doubt: Why its machine may not be believed; empty when it proved whose it is.
     """
 
     id: InstanceId
@@ -35,6 +36,7 @@ class Recovered:
     api_server_key: str = field(repr=False)
     model_token_generation: int
     user_alias: str = ""
+    doubt: str = ""
 
     def called(self, alias: str) -> "Recovered":
         """The same with its user's alias."""

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.registry.damage import RESTORE
 from hermesops.registry.disk import sync_folder
+from hermesops.web_address import with_verified_tls
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
@@ -48,7 +49,8 @@ class Database:
     """One registry database.
 
     Args:
-        url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``.
+        url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``; another computer has to prove that it is HOST by
+            a certificate, unless the URL says another ``sslmode``.
         clock: What time it is; by default the database server's clock, so that computers need not agree, and this
             computer's for SQLite.
     """
@@ -146,7 +148,7 @@ class Database:
 
 def _parsed(url: str) -> sa.URL:
     try:
-        parsed = sa.make_url(url)
+        parsed = sa.make_url(with_verified_tls(url))
     except sa.exc.ArgumentError as error:
         raise UsageError("the registry's URL is not one; it reads sqlite:///FILE or postgresql://…") from error
     if parsed.get_backend_name() == "sqlite" and parsed.database:

@@ -32,6 +32,7 @@ def stack(tmp_path: Path) -> FakeStack:
 def engine(kind: str, stack: FakeStack) -> Engine:
     passphrase = stack.folder / "passphrase"
     passphrase.write_text("a passphrase of this test")
+    passphrase.chmod(0o600)
     return make_engine(
         kind,
         production=False,

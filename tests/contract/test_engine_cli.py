@@ -90,6 +90,7 @@ class StandIn:
         self.backend = folder / "backend"
         self.answer()
         (folder / "passphrase").write_text("words of this test")
+        (folder / "passphrase").chmod(0o600)
 
     def answer(self, *, failing: str = "nothing", words: str = "", dying: str = "nothing") -> None:
         command = self.bin / "pulumi"

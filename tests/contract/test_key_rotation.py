@@ -13,11 +13,12 @@ import sqlalchemy as sa
 from hermesops.access.key_ring import KeyRing
 from hermesops.access.key_rotation import KeyRotation
 from hermesops.access.ring import Ring
-from hermesops.access.secret_file import make_secret, read_secret, replace_secret
+from hermesops.access.secret_file import make_secret, replace_secret
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
+from hermesops.private_file import read_secret
 from hermesops.registry import Registry, schema
 from hermesops.registry.rows import insert_or_update
 from hermesops.registry.sealed_cells import sealed_cells, sealed_columns

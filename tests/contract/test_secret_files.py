@@ -8,8 +8,9 @@ import pytest
 
 from hermesops.access.instance_keys import read_router_key
 from hermesops.access.key_ring import KeyRing
-from hermesops.access.secret_file import make_secret, read_secret
+from hermesops.access.secret_file import make_secret
 from hermesops.errors import RefusedError
+from hermesops.private_file import read_secret
 
 
 def test_a_made_secret_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:

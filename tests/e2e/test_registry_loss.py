@@ -1,8 +1,13 @@
 """The registry is lost with all its copies, and made anew from what JustAVPS and the machines know."""
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import httpx
+
+from tests.support.behind_its_back import vendor_of
 from tests.support.command import Command
 
 USERS = ("ada", "bob", "cyd")
@@ -44,6 +49,67 @@ async def test_a_lost_registry_is_rebuilt_and_nothing_differs(tmp_path: Path) ->
         await command.ok("instance", "terminate", "ada", "--yes", "--reason", "t")
     finally:
         await command.run("local", "down", "--purge", "--yes")
+
+
+async def test_a_machine_that_poses_as_another_instance_is_believed_nowhere_and_gets_nobody_destroyed(
+    tmp_path: Path,
+) -> None:
+    """Root on eve's machine writes ada's ids and a higher epoch, then the registry is lost."""
+    command = Command(tmp_path / "home")
+    folder = command.home / "local"
+    try:
+        await command.ok("local", "up", "--driver", "sim")
+        await command.ok("image", "build")
+        for user in ("ada", "eve", "bob"):
+            await command.ok("provision", user, "--plan", "light")
+        rows = {row["user"]: row for row in (await command.ok("instance", "list", "--json")).json["instances"]}
+        async with vendor_of(folder / "world") as vendor:
+            await pose(vendor, rows["eve"]["machine_id"], as_machine=rows["ada"]["machine_id"])
+        lose(folder)
+
+        aliases = [word for user in ("ada", "eve", "bob") for word in ("--alias", user)]
+        told = (await command.ok("registry", "rebuild", *aliases, "--yes", "--dry-run", "--json")).json
+        assert [one["user"] for one in told["instances"]] == ["bob"]
+        true, liar = rows["ada"]["machine_name"], rows["eve"]["machine_name"]
+        claims = {left["name"]: left["why"] for left in told["left"]}
+        assert claims.keys() == {true, liar}
+        assert all(f"{true} (epoch 1" in why and f"{liar} (epoch 2" in why for why in claims.values()), claims
+        assert all(f"of instance {rows['eve']['instance_id']}" in why for why in claims.values()), "whose token it has"
+
+        await command.ok("registry", "rebuild", *aliases, "--yes")
+        for name in (true, liar):
+            refused = await command.run("fleet", "adopt", name)
+            assert refused.exit_code == 3, str(refused)
+            assert "--contested" in refused.stderr
+        # Somebody believes the liar all the same: the true machine is not destroyed for it.
+        await command.ok("fleet", "adopt", liar, "--contested")
+        kept = await command.run("fleet", "remove-orphan", true, "--yes")
+        assert kept.exit_code == 3, str(kept)
+        assert "does not prove that it is" in kept.stderr
+        assert true in {machine["name"] for machine in await command.machines()}
+    finally:
+        await command.run("local", "down", "--purge", "--yes")
+
+
+async def pose(vendor: httpx.AsyncClient, machine_id: str, *, as_machine: str) -> None:
+    """Let a machine say that it is the instance of another one, at a later epoch; secrets it only has its own."""
+    for name in ("identity", "instance"):
+        theirs, own = [await json_of(vendor, of, name) for of in (as_machine, machine_id)]
+        identity = (theirs if name == "identity" else theirs["identity"]) | {"epoch": 2}
+        lie = identity if name == "identity" else own | {"identity": identity}
+        sent = await vendor.post(
+            f"machines/{machine_id}/toolbox/files/upload",
+            params={"path": f"/etc/hermes-node/{name}.json", "mode": "600", "overwrite": "true"},
+            content=json.dumps(lie).encode(),
+        )
+        assert sent.is_success, sent.text
+
+
+async def json_of(vendor: httpx.AsyncClient, machine_id: str, name: str) -> dict[str, Any]:
+    path = f"/etc/hermes-node/{name}.json"
+    answer = await vendor.get(f"machines/{machine_id}/toolbox/files/download", params={"path": path})
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 def lose(folder: Path) -> None:

@@ -34,7 +34,7 @@ class _Tokens:
 
 
 def _machine(service: HostileService) -> Machine:
-    return Machine.model_validate({"id": "m1", "slug": "m1", "urls": {"port_template": service.url}})
+    return Machine.model_validate({"id": "m1", "slug": "m1", "urls": {"port_template": f"{service.url}/{{port}}"}})
 
 
 def _reader(function: Reader) -> Reader:

@@ -95,6 +95,7 @@ def _passphrase(folder: Path) -> Path:
     file = folder / "passphrase"
     file.write_text("a passphrase")
     file.chmod(0o600)
+    file.chmod(0o600)
     return file
 
 

@@ -36,6 +36,7 @@ def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
     key.write_text(vendor.key)
     key.chmod(0o600)
     passphrase.write_text("a passphrase of this test")
+    passphrase.chmod(0o600)
     environment = {
         "HERMESOPS_API_URL": vendor.url,
         "HERMESOPS_API_KEY_FILE": str(key),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.errors import UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 
@@ -100,3 +100,69 @@ def test_a_user_without_a_home_is_told_to_name_one(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(UsageError, match="no home"):
         Environment.load("", {})
+
+
+AWAY = {"HERMESOPS_ENV": "staging"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "api_url",
+        "router_url",
+        "backup_endpoint",
+        "backup_iam_endpoint",
+        "prometheus_url",
+        "rollout_webhook",
+        "oidc_issuer",
+    ],
+)
+def test_an_address_outside_the_local_world_is_encrypted_or_refused_by_its_key_and_place(
+    tmp_path: Path, key: str
+) -> None:
+    variable = f"HERMESOPS_{key.upper()}"
+    with pytest.raises(UsageError, match=rf"{key} \(from variable {variable}\): it is not encrypted") as refused:
+        load(tmp_path, **AWAY, **{variable: "http://canary.example/v1"})
+    assert "https://" in refused.value.hint
+    assert "canary" not in refused.value.message
+    for fine in ("https://a.example/v1", "http://127.0.0.1:9/v1", ""):
+        load(tmp_path, **AWAY, **{variable: fine})
+
+
+def test_an_address_in_a_file_is_named_with_the_file_and_a_bucket_by_its_endpoint(tmp_path: Path) -> None:
+    folder = tmp_path / ".hermesops" / "local"
+    write(tmp_path, 'api_url = "http://a.example/api/v1"\n')
+    with pytest.raises(UsageError, match=rf"api_url \(from {folder}/settings\.toml\)"):
+        load(tmp_path)
+    for key in ("RELEASES", "PULUMI_BACKEND"):
+        with pytest.raises(UsageError, match=f"{key.lower()} .*not encrypted"):
+            load(tmp_path, **AWAY, **{f"HERMESOPS_{key}": "s3://b?endpoint=http://a.example"})
+
+
+def test_the_local_world_may_ask_what_is_on_its_own_network(tmp_path: Path) -> None:
+    assert load(tmp_path, HERMESOPS_PROMETHEUS_URL="http://10.0.0.1:9090").is_local
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ('api_key = "sk_canary"\n', True),
+        ('registry_url = "postgresql://me:canary@localhost/db"\n', True),
+        ('rollout_webhook = "https://canary.example"\n', True),
+        ('registry_url = "sqlite:////srv/registry.db"\n', False),
+        ('region = "hel1"\n', False),
+    ],
+)
+def test_a_file_that_others_may_read_holds_no_secret(tmp_path: Path, text: str, *, is_refused: bool) -> None:
+    write(tmp_path, text)
+    file = tmp_path / ".hermesops" / "local" / "settings.toml"
+    file.chmod(0o640)
+    if is_refused:
+        with pytest.raises(RefusedError, match="may be read by others") as refused:
+            load(tmp_path)
+        assert refused.value.hint == f"chmod 600 {file}"
+        assert "canary" not in refused.value.message
+    else:
+        load(tmp_path)
+    file.chmod(0o600)
+    load(tmp_path)

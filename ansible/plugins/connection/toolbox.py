@@ -16,6 +16,7 @@ from ansible.utils.display import Display
 from hermesops import channel
 from hermesops.errors import HermesError
 from hermesops.justavps import Client
+from hermesops.private_file import read_secret
 from hermesops.waiting import pause
 
 if TYPE_CHECKING:
@@ -119,9 +120,9 @@ class Connection(ConnectionBase):
             return self
         key_file = Path(self.get_option("api_key_file"))
         try:
-            key = key_file.read_text().strip()
-        except OSError as cause:
-            raise AnsibleError(f"cannot read the API key in {key_file}: {cause.strerror}") from cause
+            key = read_secret(key_file, what="API key")
+        except HermesError as cause:
+            raise AnsibleError(f"{cause.message} ({cause.hint})") from cause
         self._loop = asyncio.Runner()
         self._client = Client(self.get_option("api_url"), key)
         self._channel = channel.ToolboxChannel(self._client, self.get_option("machine_id"))

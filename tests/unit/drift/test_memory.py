@@ -9,9 +9,11 @@ from hermesops.channel import MachineUnreachableError, NoSuchFileError
 from hermesops.drift.memory import Forgotten, recall
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.handover import payload_of
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import instance_of_token, issue_token
+from hermesops.node.credential import Credential
 from hermesops.node.protocol import Payload
 from tests.support.fleets import machine_for, ordered
 
@@ -75,6 +77,49 @@ async def test_a_token_that_is_not_genuine_counts_as_of_the_first_generation() -
     told = await told_by({IDENTITY: identity(forged), PAYLOAD: forged})
     assert isinstance(told, Recovered)
     assert told.model_token_generation == 1
+    assert "not issued by this environment" in told.doubt
+
+
+async def test_a_token_of_another_instance_makes_a_claim_doubtful_and_a_genuine_one_does_not() -> None:
+    other = payload_of(
+        ROW.instance,
+        SETTINGS,
+        InstanceSecrets("k" * 43, issue_token(ROUTER_KEY, InstanceId("another"), 1)),
+        model_base_url="http://router:1/v1",
+    ).to_json()
+    told = await told_by({IDENTITY: identity(other), PAYLOAD: other})
+    assert isinstance(told, Recovered)
+    assert told.doubt.endswith("is of instance another")
+    genuine = await told_by({IDENTITY: identity(payload()), PAYLOAD: payload()})
+    assert isinstance(genuine, Recovered)
+    assert genuine.doubt == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "doubt"),
+    [
+        (("machine/m-0", f"instance/{ROW.instance.id}"), ""),
+        (("machine/m-0",), ""),
+        (("machine/m-0", "instance/another"), "its certificate is of another"),
+        (("machine/m-1", f"instance/{ROW.instance.id}"), "its certificate is of machine m-1"),
+    ],
+)
+async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtful(
+    names: tuple[str, ...], doubt: str
+) -> None:
+    pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    uris = tuple(f"hermesops://local/{name}" for name in names)
+    held = Credential(pem, pem, "https://platform:1", "1f", 0, 1, uris)
+    told = await told_by(
+        {
+            IDENTITY: identity(payload()),
+            PAYLOAD: payload(),
+            "/etc/hermes-node/machine.crt": held.to_pem(),
+            "/etc/hermes-node/authority.crt": pem.encode(),
+        }
+    )
+    assert isinstance(told, Recovered)
+    assert told.doubt == doubt
 
 
 @pytest.mark.parametrize(

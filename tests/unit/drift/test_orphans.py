@@ -67,6 +67,7 @@ def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
         (recovered(0), holder(status=InstanceStatus.TERMINATED)),
         (recovered(0), holder(has_machine=True)),
         (replace(recovered(0), epoch=2), holder(has_machine=True, status=InstanceStatus.TERMINATED)),
+        (recovered(0), replace(holder(has_machine=True, status=InstanceStatus.TERMINATED), machine_doubt="silent")),
     ],
 )
 def test_what_nobody_would_miss_may_be_removed(told: Any, held: Holder | None) -> None:  # noqa: ANN401 - either
@@ -93,6 +94,35 @@ def test_what_is_or_may_be_a_users_only_memory_is_kept(
 ) -> None:
     with pytest.raises(RefusedError, match=words) as refused:
         refuse_removal(told, held)
+    assert "--forget" in refused.value.hint
+
+
+DOUBTFUL = replace(recovered(0), doubt="its token is of another")
+
+
+@pytest.mark.parametrize(
+    ("told", "rivals", "words"),
+    [
+        (DOUBTFUL, [], "its token is of another"),
+        (recovered(0), [replace(recovered(0), epoch=2, machine_name=NAME)], rf"so says {NAME} \(epoch 2"),
+    ],
+)
+@pytest.mark.parametrize("held", [None, holder()])
+def test_a_contested_orphan_is_adopted_only_where_a_person_says_that_it_is_the_right_one(
+    told: Recovered, rivals: list[Recovered], words: str, held: Holder | None
+) -> None:
+    with pytest.raises(RefusedError, match=words) as refused:
+        adoption(told, held, rivals=rivals)
+    assert "--contested" in refused.value.hint
+    assert isinstance(adoption(told, held, contested=True), Recover if held is None else Take)
+
+
+def test_the_true_machine_is_kept_while_the_one_of_the_row_does_not_prove_that_it_is_the_instances() -> None:
+    """A liar with a higher epoch was believed before: its row must not be the reason to destroy the true one."""
+    liar_holds = replace(holder(has_machine=True, epoch=2), machine_doubt="its token is of another")
+    with pytest.raises(RefusedError, match="does not prove that it is: its token is of another") as refused:
+        refuse_removal(recovered(0), liar_holds)
+    assert "compare both machines first" in refused.value.hint
     assert "--forget" in refused.value.hint
 
 

@@ -48,11 +48,27 @@ def test_machines_that_do_not_tell_and_those_that_only_a_stack_knows_are_listed_
     }
 
 
-def test_of_the_machines_an_instance_was_on_in_turn_the_last_is_believed() -> None:
-    former = recovered(0)
-    now = replace(former, epoch=2, machine_id=MachineId("m-next"), machine_name=GONE)
-    planned = plan_rebuild([former, now], aliases=[])
-    assert [one.machine_name for one in planned.instances] == [GONE]
-    assert (former.machine_name, f"hermesops fleet remove-orphan {former.machine_name}") in [
-        (left.name, left.hint) for left in planned.left
-    ]
+def test_a_higher_epoch_is_shown_beside_the_lower_one_and_neither_is_believed() -> None:
+    """Whoever is root on a machine can write a victim's id and a higher epoch."""
+    true = recovered(0)
+    later = replace(true, epoch=2, machine_id=MachineId("m-next"), machine_name=GONE)
+    planned = plan_rebuild([true, later])
+    assert planned.instances == ()
+    assert {left.name for left in planned.left} == {true.machine_name, GONE}
+    for left in planned.left:
+        assert f"{true.machine_name} (epoch 1" in left.why
+        assert f"{GONE} (epoch 2" in left.why
+        assert "remove-orphan" not in left.hint
+
+
+def test_a_claim_that_its_machine_cannot_prove_is_not_believed_even_alone() -> None:
+    liar = replace(recovered(0), doubt="its token for the model router is of instance x")
+    planned = plan_rebuild([liar, recovered(1)])
+    assert [one.id for one in planned.instances] == [recovered(1).id]
+    (left,) = (left for left in planned.left if left.name == liar.machine_name)
+    assert liar.doubt in left.why
+    assert left.hint.startswith(f"hermesops fleet adopt {liar.machine_name} --contested")
+
+
+def test_a_machine_that_the_vendor_lists_twice_is_one_claim() -> None:
+    assert len(plan_rebuild([recovered(0), recovered(0)]).instances) == 1

@@ -6,7 +6,7 @@ import pytest
 from hermesops.engine import make_engine
 from hermesops.engine.choose import find_cli, read_passphrase
 from hermesops.engine.interface import Engine
-from hermesops.errors import UsageError
+from hermesops.errors import RefusedError, UsageError
 
 
 def made(kind: str, tmp_path: Path, *, production: bool, path: str = "/nonexistent") -> Engine:
@@ -57,10 +57,16 @@ def test_the_cli_is_found_in_pulumis_home(tmp_path: Path) -> None:
 
 def test_a_passphrase_file_must_hold_one(tmp_path: Path) -> None:
     file = tmp_path / "passphrase"
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(RefusedError, match="is missing"):
         read_passphrase(file)
+    file.write_text("words\n")
+    file.chmod(0o640)
+    with pytest.raises(RefusedError, match="may be read by others") as refused:
+        read_passphrase(file)
+    assert refused.value.hint == f"chmod 600 {file}"
+    file.chmod(0o600)
     file.write_text("\n")
-    with pytest.raises(UsageError, match="is empty"):
+    with pytest.raises(RefusedError, match="is empty"):
         read_passphrase(file)
     file.write_text("words\n")
     assert read_passphrase(file) == "words"

@@ -30,10 +30,50 @@ async def test_a_name_under_localhost_is_reached_at_the_apis_address() -> None:
 
 
 async def test_any_other_name_is_left_to_the_resolver() -> None:
-    proxy, answers = _proxy(json(200, {}))
+    answers = Answers(json(200, {}))
+    proxy = ProxyClient("https://api.example.com/v1", domain="example.net", transport=answers)
     await proxy.request(Port.of(RENTED, 8642, "t"), "GET", "/health")
     assert str(answers.requests[0].url) == "https://8642--edge.example.net/health"
     assert answers.requests[0].headers["host"] == "8642--edge.example.net"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "http://{port}--edge.vendor.example",  # in clear
+        "ftp://{port}--edge.vendor.example",
+        "https://{port}--edge.attacker.example",
+        "https://{port}--edge.notvendor.example",
+        "https://vendor.example.attacker.example/{port}",
+        "https://vendor.example:x@attacker.example/{port}",
+        "https://{port}@edge.vendor.example",
+        "https://{port}--edge.localhost",
+        "https://127.0.0.1/{port}",
+        "https://[::1]/{port}",
+        "https://10.0.0.1/{port}",
+        "//{port}.vendor.example",
+        "{port}",
+        "https://edge vendor.example\n/{port}",
+        "https://[{port}",
+    ],
+)
+async def test_a_port_that_the_vendor_places_elsewhere_gets_no_token(template: str) -> None:
+    answers = Answers(json(200, {}))
+    proxy = ProxyClient("https://vendor.example/api/v1", transport=answers)
+    with pytest.raises(errors.UnreachableError, match="no token is sent there") as raised:
+        await proxy.request(Port.of(_machine(template), 8642, "CANARY"), "GET", "/health")
+    assert "proxy_domain" in raised.value.hint
+    assert answers.requests == []
+
+
+async def test_ports_are_served_below_the_apis_own_host_or_the_domain_that_is_set() -> None:
+    for domain, template in (
+        ("", "https://{port}--e.vendor.example"),
+        ("cloud.example", "https://{port}.cloud.example"),
+    ):
+        answers = Answers(json(200, {}))
+        proxy = ProxyClient("https://vendor.example/api/v1", domain=domain, transport=answers)
+        assert (await proxy.request(Port.of(_machine(template), 8642, "t"), "GET", "/")).ok
 
 
 async def test_the_token_goes_in_its_header_beside_the_services_own() -> None:
