@@ -7,7 +7,7 @@ It must not build anything from what it read: that is ``hermesops.app``.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from hermesops import web_address
+from hermesops import child_environment, web_address
 from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
@@ -218,6 +218,12 @@ class Settings(BaseModel):
         return self.two_person_above if self.approvals == "required" else inf
 
 
+_SECRET_KEYS = frozenset(
+    key for key, value in Settings.model_fields.items() if value.annotation in {SecretStr, SecretStr | None}
+)
+"""Settings that are secrets themselves, not names of files of them."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """A named set of settings with its folder.
@@ -225,7 +231,7 @@ class Environment:
     Attributes:
         folder: Holds settings.toml, keys/ and state of this environment.
         sources: Where each value came from: ``environment``, the file's path, or ``default``.
-        inherited: Proxy, index and CA settings that programs we start shall see.
+        variables: All that this process was given, secrets too; no child gets them, see ``for_child``.
         secrets: What variables ``HERMESOPS_SECRET_<NAME>`` hold, by name as the variable spells it.
     """
 
@@ -233,7 +239,7 @@ class Environment:
     folder: Path
     settings: Settings
     sources: Mapping[str, str]
-    inherited: Mapping[str, str] = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
     secrets: Mapping[str, SecretStr] = field(default_factory=dict)
 
     @property
@@ -259,7 +265,25 @@ class Environment:
     @property
     def cache(self) -> Path:
         """Folder of what can be downloaded or built again."""
-        return self.settings.cache or Path(self.inherited["HOME"]) / ".cache" / "hermesops"
+        return self.settings.cache or Path(self.variables["HOME"]) / ".cache" / "hermesops"
+
+    def for_child(self, *names: child_environment.Names, added: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment of a program that is not ours; see ``child_environment.made``."""
+        return child_environment.made(*names, variables=self.variables, added=added)
+
+    def for_hermesops(self, *names: child_environment.Names, secrets: Collection[str] = ()) -> dict[str, str]:
+        """The environment of another process of hermesops: every setting, of the secret ones only what it needs.
+
+        Args:
+            names: Lists of what it, or a program that it starts, needs beside settings.
+            secrets: Variables that hold secrets, as ``HERMESOPS_API_KEY``, which it cannot work without.
+        """
+        ours = {
+            name: text
+            for name, text in self.variables.items()
+            if name.startswith(PREFIX) and (name in secrets or not is_secret(name))
+        }
+        return self.for_child(*names, added={**ours, "HERMESOPS_ENV": self.name})
 
     @classmethod
     def load(cls, name: str = "", environ: Mapping[str, str] | None = None) -> Self:
@@ -294,6 +318,11 @@ class Environment:
         if not env.is_local:
             _refuse_exposed(env.settings, sources)
         return env
+
+
+def is_secret(variable: str) -> bool:
+    """Whether a variable of ours holds what must not be shown."""
+    return variable.startswith(SECRET_PREFIX) or variable.removeprefix(PREFIX).lower() in _SECRET_KEYS
 
 
 def _home_of_this_user() -> str:

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
 
 _TIME_S = 60.0
@@ -135,7 +136,12 @@ def _verified(data: bytes, signature: str, allowed: Path, who: str, namespace: s
 def _ssh_keygen(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            ["ssh-keygen", *arguments], input=stdin, capture_output=True, timeout=_TIME_S, check=False
+            ["ssh-keygen", *arguments],
+            input=stdin,
+            capture_output=True,
+            timeout=_TIME_S,
+            check=False,
+            env=child_environment.made(child_environment.SSH_AGENT),
         )
     except FileNotFoundError as error:
         raise RefusedError("ssh-keygen is missing", hint="apt install openssh-client") from error

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops import child_environment
 from hermesops.app.endpoint import endpoint_of
 from hermesops.app.narration import Tell, Warn, tell_problem, tell_progress, warn
 from hermesops.app.programs import CellPrograms
@@ -106,9 +107,15 @@ class App:
             production=self.env.is_production,
             backend=self.pulumi_backend,
             passphrase=self._passphrase,
-            plugin_environment={**self.env.inherited, "HERMESOPS_ENV": self.env.name},
+            plugin_environment=self._plugin_environment(),
             token_of=self._token_of,
         )
+
+    def _plugin_environment(self) -> dict[str, str]:
+        """Of Pulumi's plugins: they order machines, so they need the vendor's key, and no other secret."""
+        is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets_home.startswith("aws:")
+        names = (child_environment.PULUMI, *((child_environment.BUCKET,) if is_bucket else ()))
+        return self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
 
     @property
     def pulumi_backend(self) -> str:

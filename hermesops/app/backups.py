@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from hermesops import child_environment
 from hermesops.app.lives import instance_of
 from hermesops.errors import UsageError
 
@@ -185,7 +186,7 @@ class Backups:
     def _restic(self) -> "Restic":
         from hermesops.backup.restic import Restic
 
-        return Restic(self._app.env.inherited, self._credential)
+        return Restic(self._app.env.for_child(child_environment.NETWORK), self._credential)
 
     async def _credential(self) -> "Credential":
         return (await self._store()).credential()

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hermesops import child_environment
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -104,7 +106,7 @@ class Drift:
 
         env, tell = self._app.env, self._app.tell
         python = (await survey.survey(await self._session.reach.channel_to(instance))).python
-        downloads = Pip(env.inherited)
+        downloads = Pip(env.for_child(child_environment.PACKAGES))
         make = partial(wheels.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=tell)
         return str((await asyncio.to_thread(make)).folder)
 

@@ -73,7 +73,7 @@ async def check_environment(app: "App") -> "Sequence[Check]":
 def _seen(name: str, home: Path, chosen: Environment) -> Seen:
     is_chosen = name == chosen.name
     try:
-        env = chosen if is_chosen else Environment.load(name, chosen.inherited)
+        env = chosen if is_chosen else Environment.load(name, chosen.variables)
     except UsageError as error:
         return Seen(name, home / name, is_chosen, "", "", error.message)
     vendor = "the local world" if env.is_local else env.settings.api_url

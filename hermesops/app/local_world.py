@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from hermesops import child_environment
 from hermesops.app.narration import Tell
 from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from hermesops.localcloud.go_tools import GoTools
     from hermesops.localcloud.router import Upstream
     from hermesops.localcloud.world import World
+
+_OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})
+"""Secrets that the service which machines prove themselves to cannot work without."""
+
+_OF_SERVER = _OF_PLATFORM | {"HERMESOPS_MODEL_API_KEY"}
+"""Those of the local world's server: it starts that service, and its router asks real models."""
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
 
@@ -38,6 +45,12 @@ def world_of(env: Environment, driver: str = "") -> "World":
     return World(env.world, base_definition=definition, bases=env.cache / "bases", driver=driver)
 
 
+def server_environment(env: Environment) -> dict[str, str]:
+    """The environment of the world's server; its children get less."""
+    names = (child_environment.GO, child_environment.PACKAGES, child_environment.BUCKET)
+    return env.for_hermesops(*names, secrets=_OF_SERVER)
+
+
 async def object_store_of(env: Environment, tell: Tell) -> "Mapping[str, str]":
     """Where the world's object store is; it is built and started on first need.
 
@@ -58,13 +71,16 @@ async def serve_world(
 
     The build ends with the server; a later one goes on with it, and so does the first command that needs it.
     """
+    from hermesops.localcloud.platform_door import Service
+
+    service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
     building = asyncio.create_task(_build_beside(env, tell))
     tools = _tools(env, tell)
     try:
         await world_of(env, driver).serve(
             tell=tell,
             upstream=upstream,
-            platform=platform,
+            platform=service,
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
@@ -89,4 +105,10 @@ def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools
     from hermesops.assets import folder
     from hermesops.localcloud.go_tools import GoTools
 
-    return GoTools(folder("images") / "tools", env.cache, env.inherited, tell, is_polite=is_polite)
+    return GoTools(
+        folder("images") / "tools",
+        env.cache,
+        env.for_child(child_environment.GO, child_environment.PACKAGES),
+        tell,
+        is_polite=is_polite,
+    )

@@ -40,10 +40,10 @@ def _program_of(cell: CellName) -> Callable[[], None]:
 
     app = App(Environment.load(), lambda _: None)
     program = app.programs.program(app.registry.cell_spec(cell), frozenset())
-    if shutil.which(PLUGIN, path=app.env.inherited.get("PATH", "")) is None:
+    if shutil.which(PLUGIN, path=app.env.variables.get("PATH", "")) is None:
         hint = f"activate the Python environment whose bin folder has {PLUGIN}"
         raise UsageError(f"{PLUGIN} is not on PATH", hint=hint)
-    refuse_other_seal(app.pulumi_backend, stack_of(cell), Path.cwd(), app.env.inherited)
+    refuse_other_seal(app.pulumi_backend, stack_of(cell), Path.cwd(), app.env.variables)
     return program
 
 

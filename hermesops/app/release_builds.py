@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermesops import assets
+from hermesops import assets, child_environment
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -26,10 +26,10 @@ def builder_of(app: "App") -> "Builder":
     env = app.env
     simulated = env.is_local and (env.settings.local_driver == "sim" or is_simulated(env.world))
     builder = SimulatedBuilder if simulated else Builder
-    downloads = Pip(env.inherited)
+    downloads = Pip(env.for_child(child_environment.PACKAGES))
     return builder(
         app.releases,
-        Resolver(env.inherited, glibc=NEWEST_GLIBC),
+        Resolver(env.for_child(child_environment.PACKAGES), glibc=NEWEST_GLIBC),
         downloads,
         parts_of(_image_of(app), downloads),
         env.cache / "releases",

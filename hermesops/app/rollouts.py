@@ -60,7 +60,7 @@ class Rollouts:
             RolloutRows(self._registry, rollout_id, lease),
             self._machines(rollout_id),
             watches=Watching(self._session, clock.now),
-            asks=Hooks(environment=env.name, variables=env.inherited),
+            asks=Hooks(environment=env.name, variables=env.for_child()),
             notifies=WebHook(url, environment=env.name, warn=warn),
             calendar=Calendar(self._registry),
             clock=clock,

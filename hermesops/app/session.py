@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops import __version__, assets
+from hermesops import __version__, assets, child_environment
 from hermesops.app.narration import Tell
 from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
@@ -155,7 +155,7 @@ class Session:
             channel_to=self.reach.channel,
             converge=self.converger.apply,
             verify=self.verify_nobodys,
-            downloads=Pip(env.inherited),
+            downloads=Pip(env.for_child(child_environment.PACKAGES)),
             cache=env.cache,
             manifests=env.folder / "manifests",
             tell=self.app.tell,

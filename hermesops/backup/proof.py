@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from hermesops import child_environment
 from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.copies import Rows as CopyRows
 from hermesops.backup.keys import Keys
@@ -117,6 +118,7 @@ class Proof:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 pass_fds=[told],
+                env=child_environment.made(),
             )
         except BaseException:
             os.close(report)

@@ -42,7 +42,7 @@ class Restic:
     """Runs restic.
 
     Args:
-        environ: The process's variables: HOME and PATH.
+        environ: HOME, PATH, and what sets up proxies and authorities.
         credential: Gives the platform's credential.
     """
 
@@ -125,7 +125,7 @@ class Restic:
             raise RefusedError("this computer has no restic, which keeps the backups", hint="apt-get install restic")
         credential = await self._credential()
         environment = {
-            **{name: value for name, value in self._environ.items() if not name.startswith(("AWS_", "RESTIC_"))},
+            **self._environ,
             "RESTIC_REPOSITORY": repository.url,
             "RESTIC_PASSWORD": password,
             "AWS_ACCESS_KEY_ID": credential.access_key,

@@ -48,7 +48,7 @@ def why_chosen() -> str:
     """What chose the environment."""
     if _chosen.environment:
         return "--env"
-    return "HERMESOPS_ENV" if environment().inherited.get("HERMESOPS_ENV") else "default"
+    return "HERMESOPS_ENV" if environment().variables.get("HERMESOPS_ENV") else "default"
 
 
 def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":

@@ -38,7 +38,10 @@ def up(driver: Driver = None) -> None:
     command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
     if driver:
         command += ["--driver", driver]
-    status = context.run(_world(driver or "").up(command, tell=say))
+    from hermesops.app.local_world import server_environment
+
+    given = server_environment(environment)
+    status = context.run(_world(driver or "").up(command, environment=given, tell=say))
     if left_over := _purge().left_over([machine["id"] for machine in status.machines]):
         say(left_over)
     _show(status)

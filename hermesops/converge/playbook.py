@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 import yaml
 
+from hermesops import child_environment
 from hermesops.converge.events import EventFold
 from hermesops.converge.inventory import Host, inventory_of
 from hermesops.converge.result import Converged
@@ -138,6 +139,7 @@ class Converger:
             # By file: ansible-runner would put them on the command line, where everybody can read them.
             "cmdline": f"-e @{folder / 'variables.yml'}" + (" --check --diff" if check else ""),
             "envvars": {
+                **child_environment.made(child_environment.NETWORK),
                 "ANSIBLE_CONFIG": str(self._folder / "ansible.cfg"),
                 "HERMESOPS_API_URL": self._access.api_url,
                 "HERMESOPS_API_KEY_FILE": str(self._access.api_key_file),
@@ -179,7 +181,11 @@ class _Run:
             fold.take(event)
             return False  # no file of the event: it would only fill the folder
 
-        runner = ansible_runner.run(**self._arguments, event_handler=take, cancel_callback=self._stop.is_set)
+        runner = ansible_runner.interface.init_runner(
+            **self._arguments, event_handler=take, cancel_callback=self._stop.is_set
+        )
+        runner.config.env = _without_ours(runner.config.env, self._arguments["envvars"])
+        runner.run()
         return str(runner.status)
 
     def output(self) -> str:
@@ -189,6 +195,14 @@ class _Run:
             for file in sorted(self._folder.glob(f"artifacts/*/{name}")):
                 text += file.read_text(errors="replace")
         return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
+
+
+def _without_ours(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What we gave ansible-runner and what it sets by itself: it starts from all variables of this process.
+
+    Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
+    """
+    return {**child_environment.not_ours(environment), **given}
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hermesops.engine.choose import pulumi_home, read_passphrase
 from hermesops.engine.embedded.secrets import PassphraseVault
@@ -69,6 +69,9 @@ class Workspace:
     def _open(self, work: Path, ref: StackRef, program: Program, config: StackConfig | None) -> "Stack":
         from pulumi import automation  # noqa: PLC0415  loads the SDK
 
+        from hermesops.engine.cli_command import CleanCommand  # noqa: PLC0415  as above
+
+        variables = self._variables()
         self._backend.place.make()
         (work / "Pulumi.yaml").write_text(PROJECT_FILE.format(project=ref.project))
         salt = salt_of(self._backend, ref)
@@ -77,24 +80,14 @@ class Workspace:
         workspace = automation.LocalWorkspace(
             work_dir=str(work),
             program=program,
-            pulumi_command=self._cli(work),
-            env_vars=self._variables(),
+            pulumi_command=CleanCommand(self._command, variables),
+            env_vars=variables,
         )
         opened = automation.Stack.create_or_select(ref.stack, workspace)
         for key, value in (config.values if config else {}).items():
             secret = bool(config and key in config.secret)
             opened.set_config(key, automation.ConfigValue(value, secret))
         return opened
-
-    def _cli(self, work: Path) -> Any:  # noqa: ANN401  the SDK's type needs the SDK
-        from pulumi.automation import PulumiCommand  # noqa: PLC0415  loads the SDK
-
-        # The SDK only takes a root with bin/pulumi in it, and a CLI from PATH may be a lone file.
-        if self._command.parent.name == "bin":
-            return PulumiCommand(root=str(self._command.parent.parent))
-        (work / "cli" / "bin").mkdir(parents=True)
-        (work / "cli" / "bin" / "pulumi").symlink_to(self._command)
-        return PulumiCommand(root=str(work / "cli"))
 
     def _variables(self) -> dict[str, str]:
         search = [*map(str, self._plugin_folders), self._environment.get("PATH", "")]

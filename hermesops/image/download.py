@@ -20,7 +20,7 @@ class Pip:
     """Downloads with pip, in a process of its own.
 
     Args:
-        environ: The process's variables: HOME, PATH, and what sets up proxies, indexes and authorities.
+        environ: HOME, PATH, and what sets up proxies, indexes and authorities.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:

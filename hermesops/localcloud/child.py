@@ -2,24 +2,25 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _STOP_S = 5.0
 
 
-async def run_child(command: Sequence[str], **options: Any) -> int:  # noqa: ANN401 - asyncio's own
+async def run_child(command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> int:  # noqa: ANN401 - asyncio's own
     """Run a program to its end; cancelled, end it first.
 
     Args:
         command: The program and its arguments.
-        options: As ``asyncio.create_subprocess_exec`` takes them.
+        env: All of its environment.
+        options: Further ones, as ``asyncio.create_subprocess_exec`` takes them.
 
     Returns:
         What it ended with.
     """
     child = await asyncio.create_subprocess_exec(
-        "setpriv", "--pdeathsig=TERM", *command, cwd="/", stdin=asyncio.subprocess.DEVNULL, **options
+        "setpriv", "--pdeathsig=TERM", *command, cwd="/", stdin=asyncio.subprocess.DEVNULL, env=env, **options
     )
     try:
         return await child.wait()

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.waiting import pause
 
@@ -35,7 +36,7 @@ class GoTools:
     Args:
         module: Folder with ``go.mod``, ``go.sum`` and ``go.txt``, the requirement that has Go itself.
         cache: Where what was built is kept.
-        environ: The process's variables: HOME, PATH, and what sets up proxies and authorities.
+        environ: HOME, PATH, and what sets up Go, pip, proxies and authorities.
         tell: Narration.
         is_polite: Whether a build leaves the processor to everybody else, and ends when somebody else waits for it.
     """
@@ -100,9 +101,16 @@ class GoTools:
             left.unlink()
         draft = program.with_name(f".{program.name}.{os.getpid()}")
         told = [str(go), "build", "-v", *_FLAGS, f"-o={draft}", package]
-        await self._run(told, progress, what=program.name, env={**self._environ, **_OWN}, folder=self._module)
+        await self._run(told, progress, what=program.name, env=self._go_environment, folder=self._module)
         draft.replace(program)
         progress.end()
+
+    @property
+    def _go_environment(self) -> Mapping[str, str]:
+        return {**self._environment(child_environment.GO), **_OWN}
+
+    def _environment(self, names: child_environment.Names) -> Mapping[str, str]:
+        return child_environment.made(names, variables=self._environ)
 
     async def _go(self, progress: "_Progress") -> tuple[Path, str]:
         if found := shutil.which("go", path=self._environ.get("PATH")):
@@ -121,7 +129,7 @@ class GoTools:
             go,
             "env",
             "GOVERSION",
-            env={**self._environ, **_OWN},
+            env=self._go_environment,
             cwd="/",
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -146,7 +154,8 @@ class GoTools:
                 f"--requirement={locked}",
             ]
             what = f"Go {self._oldest} or later"
-            await self._run(told, progress, what=what, env=self._environ, folder=Path("/"))
+            environment = self._environment(child_environment.PACKAGES)
+            await self._run(told, progress, what=what, env=environment, folder=Path("/"))
             draft.rename(folder)
         go.chmod(0o755)
         return go, await self._version_of(go)

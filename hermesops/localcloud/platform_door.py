@@ -7,7 +7,8 @@ command that takes ``--socket`` and the number of a listening socket.
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 import structlog
@@ -23,12 +24,25 @@ _PORT = "platform_port"
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True)
+class Service:
+    """How the platform's service is started.
+
+    Attributes:
+        command: Takes ``--socket`` and a number besides.
+        environment: All of it: the registry and the keys that the service needs are none of the server's business.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+
+
 @contextlib.asynccontextmanager
-async def opened(command: Sequence[str], store: Store, gateway: IPv4Address, port: int) -> AsyncIterator[str]:
+async def opened(service: Service, store: Store, gateway: IPv4Address, port: int) -> AsyncIterator[str]:
     """Have a door; where machines find it.
 
     Args:
-        command: The service.
+        service: What answers.
         store: Remembers the port.
         gateway: Where machines find this computer.
         port: 0 takes last time's, at first any free one.
@@ -36,7 +50,7 @@ async def opened(command: Sequence[str], store: Store, gateway: IPv4Address, por
     with listen(str(gateway), port or int(store.remembered(_PORT) or 0)) as listener:
         port = int(listener.getsockname()[1])
         store.remember(_PORT, str(port))
-        door = PlatformDoor(listener, command)
+        door = PlatformDoor(listener, service)
         door.open()
         try:
             yield f"https://{gateway}:{port}"
@@ -49,12 +63,12 @@ class PlatformDoor:
 
     Args:
         listener: Listens, and does not block; connections wait in it until the service takes them.
-        command: The service.
+        service: What answers.
     """
 
-    def __init__(self, listener: socket.socket, command: Sequence[str]) -> None:
+    def __init__(self, listener: socket.socket, service: Service) -> None:
         self._listener = listener
-        self._command = tuple(command)
+        self._service = service
         self._keeper: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -87,4 +101,5 @@ class PlatformDoor:
     async def _serve(self) -> int:
         # Its log is ours.
         socket = self._listener.fileno()
-        return await run_child([*self._command, "--socket", str(socket)], pass_fds=[socket])
+        command = [*self._service.command, "--socket", str(socket)]
+        return await run_child(command, env=self._service.environment, pass_fds=[socket])

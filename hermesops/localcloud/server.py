@@ -69,7 +69,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
     port: int = 0,
     model_port: int = MODEL_PORT,
     upstream: Upstream | None = None,
-    platform: Sequence[str] = (),
+    platform: platform_door.Service | None = None,
     object_store_program: Callable[[], Path] | None = None,
     serving: Callable[[Serving], None] | None = None,
     stop: asyncio.Event | None = None,

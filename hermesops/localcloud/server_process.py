@@ -81,7 +81,7 @@ class ServerProcess:
                 return int(file.read() or 0)
         return 0
 
-    def start(self, command: Sequence[str]) -> None:
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start it in a session of its own, so that it outlives this process and its terminal."""
         try:
             self._lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -96,7 +96,13 @@ class ServerProcess:
             self._read = log.tell()
             self._begin(log)
             self._started = subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+                env=environment,
             )
 
     def _begin(self, log: BinaryIO) -> None:

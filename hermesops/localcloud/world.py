@@ -28,6 +28,7 @@ from hermesops.model.ids import MachineId
 from hermesops.waiting import Pending, WaitExpiredError, until
 
 if TYPE_CHECKING:
+    from hermesops.localcloud.platform_door import Service
     from hermesops.localcloud.router import Upstream
 
 UP_TIMEOUT_S = 1800.0
@@ -66,12 +67,18 @@ class World:
         self._footing = Footing(self._places, base_definition, bases, driver)
 
     async def up(
-        self, server_command: Sequence[str], *, tell: Callable[[str], None], timeout_s: float = UP_TIMEOUT_S
+        self,
+        server_command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        tell: Callable[[str], None],
+        timeout_s: float = UP_TIMEOUT_S,
     ) -> WorldStatus:
         """Start the server unless it runs, and wait until it answers and machines that ran before run again.
 
         Args:
             server_command: Starts a process that ends up in ``serve`` for this folder.
+            environment: All of that process's.
             tell: Called with lines of narration.
             timeout_s: Seconds it may take.
 
@@ -85,7 +92,7 @@ class World:
         if fresh:
             self._footing.refuse_incapable()
             self._places.world.unlink(missing_ok=True)
-            self._process.start(server_command)
+            self._process.start(server_command, environment)
         asked = time.monotonic()
 
         async def answers() -> WorldStatus | Pending[WorldStatus]:
@@ -171,7 +178,7 @@ class World:
         tell: Callable[[str], None],
         port: int = 0,
         upstream: "Upstream | None" = None,
-        platform: Sequence[str] = (),
+        platform: "Service | None" = None,
         object_store_program: Callable[[], Path] | None = None,
     ) -> None:
         """Be the server, until SIGTERM; see ``localcloud.server``.

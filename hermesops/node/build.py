@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from hermesops.node import child
+
 _FOLDER = Path(__file__).resolve().parent
 _NOT_SHIPPED = "build.py"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -63,7 +65,9 @@ def _compile(folder: Path, modules: Sequence[Path]) -> None:
     ``w_ref`` in ``Python/marshal.c``.
     """
     names = [word for path in modules for word in (str(path), f"hermesops/node/{path.name}", path.stem)]
-    subprocess.run([sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names], check=True)
+    subprocess.run(
+        [sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names], check=True, env=child.ENVIRONMENT
+    )
 
 
 def write(path: Path) -> None:

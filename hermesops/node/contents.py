@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermesops.node import child
+
 OURS = b".hermes-node"
 """Our own folder in the agent's home: copies of databases in the making, a state that comes in, and the former one."""
 
@@ -174,6 +176,8 @@ def remove(path: Path) -> None:
     Raises:
         OSError: Something is left.
     """
-    subprocess.run(["/bin/rm", "-rf", "--", path], check=False, stderr=subprocess.DEVNULL, cwd="/")
+    subprocess.run(
+        ["/bin/rm", "-rf", "--", path], check=False, stderr=subprocess.DEVNULL, cwd="/", env=child.ENVIRONMENT
+    )
     if path.is_symlink() or path.exists():
         raise OSError(errno.ENOTEMPTY, f"{path.name} cannot be removed")

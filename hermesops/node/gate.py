@@ -9,6 +9,7 @@ Source: nft(8), "add table" succeeds where there is one, so that what follows in
 
 import subprocess
 
+from hermesops.node import child
 from hermesops.node.agent_api import SOURCE
 from hermesops.node.errors import NotReadyError
 
@@ -41,7 +42,15 @@ def open() -> None:  # noqa: A001 - the opposite of close
 
 def _nft(rules: str) -> None:
     try:
-        done = subprocess.run(["nft", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(
+            ["nft", "-f", "-"],
+            input=rules,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+            env=child.ENVIRONMENT,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotReadyError(f"nft: {error}") from error
     if done.returncode:

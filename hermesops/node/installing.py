@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hermesops.node import child
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.layout import UNIT
 from hermesops.node.release_lock import Blob, Lock, Wheels
@@ -97,7 +98,7 @@ def _readable() -> Iterator[None]:
 
 
 def _run(program: Path, *words: str) -> None:
-    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/root", "UV_LINK_MODE": "copy"}
+    environment = {**child.ENVIRONMENT, "UV_LINK_MODE": "copy"}
     try:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, check=False, timeout=600, umask=0o022, env=environment

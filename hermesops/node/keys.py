@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hermesops.node import child
 from hermesops.node.errors import NotReadyError
 
 _TIME_S = 30.0
@@ -61,7 +62,9 @@ def _in_memory(data: bytes) -> Iterator[str]:
 
 def _openssl(*words: str, given: bytes = b"") -> bytes:
     try:
-        done = subprocess.run(["openssl", *words], input=given, capture_output=True, check=False, timeout=_TIME_S)
+        done = subprocess.run(
+            ["openssl", *words], input=given, capture_output=True, check=False, timeout=_TIME_S, env=child.ENVIRONMENT
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotReadyError(f"openssl {words[0]}: {error}") from error
     if done.returncode or not done.stdout:

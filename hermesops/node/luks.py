@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.node import ext4
+from hermesops.node import child, ext4
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.files import is_mounted
 from hermesops.node.trial import COPY
@@ -196,7 +196,9 @@ def _unlock(file: Path, key: bytes, mapping: str) -> Path:
 
 def _run(*words: str, given: bytes = b"") -> str:
     try:
-        done = subprocess.run(words, input=given, capture_output=True, check=False, timeout=_STEP_S, cwd="/")
+        done = subprocess.run(
+            words, input=given, capture_output=True, check=False, timeout=_STEP_S, cwd="/", env=child.ENVIRONMENT
+        )
     except FileNotFoundError as error:
         raise NotReadyError(f"{words[0]} is not installed: role hermes_data has not been applied") from error
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from hermesops.node import files
+from hermesops.node import child, files
 from hermesops.node.layout import Layout
 from hermesops.node.release_lock import Blob
 
@@ -42,7 +42,9 @@ def update_node(layout: Layout, program: Blob) -> str:
 
 def _refusal(program: Path) -> str:
     try:
-        done = subprocess.run([program, "status"], capture_output=True, check=False, timeout=_ANSWER_S, cwd="/")
+        done = subprocess.run(
+            [program, "status"], capture_output=True, check=False, timeout=_ANSWER_S, cwd="/", env=child.ENVIRONMENT
+        )
         told = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         return f"the release's hermes-node does not answer: {error}"

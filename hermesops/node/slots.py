@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hermesops.node import files, installing, migration
+from hermesops.node import child, files, installing, migration
 from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.exercise import exercise
@@ -184,6 +184,8 @@ def _rename(source: Path, target: Path) -> None:
 
 def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(["ssh-keygen", *words], input=stdin, capture_output=True, check=False, timeout=30)
+        return subprocess.run(
+            ["ssh-keygen", *words], input=stdin, capture_output=True, check=False, timeout=30, env=child.ENVIRONMENT
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotReadyError(f"ssh-keygen: {error}") from error

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from hermesops.node import child
 from hermesops.node.agent_api import ask
 from hermesops.node.errors import NotReadyError
 from hermesops.node.files import Access
@@ -40,7 +41,9 @@ def systemctl(*words: str, check: bool = True) -> str:
         NotReadyError: It cannot be run, or, with ``check``, it failed.
     """
     try:
-        done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False, timeout=150)
+        done = subprocess.run(
+            ["systemctl", *words], capture_output=True, text=True, check=False, timeout=150, env=child.ENVIRONMENT
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotReadyError(f"systemctl {words[0]}: {error}") from error
     if check and done.returncode:

@@ -19,7 +19,7 @@ class Resolver:
     """Resolves with uv, in a process of its own.
 
     Args:
-        environ: The process's variables: HOME, PATH, and what sets up proxies, indexes and authorities.
+        environ: HOME, PATH, and what sets up proxies, indexes and authorities.
         glibc: The newest 2.x that a wheel may ask for.
     """
 

@@ -106,6 +106,6 @@ def _variables(app: App, session: Session) -> dict[str, object]:
     """What the roles were told when the image was built."""
     recipe = session.recipe(_IMAGE)
     bundle = wheels.bundle(
-        recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.inherited), tell=lambda _: None
+        recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.variables), tell=lambda _: None
     )
     return {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops import child_environment
 from hermesops.engine import make_engine
 from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
@@ -38,7 +39,7 @@ def engine(kind: str, stack: FakeStack) -> Engine:
         production=False,
         backend=stack.backend,
         passphrase=partial(read_passphrase, passphrase),
-        plugin_environment=dict(Environment.load().inherited),
+        plugin_environment=Environment.load().for_child(child_environment.PULUMI),
         plugin_folders=[stack.plugins],
         parallel=1,
     )

@@ -1,11 +1,12 @@
 """The local world's door to the platform's service: it starts with a knock, and again after it has ended."""
 
 import asyncio
+import os
 import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from hermesops.localcloud.platform_door import opened
+from hermesops.localcloud.platform_door import Service, opened
 from hermesops.localcloud.store import Store
 
 _SERVICE = """
@@ -29,10 +30,10 @@ async def knock(url: str) -> int:
 async def test_the_service_comes_with_a_knock_and_again_after_it_has_ended(tmp_path: Path) -> None:
     store, started = Store(tmp_path / "world.db"), tmp_path / "started"
     script = f"open({str(started)!r}, 'a').write('x')\n{_SERVICE}"
-    async with opened([sys.executable, "-c", script], store, HOST, 0) as url:
+    async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as url:
         assert not started.exists()
         assert len({await knock(url), await knock(url)}) == len("xx")
         assert started.read_text() == "xx"
-    async with opened([sys.executable, "-c", script], store, HOST, 0) as again:
+    async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as again:
         assert again == url
     store.close()

@@ -80,13 +80,13 @@ async def test_lost_machines_are_taken_in_as_the_program_makes_them(app: App, ve
 
 @pytest.mark.pulumi_cli
 async def test_the_pulumi_command_takes_them_in_alike(app: App, vendor: FakeJustAvps, tmp_path: Path) -> None:
-    variables = {name: value for name, value in app.env.inherited.items() if name.startswith("HERMESOPS_")}
+    variables = {name: value for name, value in app.env.variables.items() if name.startswith("HERMESOPS_")}
     app.engine = make_engine(
         "cli",
         production=False,
         backend=str(app.env.folder / "pulumi"),
         passphrase=partial(read_passphrase, _passphrase(tmp_path)),
-        plugin_environment={**Environment.load().inherited, **variables, "HERMESOPS_ENV": app.env.name},
+        plugin_environment={**Environment.load().variables, **variables, "HERMESOPS_ENV": app.env.name},
     )
     await check_taken_in(app, vendor)
 

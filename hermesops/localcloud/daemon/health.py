@@ -30,7 +30,9 @@ class Health:
 
 
 def _system_state() -> str:
-    asked = subprocess.run(["systemctl", "is-system-running"], capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        ["systemctl", "is-system-running"], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"}
+    )
     return asked.stdout.strip() or "starting"
 
 

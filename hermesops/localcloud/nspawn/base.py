@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hermesops import child_environment
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
 from hermesops.localcloud.nspawn.command import run
 from hermesops.waiting import pause_blocking
@@ -175,6 +176,7 @@ def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
             stdout=sink,
             stderr=subprocess.STDOUT,
             pass_fds=[lock],
+            env=child_environment.made(child_environment.NETWORK),
             check=False,
         )
     if done.returncode != 0:

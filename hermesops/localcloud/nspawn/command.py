@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
 
 
@@ -32,6 +33,7 @@ def run(
             errors="replace",
             cwd=cwd,
             check=False,
+            env=child_environment.made(child_environment.NETWORK),
         )
     except FileNotFoundError as error:
         raise RefusedError(

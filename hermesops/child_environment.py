@@ -1,0 +1,72 @@
+"""Makes the environments of programs that we start: names from a list and what is added, never all that we were given.
+
+A variable of ours may hold a key of the whole fleet, and a child hands its environment on to children of its own. So a
+name is passed on because a program needs it. Beside ``settings`` the only module that reads the process's variables:
+``settings`` reads what hermesops takes, this one what other people's programs take.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+Names = tuple[str, ...]
+"""Names of variables; ``*`` stands for any end of a name."""
+
+BASE: Names = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR")
+"""What any program may see: where it finds others, whose it runs as, and how it writes."""
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+NETWORK: Names = (
+    *_PROXIES,
+    *(name.lower() for name in _PROXIES),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+)
+"""What reaches other hosts: proxies, which may hold a password, and authorities."""
+
+PACKAGES: Names = (*NETWORK, "PIP_*", "UV_*", "NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME")
+"""What pip and uv are set up by, an index's password included."""
+
+GO: Names = (
+    *NETWORK,
+    *("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOVCS", "GOAUTH", "NETRC"),
+    *("GOFLAGS", "GOENV", "GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOTOOLCHAIN", "XDG_CACHE_HOME"),
+)
+"""What Go's build is set up by. Source: ``go help environment`` of Go 1.24."""
+
+PULUMI: Names = (*NETWORK, "PULUMI_HOME", "PULUMI_DEBUG_*", "PULUMI_OPTION_*")
+"""What Pulumi's CLI and its plugins are set up by, without its passphrase and token."""
+
+BUCKET: Names = ("AWS_*",)
+"""What opens a bucket by Amazon's own rules: only for a program that has to read or write one by itself."""
+
+SSH_AGENT: Names = ("SSH_AUTH_SOCK",)
+"""Where the operator's ssh-agent signs."""
+
+_NEVER: Names = ("UV_PUBLISH_*",)
+"""What the patterns above would take by accident: keys for writing to an index."""
+
+
+def made(
+    *names: Names, variables: Mapping[str, str] | None = None, added: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The environment of one child: ``BASE``, what ``names`` list, and ``added``, which wins.
+
+    Args:
+        names: Further lists of this module.
+        variables: What is chosen from; the process's own unless given.
+        added: What this child alone needs.
+    """
+    patterns = [*BASE, *(pattern for group in names for pattern in group)]
+    given = os.environ if variables is None else variables
+    taken = {name: text for name, text in given.items() if _matches(name, patterns) and not _matches(name, _NEVER)}
+    return {**taken, **(added or {})}
+
+
+def not_ours(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a library added to a copy of this process's variables, or changed in it, before it starts a program."""
+    return {name: text for name, text in environment.items() if os.environ.get(name) != text}
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
