@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from hermesops import child_environment, web_address
 from hermesops.errors import UsageError
 from hermesops.model.plan import Plan
+from hermesops.model.rollout_spec import HOOK_FACTS
 from hermesops.model.unknown_name import unknown_name
 from hermesops.private_file import refuse_readable_by_others
 
@@ -178,6 +179,14 @@ class Settings(BaseModel):
 
     rollout_webhook: SecretStr | None = Field(
         None, description="URL that gets one message for each change of a rollout's state"
+    )
+
+    rollout_hooks: Mapping[str, str] = Field(
+        {},
+        description="Commands that rollouts may name as gates (--hook NAME), by name; settings.toml alone defines them",
+    )
+    rollout_hook_hosts: str = Field(
+        "", description="Hosts that --hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
     )
 
     without_chores: str = Field(
@@ -381,8 +390,14 @@ def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:
     for variable, text in variables.items():
         if not variable.startswith(PREFIX) or variable in _SELECTORS or variable.startswith(SECRET_PREFIX):
             continue
+        if variable in HOOK_FACTS:  # this process was started by a hook
+            continue
         key = variable.removeprefix(PREFIX).lower()
         _known(key, f"(variable {variable})")
+        if key == "rollout_hooks":
+            raise UsageError(
+                f"{variable}: what rollouts may run stands in settings.toml alone", hint=f"unset {variable}"
+            )
         values[key] = _plan_table(text) if key in _PLAN_TABLES else text
     return values
 

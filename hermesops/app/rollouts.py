@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.model.freeze import Freeze
     from hermesops.registry import Registry
+    from hermesops.rollout.hooks import AllowedHooks
     from hermesops.rollout.ports import Machines
     from hermesops.rollout.runner import Runner
+    from hermesops.settings import Environment
 
 _ID_BYTES = 3
 """Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
@@ -50,18 +52,19 @@ class Rollouts:
     def work_of(self, operation: Operation, lease: Lease) -> "Runner":
         """What brings a rollout forward, from its operation's row."""
         from hermesops.app.rollout_approvals import RolloutApprovals
+        from hermesops.rollout.hooks import Hooks
         from hermesops.rollout.runner import Runner
-        from hermesops.rollout.web_hooks import Hooks, WebHook
+        from hermesops.rollout.web_hooks import WebHook
 
         env, rollout_id = self._app.env, RolloutId(str(operation.intent["rollout"]))
         url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
-        clock = RegistryClock(self._registry)
+        clock, allowed = RegistryClock(self._registry), allowed_hooks(env)
         return Runner(
             RolloutRows(self._registry, rollout_id, lease),
             self._machines(rollout_id),
             watches=Watching(self._session, clock.now),
-            asks=Hooks(environment=env.name, variables=env.for_child()),
-            notifies=WebHook(url, environment=env.name, warn=warn),
+            asks=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),
+            notifies=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem),
             calendar=Calendar(self._registry),
             clock=clock,
             approvals=RolloutApprovals(env),
@@ -80,10 +83,11 @@ class Rollouts:
         Raises:
             UsageError: Nobody is meant, or everybody without a word that says so.
             RefusedError: The release is unknown, revoked, bad or not whole, a gate has no figures to stand on, or
-                another rollout has some of the instances.
+                another rollout has some of the instances, or a gate is none that this computer may ask.
         """
         refuse_spec(wish.spec)
         refuse_raised(wish.spec, self._app.env.settings.highest_two_person)
+        allowed_hooks(self._app.env).refuse_others(wish.spec.gates.hooks)
         release = await apart(check_wanted, self._app, wish)
         await self._end_left()
         if found := await apart(unfinished, self._registry, release, wish):
@@ -156,6 +160,14 @@ class Rollouts:
         if wish.spec.drill is not DrillWish.REQUIRED or has_pool:
             return wish.spec
         return replace(wish.spec, drill=DrillWish.IF_POSSIBLE)
+
+
+def allowed_hooks(env: "Environment") -> "AllowedHooks":
+    """What this computer's settings say about gates that others keep."""
+    from hermesops.rollout.hooks import AllowedHooks
+
+    hosts = (host.strip().lower() for host in env.settings.rollout_hook_hosts.split(","))
+    return AllowedHooks(env.settings.rollout_hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
 
 
 class Calendar:

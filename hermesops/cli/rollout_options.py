@@ -44,7 +44,9 @@ ManualBefore = Annotated[
 HooksOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--hook", help="A gate of yours: NAME=COMMAND or NAME=https://…; may be repeated.", show_default=False
+        "--hook",
+        help="A gate of yours: NAME of [rollout_hooks] in settings.toml, or NAME=https://…; may be repeated.",
+        show_default=False,
     ),
 ]
 Vitals = Annotated[
@@ -149,7 +151,7 @@ def parse_action(text: str) -> "Action":
 
 def _gates(manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
     from hermesops.model.rollout_spec import Gates, HealthGate
-    from hermesops.rollout.web_hooks import parse_hook
+    from hermesops.rollout.hooks import parse_hook
 
     usual = Gates()
     health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.health

@@ -3,6 +3,7 @@
 Defaults are what a fleet of hundreds needs; every figure of a gate is stated here and nowhere else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -118,18 +119,29 @@ class ProbeGate:
     share: float = 0.5
 
 
+HOOK_FACTS: Mapping[str, str] = {
+    "HERMESOPS_ROLLOUT_ID": "rollout",
+    "HERMESOPS_ROLLOUT_ENVIRONMENT": "environment",
+    "HERMESOPS_ROLLOUT_RELEASE": "release",
+    "HERMESOPS_ROLLOUT_ACTION": "action",
+    "HERMESOPS_ROLLOUT_STATE": "state",
+}
+"""Variables that a hook's command is given, by the field of a rollout's message that each holds."""
+
+
 @dataclass(frozen=True)
 class HookGate:
     """Asks somebody else at the end of each stage: a command's exit code or a web service's answer.
 
+    A command is named and never written here: what runs is what the settings of the computer say that asks.
+
     Attributes:
-        command: Words of a command: 0 passes, 1 fails, anything else is inconclusive. Empty where ``url`` is asked.
+        name: Of the command in the setting ``rollout_hooks`` where there is no ``url``; else of the gate alone.
         url: Gets the rollout as JSON and answers ``{"result": "pass" | "fail" | "inconclusive", "detail": …}``.
         timeout_s: Seconds after which no answer is none.
     """
 
     name: str
-    command: tuple[str, ...] = ()
     url: str = ""
     timeout_s: float = 60.0
 

@@ -75,8 +75,8 @@ def _gates(gates: Gates, stages: int) -> Iterator[str]:
     if not (0 < health.alpha < 1 and health.floor >= 1 and 0 <= health.share <= 1 and 0 <= gates.probe.share <= 1):
         yield "shares and error rates lie between 0 and 1, and a floor is 1 or more"
     for hook in gates.hooks:
-        if bool(hook.command) == bool(hook.url) or not hook.name or hook.timeout_s <= 0:
-            yield f"gate {hook.name!r} needs a name, a time limit, and a command or a URL"
+        if not hook.name or hook.timeout_s <= 0:
+            yield f"gate {hook.name!r} needs a name and a time limit"
     if len({hook_kind(hook) for hook in gates.hooks}) != len(gates.hooks):
         yield "two gates have the same name, as far as an event's kind holds it"
     yield from (f"there is no stage {number}" for number in gates.manual_before if not 1 <= number <= stages)

@@ -30,7 +30,7 @@ def test_a_rollout_is_read_as_it_was_written(registry: Registry) -> None:
     spec = Spec(
         stages=(0.5, 1.0),
         windows=("Mon-Fri 09:00-17:00 Europe/Berlin",),
-        gates=Gates(failures=FailureGate(alpha=0.02), hooks=(HookGate("mine", command=("true",)),), manual_before=(2,)),
+        gates=Gates(failures=FailureGate(alpha=0.02), hooks=(HookGate("mine"),), manual_before=(2,)),
     )
     facts = replace(target_of(ada).facts, opted_in=True, quiet=QuietHours(time(22), time(7), "Asia/Tokyo"))
     targets = [replace(target_of(ada), facts=facts), target_of(bob, 1, stage=1)]

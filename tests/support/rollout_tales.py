@@ -50,7 +50,7 @@ def hurt_later() -> World:
 
 def steered() -> World:
     """A hook that cannot tell, a stage that waits for a person, an operator who pauses, promotes and rolls back."""
-    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("check-billing",)),), manual_before=(3,))
+    gates = replace(QUICK.gates, hooks=(HookGate("billing"),), manual_before=(3,))
     world = World(fleet(12), replace(QUICK, gates=gates))
     world.hooked = GateResult.INCONCLUSIVE
     _until(world, RolloutState.PAUSED)

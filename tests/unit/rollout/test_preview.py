@@ -49,7 +49,7 @@ def test_a_preview_of_eight_says_how_little_it_can_see() -> None:
         (Spec(gates=Gates(failures=FailureGate(alpha=0.7))), "error rates"),
         (Spec(gates=Gates(health=HealthGate(vitals=("mood",)))), "there is no vital 'mood'"),
         (Spec(gates=Gates(probe=ProbeGate(share=2))), "shares and error rates"),
-        (Spec(gates=Gates(hooks=(HookGate("x"),))), "gate 'x' needs a name"),
+        (Spec(gates=Gates(hooks=(HookGate("x", timeout_s=0),))), "gate 'x' needs a name"),
         (Spec(gates=Gates(hooks=(HookGate("x", url="u"), HookGate("x", url="u")))), "same name"),
         (Spec(gates=Gates(hooks=(HookGate("x" * 27 + "1", url="u"), HookGate("x" * 27 + "2", url="u")))), "same name"),
         (Spec(gates=Gates(manual_before=(4,))), "there is no stage 4"),
@@ -79,7 +79,7 @@ def refusal(spec: Spec) -> str:
         Spec(gates=Gates(manual_before=(1, 3))),
         Spec(gates=Gates(failures=FailureGate(early_failures=1, early_rate=0.0))),
         Spec(gates=Gates(health=HealthGate(vitals=(), floor=1, share=1), probe=ProbeGate(share=0))),
-        Spec(gates=Gates(hooks=(HookGate("x", url="u"), HookGate("y", command=("true",))))),
+        Spec(gates=Gates(hooks=(HookGate("x", url="u"), HookGate("y")))),
     ],
 )
 def test_what_can_work_is_not(spec: Spec) -> None:

@@ -181,7 +181,7 @@ def test_a_rollout_that_was_halted_is_approved_anew_and_promoted() -> None:
 
 
 def test_promote_does_not_get_past_a_hook_that_fails() -> None:
-    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
+    gates = replace(QUICK.gates, hooks=(HookGate("billing"),))
     world = World(fleet(40), replace(QUICK, gates=gates))
     world.hooked = GateResult.INCONCLUSIVE
     until(world, RolloutState.PAUSED)
@@ -192,7 +192,7 @@ def test_promote_does_not_get_past_a_hook_that_fails() -> None:
 
 
 def test_a_hook_that_fails_halts() -> None:
-    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
+    gates = replace(QUICK.gates, hooks=(HookGate("billing"),))
     world = World(fleet(40), replace(QUICK, gates=gates))
     world.hooked = GateResult.FAIL
     assert world.run() == "halted: gate billing fails: billing"
@@ -204,7 +204,7 @@ def test_a_hook_that_fails_halts() -> None:
     [(GateResult.PASS, f"done: 4 of 4 run {NEW}"), (GateResult.FAIL, "halted: gate billing fails: billing")],
 )
 def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -> None:
-    gates = replace(QUICK.gates, hooks=(HookGate("billing", command=("true",)),))
+    gates = replace(QUICK.gates, hooks=(HookGate("billing"),))
     world = World(fleet(4), replace(QUICK, stages=(1.0,), gates=gates))
     world.hooked = GateResult.INCONCLUSIVE
     until(world, RolloutState.PAUSED)
