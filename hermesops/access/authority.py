@@ -1,4 +1,4 @@
-"""The environment's own small authority: signs machines' certificates, and the one of the service that they speak to.
+"""The environment's own small authority: signs certificates of machines, of services, and of whoever they speak to.
 
 What a request asks for is never read, only its public key: names are what we say they are.
 It must not know which machines there are; rows are the registry's.
@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.errors import RefusedError
-from hermesops.model.certificate import MachineNames
 
 ROOT_DAYS = 3650
 SKEW = timedelta(minutes=5)
@@ -41,6 +40,18 @@ class Roots(Protocol):
 
     def trust_authority(self, certificate: str, *, only_first: bool) -> bool:
         """Add one; with ``only_first`` only where there is none. Whether it is one of them now."""
+
+
+class Names(Protocol):
+    """What a certificate says its holder is."""
+
+    @property
+    def uris(self) -> Sequence[str]:
+        """What is decided by."""
+
+    @property
+    def common_name(self) -> str:
+        """What tools show."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,8 @@ class Authority:
         """Its own certificate, PEM."""
         return self._root.public_bytes(Encoding.PEM).decode()
 
-    def issue(self, request: str, names: MachineNames, *, now: datetime, life: timedelta) -> Issued:
-        """Sign a machine's certificate.
+    def issue(self, request: str, names: Names, *, now: datetime, life: timedelta) -> Issued:
+        """Sign the certificate of a machine or a service.
 
         Args:
             request: A certificate signing request, PEM; all that counts of it is the key that it proves to have.
@@ -121,7 +132,7 @@ class Authority:
         key = _key_of(request)
         alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in names.uris])
         made = self._sign(
-            key, names.machine_id, alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, (now - SKEW, now + life)
+            key, names.common_name, alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, (now - SKEW, now + life)
         )
         return Issued(
             made.public_bytes(Encoding.PEM).decode(),

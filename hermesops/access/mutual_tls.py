@@ -1,6 +1,6 @@
-"""A small HTTPS server that lets in nobody without a certificate: one question a connection, bounded in every way.
+"""Servers that let in nobody without a certificate: one question a connection, bounded in every way.
 
-It must not know what is asked; who asks is told to whoever answers.
+They must not know what is asked; who asks is told to whoever answers.
 """
 
 import asyncio
@@ -41,6 +41,7 @@ class Bounds:
         handshake_s: Seconds until a certificate has to be shown.
         time_s: Seconds that a connection may take from its first byte to its last.
         body_bytes: Of a question.
+        stop_s: Seconds that connections have to end by themselves once the server is told to stop.
     """
 
     at_once: int = 256
@@ -48,6 +49,7 @@ class Bounds:
     handshake_s: float = 2.0
     time_s: float = 10.0
     body_bytes: int = 16 * 1024
+    stop_s: float = 0.0
 
 
 def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
@@ -67,28 +69,41 @@ def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
     return context
 
 
-class MutualTlsServer:
-    """Serves on a listening socket.
+@dataclass(frozen=True)
+class Connection:
+    """One connection of somebody whose certificate an authority of ours signed.
+
+    Attributes:
+        certificate: DER.
+    """
+
+    certificate: bytes
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class MutualTlsListener:
+    """Takes connections from a listening socket, and hands over those that proved themselves.
 
     Args:
-        answer: Called in a thread with the other side's certificate (DER), method, path and body.
+        converse: Called for each; what it raises ends that connection alone. The connection is closed after it.
         context: How this side proves itself now.
         bounds: What a stranger may cost.
     """
 
     def __init__(
         self,
-        answer: Callable[[bytes, str, str, bytes], Answer],
+        converse: Callable[[Connection], Awaitable[None]],
         context: Callable[[], Awaitable[ssl.SSLContext]],
-        bounds: Bounds | None = None,
+        bounds: Bounds,
     ) -> None:
-        self._answer = answer
+        self._converse = converse
         self._context = context
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds
         self._open: dict[asyncio.Task[None], str] = {}
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve until cancelled; what is under way then is dropped.
+        """Serve until cancelled; what is under way then has ``stop_s`` to end. Closes the listener.
 
         Args:
             listener: Not blocking.
@@ -111,6 +126,14 @@ class MutualTlsServer:
                 self._open[task] = host
                 task.add_done_callback(lambda ended: self._open.pop(ended, None))
         finally:
+            listener.close()
+            await self._end()
+
+    async def _end(self) -> None:
+        try:
+            if self._open and self._bounds.stop_s:
+                await asyncio.wait(tuple(self._open), timeout=self._bounds.stop_s)
+        finally:  # also when told to stop a second time
             for task in tuple(self._open):
                 task.cancel()
             await asyncio.gather(*self._open, return_exceptions=True)
@@ -125,7 +148,7 @@ class MutualTlsServer:
     async def _serve(self, connection: socket.socket, peer: str) -> None:
         try:
             async with asyncio.timeout(self._bounds.time_s):
-                await self._converse(connection)
+                await self._take(connection)
         except TimeoutError:
             log.warning("connection_dropped", peer=peer, why=f"it took {self._bounds.time_s:g} s")
         except ssl.SSLError as error:
@@ -135,7 +158,7 @@ class MutualTlsServer:
         except Exception:  # the edge of what one connection may break
             log.exception("question_failed", peer=peer)
 
-    async def _converse(self, connection: socket.socket) -> None:
+    async def _take(self, connection: socket.socket) -> None:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
         try:
             transport, protocol = await loop.connect_accepted_socket(
@@ -150,14 +173,48 @@ class MutualTlsServer:
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
-            answer = await self._ask(http, reader, certificate)
-            writer.write(_sent(http, answer))
-            await writer.drain()
+            await self._converse(Connection(certificate, reader, writer))
+        except BaseException:  # what was said is not whole: it must not look as if it were
+            transport.abort()
+            raise
         finally:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+
+class MutualTlsServer:
+    """Answers one short question a connection.
+
+    Args:
+        answer: Called in a thread with the other side's certificate (DER), method, path and body.
+        context: How this side proves itself now.
+        bounds: What a stranger may cost.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[bytes, str, str, bytes], Answer],
+        context: Callable[[], Awaitable[ssl.SSLContext]],
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._answer = answer
+        self._bounds = bounds or Bounds()
+        self._listener = MutualTlsListener(self._converse, context, self._bounds)
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve until cancelled.
+
+        Args:
+            listener: Not blocking.
+        """
+        await self._listener.serve(listener)
+
+    async def _converse(self, connection: Connection) -> None:
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
+        answer = await self._ask(http, connection.reader, connection.certificate)
+        connection.writer.write(_sent(http, answer))
+        await connection.writer.drain()
 
     async def _ask(self, http: h11.Connection, reader: asyncio.StreamReader, certificate: bytes) -> Answer:
         try:

@@ -10,9 +10,9 @@ from http import HTTPStatus
 from typing import Protocol
 
 import structlog
-from cryptography import x509
 
 from hermesops.access.certificates import Certificates
+from hermesops.access.peer import read_peer
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
@@ -134,11 +134,5 @@ def _standing(caller: Certificate) -> dict[str, object]:
 
 def _read(peer: bytes) -> tuple[str, MachineNames | None]:
     """Serial and names of a certificate."""
-    try:
-        certificate = x509.load_der_x509_certificate(peer)
-        named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.ExtensionNotFound):
-        raise RefusedError("this certificate names no machine") from None
-    return f"{certificate.serial_number:x}", MachineNames.parse(
-        named.get_values_for_type(x509.UniformResourceIdentifier)
-    )
+    serial, uris = read_peer(peer)
+    return serial, MachineNames.parse(uris)

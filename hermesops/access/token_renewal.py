@@ -5,7 +5,7 @@ Whoever is killed in between leaves a row for each token that the vendor still c
 
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -98,6 +98,7 @@ class TokenRenewal:
         issuer: Who makes them.
         rows: Where they are remembered.
         opens: Whether a token opens the proxy's way to a machine.
+        address: URL of a machine's ports, kept with the token so that whoever uses it needs no key of the vendor's.
         now: What time it is; by default this computer's clock.
         patience_s: Seconds for a new token to reach the vendor's edge.
     """
@@ -107,6 +108,7 @@ class TokenRenewal:
         issuer: Issuer,
         rows: Rows,
         opens: Callable[[MachineId, str], Awaitable[bool]],
+        address: Callable[[MachineId], Awaitable[str]],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         patience_s: float = _EDGE_S,
@@ -114,6 +116,7 @@ class TokenRenewal:
         self._issuer = issuer
         self._rows = rows
         self._opens = opens
+        self._address = address
         self._now = now
         self._patience_s = patience_s
 
@@ -128,6 +131,7 @@ class TokenRenewal:
         fresh = await self._fresh(machine_id, purpose)
         try:
             await self._try(machine_id, fresh)
+            fresh = replace(fresh, address=await self._address(machine_id))
         except HermesError:
             await self._end(fresh, next_of(purpose))
             raise

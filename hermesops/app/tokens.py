@@ -1,4 +1,4 @@
-"""Composes the tokens that the platform's message router reads: who has one, who needs another."""
+"""Composes the tokens that open machines, the relay's among them: who has one, who needs another."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,7 +9,7 @@ from hermesops.fan_out import Limits, problems
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.spare import Purpose
-from hermesops.model.token import PLATFORM, PURPOSES, KeptToken, purpose_of
+from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,13 @@ class Tokens:
         """Renews and revokes."""
         from hermesops.access.token_renewal import TokenRenewal
 
-        return TokenRenewal(self._session.client, self._registry, self._opens)
+        return TokenRenewal(self._session.client, self._registry, self._opens, self._address)
+
+    async def _address(self, machine_id: MachineId) -> str:
+        address = (await self._session.client.get_machine(machine_id)).address_of_ports
+        if not 0 < len(address) <= LONGEST_ADDRESS:
+            raise UnavailableError(f"JustAVPS does not say how ports of machine {machine_id} are reached")
+        return address
 
     async def _opens(self, machine_id: MachineId, token: str) -> bool:
         return await self._session.agents.opens(await self._session.client.get_machine(machine_id), token)

@@ -128,12 +128,15 @@ class Machine(Wire):
         command = value.get("command") if isinstance(value, Mapping) else value
         return scrubbed(command) if isinstance(command, str) else ""
 
+    @property
+    def address_of_ports(self) -> str:
+        """The proxy URL of a port, with ``{port}`` in its place; empty while the vendor has not said how."""
+        template = self.urls.port_template
+        return template.replace("{slug}", self.slug).rstrip("/") if "{port}" in template else ""
+
     def url_of_port(self, port: int) -> str | None:
         """The proxy URL of a port, or ``None`` while the vendor has not said how it is built."""
-        template = self.urls.port_template
-        if "{port}" not in template:
-            return None
-        return template.replace("{port}", str(port)).replace("{slug}", self.slug).rstrip("/")
+        return self.address_of_ports.replace("{port}", str(port)) or None
 
 
 class Image(Wire):

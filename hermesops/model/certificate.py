@@ -33,6 +33,11 @@ class MachineNames:
         named = (("machine", self.machine_id), ("cell", self.cell), ("instance", self.instance_id))
         return tuple(f"{_SCHEME}{self.environment}/{kind}/{name}" for kind, name in named if name)
 
+    @property
+    def common_name(self) -> str:
+        """What tools show of the certificate; nothing is decided by it."""
+        return self.machine_id
+
     @classmethod
     def parse(cls, uris: Sequence[str]) -> "MachineNames | None":
         """Read them; ``None`` for those of anything but one machine of one environment."""

@@ -9,10 +9,13 @@ LONGEST_TOKEN_LIFE = timedelta(hours=6)
 """How long a proxy token of ours may live (seed, layer L5); the vendor would allow seven days."""
 
 PLATFORM = "platform"
-"""Purpose of the token that the platform's message router reads in ``hermes_instances.proxy_token``."""
+"""Purpose of the relay's token, with which it carries the platform's messages to the agent's API."""
 
 PURPOSES = (PLATFORM, "health", "chat")
 """What tokens are for."""
+
+LONGEST_ADDRESS = 512
+"""Characters of ``ProxyToken.address``."""
 
 _NEXT, _FORMER = " next", " former"
 
@@ -54,7 +57,9 @@ class ProxyToken:
     Attributes:
         id: The vendor's id of it, with which it is revoked.
         purpose: Who uses it and for what, as ``chat`` or ``platform``; also its label at the vendor.
-        token: What goes into ``X-Proxy-Token``.
+        token: What goes into ``X-Proxy-Token``. It is root on the machine: it opens every port of its loopback, and the
+            vendor's toolbox.
+        address: URL of the machine's ports, where ``{port}`` stands for one; empty where nobody asked for it.
     """
 
     id: str
@@ -62,6 +67,7 @@ class ProxyToken:
     purpose: str
     expires_at: datetime
     token: str = field(repr=False)
+    address: str = ""
 
     def lives_until(self, moment: datetime) -> bool:
         """Whether it can still be used at ``moment``."""

@@ -30,6 +30,7 @@ from hermesops.registry.machine_changes import MachineChangeRows
 from hermesops.registry.purge import PurgeRows
 from hermesops.registry.readings import ReadingRows
 from hermesops.registry.recovery import RecoveryRows
+from hermesops.registry.relay_callers import RelayCallerRows
 from hermesops.registry.releases import ReleaseRows
 from hermesops.registry.resealing import PROOF, ResealingRows
 from hermesops.registry.rollouts import RolloutRows
@@ -66,6 +67,7 @@ class Registry(
     ImageRows,
     LeaseRows,
     TokenRows,
+    RelayCallerRows,
     ReleaseRows,
     RolloutRows,
     ReadingRows,

@@ -59,6 +59,7 @@ hermes_instances = sa.Table(
     sa.Column("plan", choice(Plan, "hermes_plan"), nullable=False),
     sa.Column("vm_id", sa.String(64), nullable=True),
     sa.Column("vm_ip", IpAddress, nullable=True),
+    # Always NULL: such a token is root on its machine, and only hermesops holds any (decision 37).
     sa.Column("proxy_token", sa.String(1024), nullable=True, info={SEALED: True}),
     sa.Column("status", choice(InstanceStatus, "hermes_instance_status"), nullable=False),
     sa.Column("stripe_subscription_id", sa.String(255), nullable=True),
@@ -128,6 +129,7 @@ proxy_tokens = sa.Table(
     sa.Column("token_id", sa.String(64), nullable=False),
     sa.Column("token", sa.Text, nullable=False, info={SEALED: True}),
     sa.Column("expires_at", UtcTimestamp, nullable=False),
+    sa.Column("address", sa.String(512), nullable=False, server_default=""),
 )
 
 images = sa.Table(
@@ -250,6 +252,18 @@ certificates = sa.Table(
     sa.Column("cell", sa.String(64), nullable=True),
     sa.Column("issued_at", UtcTimestamp, nullable=False),
     sa.Column("not_after", UtcTimestamp, nullable=False, index=True),
+    sa.Column("revoked_at", UtcTimestamp, nullable=True),
+    sa.Column("why", sa.Text, nullable=False),
+)
+
+relay_callers = sa.Table(
+    "relay_callers",
+    metadata,
+    sa.Column("serial", sa.String(40), primary_key=True),
+    sa.Column("name", sa.String(31), nullable=False, index=True),
+    sa.Column("key", sa.String(64), nullable=False),
+    sa.Column("issued_at", UtcTimestamp, nullable=False),
+    sa.Column("not_after", UtcTimestamp, nullable=False),
     sa.Column("revoked_at", UtcTimestamp, nullable=True),
     sa.Column("why", sa.Text, nullable=False),
 )

@@ -1,11 +1,14 @@
-"""Rows of ``proxy_tokens``: the tokens in use, so that not every command mints new ones."""
+"""Rows of ``proxy_tokens``: the tokens in use, so that not every command mints new ones.
+
+A token is root on its machine: it stands in these rows, encrypted, and nowhere else.
+"""
 
 import sqlalchemy as sa
 
 from hermesops.model.ids import MachineId
-from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
+from hermesops.model.token import KeptToken, ProxyToken, former_of, next_of
 from hermesops.registry.rows import Rows, insert_or_update
-from hermesops.registry.schema import LIVING, hermes_instances, proxy_tokens
+from hermesops.registry.schema import proxy_tokens
 from hermesops.registry.sealing import place
 
 
@@ -19,7 +22,7 @@ class TokenRows(Rows):
         if row is None:
             return None
         token = self._desk.sealer.unseal(row.token, place=_place(machine_id, purpose))
-        return ProxyToken(row.token_id, machine_id, purpose, row.expires_at, token)
+        return ProxyToken(row.token_id, machine_id, purpose, row.expires_at, token, row.address)
 
     def keep_proxy_token(self, token: ProxyToken) -> None:
         """Remember a token instead of the one before it."""
@@ -48,7 +51,7 @@ class TokenRows(Rows):
                 return False
             if row:
                 text = self._desk.sealer.unseal(row.token, place=_place(fresh.machine_id, fresh.purpose))
-                was = ProxyToken(row.token_id, fresh.machine_id, fresh.purpose, row.expires_at, text)
+                was = ProxyToken(row.token_id, fresh.machine_id, fresh.purpose, row.expires_at, text, row.address)
                 self._keep(connection, was, former_of(fresh.purpose))
             self._keep(connection, fresh, fresh.purpose)
             made = (*_is(fresh.machine_id, next_of(fresh.purpose)), proxy_tokens.c.token_id == fresh.id)
@@ -62,19 +65,15 @@ class TokenRows(Rows):
             "token_id": token.id,
             "token": self._seal_in(connection, token.token, _place(token.machine_id, purpose)),
             "expires_at": token.expires_at,
+            "address": token.address,
         }
         insert_or_update(connection, proxy_tokens, values)
-        if purpose == PLATFORM:
-            self._publish(connection, token)
 
     def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
         """Drop a token; harmless when there is none, or when it is another than the one named."""
         which = [*_is(machine_id, purpose), *([proxy_tokens.c.token_id == token_id] if token_id else ())]
         with self._database.writing() as connection:
-            gone = connection.execute(proxy_tokens.delete().where(*which).returning(proxy_tokens.c.token_id)).first()
-            if gone and purpose == PLATFORM:
-                is_it = hermes_instances.c.vm_id == machine_id
-                connection.execute(hermes_instances.update().where(is_it).values(proxy_token=None))
+            connection.execute(proxy_tokens.delete().where(*which))
 
     def kept_tokens(self) -> tuple[KeptToken, ...]:
         """Every token that is remembered, as far as it may be shown."""
@@ -92,15 +91,6 @@ class TokenRows(Rows):
             ).all()
         found = (self.proxy_token(machine_id, purpose) for purpose in purposes)
         return tuple(token for token in found if token)
-
-    def _publish(self, connection: sa.Connection, token: ProxyToken) -> None:
-        """Put the token where the platform's other services look for it."""
-        is_it = (hermes_instances.c.vm_id == token.machine_id) & LIVING
-        for instance_id in connection.scalars(sa.select(hermes_instances.c.id).where(is_it)).all():
-            sealed = self._seal_in(connection, token.token, place("hermes_instances", "proxy_token", instance_id))
-            connection.execute(
-                hermes_instances.update().where(hermes_instances.c.id == instance_id).values(proxy_token=sealed)
-            )
 
 
 def _is(machine_id: MachineId, purpose: str) -> tuple[sa.ColumnElement[bool], ...]:

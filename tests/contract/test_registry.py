@@ -22,12 +22,13 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_i
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import LEASE_S, LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.token import ProxyToken
+from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.model.user import User
 from hermesops.registry import Registry, indexes, open_registry, schema
 from hermesops.registry.database import Database
 from hermesops.registry.registry import migrate_registry
 from hermesops.registry.schema_version import REVISIONS
+from hermesops.registry.sealed_cells import sealed_cells
 from tests.support import postgresql
 from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
@@ -422,19 +423,40 @@ def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
         assert connection.scalar(sa.select(schema.hermes_instances.c.proxy_token)) is None
 
 
+def test_no_row_but_those_of_tokens_holds_one(registry: Registry) -> None:
+    instance = placed(registry)
+    registry.set_machine(instance.id, MachineId("m-1"))
+    expires_at = datetime(2026, 5, 1, tzinfo=UTC)
+    tokens = [
+        ProxyToken(f"t-{number}", MachineId("m-1"), PLATFORM, expires_at, f"{CANARY}-{number}", "http://{port}.x")
+        for number in range(3)
+    ]
+    registry.keep_proxy_token(tokens[0])
+    registry.keep_next_token(tokens[1])
+    assert registry.replace_proxy_token(tokens[1], before="t-0")
+    registry.keep_next_token(tokens[2])
+    assert CANARY not in dump(registry)
+    with registry._database.reading() as connection:
+        cells = list(sealed_cells(connection))
+    holding = {cell.place: plain for cell in cells if CANARY in (plain := KEYS.unseal(cell.sealed, place=cell.place))}
+    assert holding == {
+        "proxy_tokens/token/m-1/platform": tokens[1].token,
+        "proxy_tokens/token/m-1/platform next": tokens[2].token,
+        "proxy_tokens/token/m-1/platform former": tokens[0].token,
+    }
+
+
 def test_proxy_tokens_are_kept_by_machine_and_purpose(registry: Registry) -> None:
     instance = placed(registry)
     registry.set_machine(instance.id, MachineId("m-1"))
     expires_at = datetime(2026, 5, 1, tzinfo=UTC)
     chat = ProxyToken("t-1", MachineId("m-1"), "chat", expires_at, "one")
-    platform = ProxyToken("t-2", MachineId("m-1"), "platform", expires_at, "two")
+    platform = ProxyToken("t-2", MachineId("m-1"), PLATFORM, expires_at, "two", "http://{port}.x")
     for token in (chat, platform, dataclasses.replace(chat, id="t-3", token="three")):
         registry.keep_proxy_token(token)
     kept = registry.proxy_token(MachineId("m-1"), "chat")
     assert kept == dataclasses.replace(chat, id="t-3", token="three")
-    with registry._database.reading() as connection:
-        published = connection.scalar(sa.select(schema.hermes_instances.c.proxy_token))
-    assert KEYS.unseal(published or "", place=f"hermes_instances/proxy_token/{instance.id}") == "two"
+    assert registry.proxy_token(MachineId("m-1"), PLATFORM) == platform
     registry.forget_proxy_token(MachineId("m-1"), "chat")
     assert registry.proxy_token(MachineId("m-1"), "chat") is None
 

@@ -7,10 +7,12 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from hermesops.access.token_renewal import due_of
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import OperationKind
-from hermesops.registry import indexes
+from hermesops.model.token import PLATFORM
+from hermesops.registry import indexes, schema
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.copies import Copies
 from hermesops.registry.database import Database
@@ -57,6 +59,19 @@ def test_everything_that_was_there_is_there(old: str) -> None:
     assert (operation.id, operation.kind, operation.intent) == (OPERATION, OperationKind.RESTART, {"before": "x"})
     lease = registry.take_lease(f"instance/{INSTANCE}", "somebody")
     assert (lease.epoch, lease.counter) == (2, 10)
+    registry.close()
+
+
+def test_a_token_that_others_could_read_is_taken_back_and_replaced_at_the_next_look(old: str) -> None:
+    registry = registry_at(old)
+    with registry._database.reading() as connection:
+        assert connection.scalars(sa.select(schema.hermes_instances.c.proxy_token)).all() == [None, None]
+    machine = MachineId("m-1")
+    due = due_of([machine], [machine], registry.kept_tokens(), registry.now())
+    assert due.renew == (machine,)
+    kept = registry.proxy_token(machine, PLATFORM)
+    assert kept is not None
+    assert (kept.id, kept.token, kept.address) == ("t-2", "published", "")  # so that it can be revoked
     registry.close()
 
 

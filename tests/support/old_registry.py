@@ -93,6 +93,17 @@ def _fill(connection: sa.Connection) -> None:
         expires_at=AT,
     )
     put(
+        schema.proxy_tokens,
+        machine_id="m-1",
+        purpose="platform",
+        token_id="t-2",
+        token=sealed("published", "proxy_tokens", "token", "m-1/platform"),
+        expires_at=AT + timedelta(days=30000),
+    )
+    published = sealed("published", "hermes_instances", "proxy_token", INSTANCE)
+    is_it = schema.hermes_instances.c.id == INSTANCE
+    connection.execute(schema.hermes_instances.update().where(is_it).values(proxy_token=published))
+    put(
         schema.operations,
         id=OPERATION,
         kind="restart",

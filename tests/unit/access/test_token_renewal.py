@@ -45,6 +45,7 @@ class World:
     moments: int = 0
     opening: bool = True
     away: bool = False
+    lost: bool = False
     meanwhile: Callable[[], None] | None = None
 
     def _burn(self) -> None:
@@ -73,6 +74,12 @@ class World:
         assert machine_id == MACHINE
         self._burn()
         return self.opening and token.removeprefix("token of ") in self.counts()
+
+    async def address(self, machine_id: MachineId) -> str:
+        assert machine_id == MACHINE
+        if self.lost:
+            raise UnavailableError("no answer")
+        return "https://{port}--m-1.example.test"
 
     def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
         assert machine_id == MACHINE
@@ -104,7 +111,7 @@ class World:
         self._burn()
 
     def renewal(self) -> TokenRenewal:
-        return TokenRenewal(self, self, self.opens, now=lambda: self.now + self.skew, patience_s=0)
+        return TokenRenewal(self, self, self.opens, self.address, now=lambda: self.now + self.skew, patience_s=0)
 
     def due(self) -> bool:
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
@@ -138,6 +145,16 @@ async def test_one_that_does_not_open_the_proxy_is_revoked_and_the_old_one_stays
         await world.renewal().renew(MACHINE)
     assert (world.rows[PLATFORM].id, world.counts()) == ("id1", {"id1"})
     assert set(world.rows) == {PLATFORM}
+
+
+async def test_it_is_kept_with_the_address_that_it_opens_and_not_without() -> None:
+    world = World()
+    await world.renewal().renew(MACHINE)
+    assert world.rows[PLATFORM].address == "https://{port}--m-1.example.test"
+    world.lost = True
+    with pytest.raises(UnavailableError, match="no answer"):
+        await world.renewal().renew(MACHINE)
+    assert (world.rows[PLATFORM].id, world.counts()) == ("id1", {"id1"})
 
 
 async def test_of_two_at_once_from_two_computers_one_counts_and_the_other_one_is_revoked() -> None:

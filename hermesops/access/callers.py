@@ -1,0 +1,132 @@
+"""Services of the platform that may call the relay: admitted by an operator, known by certificate.
+
+It must not know what they ask for.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from hermesops.access.authority import Authority
+from hermesops.access.peer import read_peer
+from hermesops.errors import RefusedError
+from hermesops.model.caller import Caller, CallerName
+
+AN_HOUR = 12
+"""Certificates that a service may fetch for itself within an hour; it needs one in days."""
+
+
+class Rows(Protocol):
+    """The registry, as far as callers go."""
+
+    def now(self) -> datetime:
+        """Its clock."""
+
+    def list_authorities(self) -> Sequence[str]:
+        """PEM of every authority that is trusted."""
+
+    def add_caller(self, made: Caller, *, renews: str = "", at_most: int = 0) -> None:
+        """Write a certificate down."""
+
+    def good_caller(self, serial: str) -> Caller | None:
+        """The certificate of that serial, while it counts."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What a service is handed; nothing of it is secret.
+
+    Attributes:
+        certificate: PEM.
+        authorities: Whom the service has to trust, PEM of each.
+    """
+
+    name: str
+    serial: str
+    certificate: str
+    authorities: str
+    not_after: datetime
+
+    def to_json(self) -> bytes:
+        """As the relay answers it."""
+        return json.dumps(
+            {
+                "certificate": self.certificate,
+                "authorities": self.authorities,
+                "serial": self.serial,
+                "not_after": int(self.not_after.timestamp()),
+            }
+        ).encode()
+
+
+class Callers:
+    """Issues callers' certificates, and tells whose one is.
+
+    Args:
+        rows: The registry.
+        authority: Signs; asked for when it is needed first.
+        environment: Its name.
+        life: Of a certificate.
+    """
+
+    def __init__(self, rows: Rows, authority: Callable[[], Authority], *, environment: str, life: timedelta) -> None:
+        self._rows = rows
+        self._authority = authority
+        self._environment = environment
+        self._life = life
+
+    def admit(self, name: str, request: str, *, why: str) -> Admitted:
+        """Let a service call the relay.
+
+        Args:
+            name: The service's.
+            request: A certificate signing request, PEM, of a key that the service keeps to itself.
+            why: For the audit.
+
+        Raises:
+            UsageError: No service is called so.
+            RefusedError: The request is none.
+        """
+        return self._issue(name, request, why=why)
+
+    def renew(self, held: Caller, request: str) -> Admitted:
+        """Give a service another certificate.
+
+        Args:
+            held: What it proved itself with; it must still count.
+            request: As in ``admit``.
+
+        Raises:
+            RefusedError: The request is none, or what it has counts no more.
+            UnavailableError: It fetched too many.
+        """
+        return self._issue(held.name, request, why=held.why, renews=held.serial, at_most=AN_HOUR)
+
+    def caller_of(self, peer: bytes) -> Caller:
+        """Whose certificate this is.
+
+        Args:
+            peer: DER; whoever calls has seen that an authority of ours signed it.
+
+        Raises:
+            RefusedError: It is a machine's, another environment's, revoked, run out, or was never issued.
+            UnavailableError: The registry does not answer.
+        """
+        serial, uris = read_peer(peer)
+        name = CallerName.parse(uris)
+        if name is None or name.environment != self._environment:
+            raise RefusedError("this certificate is of no service of this environment")
+        held = self._rows.good_caller(serial)
+        if held is None or held.name != name.name:
+            raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
+        return held
+
+    def _issue(self, name: str, request: str, *, why: str, renews: str = "", at_most: int = 0) -> Admitted:
+        names = CallerName(self._environment, name)
+        issued = self._authority().issue(request, names, now=self._rows.now(), life=self._life)
+        made = Caller(issued.serial, name, issued.key, issued_at=issued.not_before, not_after=issued.not_after, why=why)
+        self._rows.add_caller(made, renews=renews, at_most=at_most)
+        trusted = "".join(self._rows.list_authorities())
+        return Admitted(name, issued.serial, issued.pem, trusted, issued.not_after)
