@@ -45,7 +45,7 @@ class Packed:
 
     Attributes:
         bytes: Of its files' content.
-        left_out: Files that could not be copied.
+        left_out: Files that could not be copied, or not whole.
     """
 
     state: dict[str, dict[str, Any]]
@@ -55,14 +55,25 @@ class Packed:
 
 
 class _Hashing:
-    """Reads a file for tarfile and for a digest at once."""
+    """Reads a file for tarfile and for a digest at once.
+
+    Its size stands in the archive already, so one that shrinks meanwhile goes on with zeros: it is the agent's, which
+    would otherwise have no copy for as long as it cuts a log at the wrong moment.
+
+    Attributes:
+        is_whole: Whether it did not shrink.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.sha256 = hashlib.sha256()
+        self.is_whole = True
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         data = self._file.read(size)
+        if len(data) < size:
+            self.is_whole = False
+            data += bytes(size - len(data))
         self.sha256.update(data)
         return data
 
@@ -115,7 +126,7 @@ def pack(home: Path, out: BinaryIO) -> Packed:
 
     Raises:
         NotReadyError: A database of the agent's stayed locked, or there is no room for its copy.
-        OSError: A file shrank while it was read, or nobody reads the stream.
+        OSError: Nobody reads the stream.
     """
     walk, digest, times, files, size = Walk(home), Digest(), ending.Times(), 0, 0
     with (
@@ -136,7 +147,7 @@ def pack(home: Path, out: BinaryIO) -> Packed:
             try:
                 with _readable(home, item, workplace, digest) as file:
                     length = os.fstat(file.fileno()).st_size
-                    _add(archive, item, file, length, digest)
+                    walk.left_out += not _add(archive, item, file, length, digest)
             except _LeftOutError:
                 walk.left_out += 1
                 continue
@@ -218,20 +229,22 @@ def _copied(home: Path, item: Item, target: Path) -> bool:
     return True
 
 
-def _add(archive: tarfile.TarFile, item: Item, file: BinaryIO, length: int, digest: Digest) -> None:
+def _add(archive: tarfile.TarFile, item: Item, file: BinaryIO, length: int, digest: Digest) -> bool:
+    """Add a file; whether it is whole."""
     entry = _entry(item, tarfile.REGTYPE, length)
     if is_document(item.name) and length <= DOCUMENT_BYTES:
         data = file.read(length)
         entry.size = len(data)
         digest.document(item.name, data)
         archive.addfile(entry, io.BytesIO(data))
-        return
+        return True
     hashing = _Hashing(file)
     archive.addfile(entry, hashing)
     if is_document(item.name):
         digest.document(item.name, b"")
     elif is_hashed(item.name) and not contents.is_database(file.fileno()):
         digest.file(item.name, hashing.sha256.hexdigest())
+    return hashing.is_whole
 
 
 def _entry(item: Item, kind: bytes, size: int) -> tarfile.TarInfo:

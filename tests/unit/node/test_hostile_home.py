@@ -115,6 +115,26 @@ def test_a_file_that_is_nearly_all_hole_is_left_out_and_counted(home: Path) -> N
     assert b"huge" not in _names(data)
 
 
+@pytest.mark.parametrize("name", ["memories/USER.md", "logs/agent.log", "cron/jobs.json"])
+def test_a_file_that_shrinks_while_it_is_read_spoils_no_copy(
+    home: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / name).write_bytes(b"x" * 5000)
+    real = archive._add
+
+    def cuts(made: tarfile.TarFile, item: contents.Item, *rest: object) -> bool:
+        if os.fsdecode(item.name) == name:
+            os.truncate(home / name, 10)
+        return real(made, item, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(archive, "_add", cuts)
+    packed, data = _packed(home)
+    assert packed.left_out == (name != "cron/jobs.json")  # a document is read first, and is what it is by then
+    assert unpack(io.BytesIO(data), tmp_path / "ours/new").state == packed.state
+    came = (tmp_path / "ours/new" / name).read_bytes()
+    assert came.rstrip(b"\0") == b"x" * 10
+
+
 def test_a_small_hole_is_copied(home: Path, tmp_path: Path) -> None:
     with (home / "holes").open("wb") as file:
         file.truncate(1 << 20)

@@ -1,0 +1,124 @@
+"""Every command of hermes-node's on a home full of traps ends in its time, with its work or with what it left out."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.node import contents
+from hermesops.node.__main__ import run
+from tests.support.hostile_home import plant
+from tests.support.node_home import NodeHome, make
+
+_WITHIN_S = 30.0
+_BACKUP_S = 300.0  # restic takes every one of the names; 20 s of a computer with nothing else to do
+_ENTRIES = 100_000
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeHome]:
+    """A machine that belongs to somebody whose agent has been busy; a file of it grows all the time."""
+    machine = make(tmp_path_factory.mktemp("machine"))
+    assert _ran(machine, "personalise", str(machine.personalised()), "--wait", "0")[0] == 0
+    machine.repository.mkdir()
+    program = [sys.executable, "-c", plant(entries=_ENTRIES), str(machine.home)]
+    subprocess.run(program, check=True, timeout=120)
+    ended = threading.Event()
+    growing = threading.Thread(target=_grow, args=(machine.home / "memories/now", ended))
+    growing.start()
+    yield machine
+    ended.set()
+    growing.join()
+    contents.remove(machine.home)  # pytest's own way ends in folders without end
+
+
+def _grow(path: Path, ended: threading.Event) -> None:
+    while not ended.wait(0.001):
+        with path.open("ab") as file:
+            file.write(b"more\n" * 1000)
+        if path.stat().st_size > 1 << 24:
+            os.truncate(path, 0)
+
+
+def _ran(machine: NodeHome, *words: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = run(words, lambda _root: machine.node, out, err)
+    return code, out.getvalue(), err.getvalue()
+
+
+COMMANDS = [
+    "status",
+    "health",
+    "state",
+    "probe",
+    "drain --deadline 5",
+    "undrain",
+    "configure --wait 0",
+    "fence",
+    "unfence",
+    "release show",
+    "release check",
+    "release gc",
+    "release settle",
+    "certificate show",
+    "volume show",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_ends_in_its_time_with_one_answer(machine: NodeHome, command: str) -> None:
+    started = time.monotonic()
+    code, out, err = _ran(machine, *command.split())
+    assert time.monotonic() - started < _WITHIN_S
+    assert code in {0, 3, 4, 8}
+    assert isinstance(json.loads(out.splitlines()[-1]), dict)
+    assert all(line.isprintable() for line in err.splitlines())
+
+
+def test_a_backup_is_made_and_counts_what_it_left_out(machine: NodeHome) -> None:
+    started = time.monotonic()
+    code, out, err = _ran(machine, "backup", str(machine.upload()))
+    assert time.monotonic() - started < _BACKUP_S
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["left_out"] >= 9  # a file that is nearly all hole in each of the folders
+    assert told["state"]["messages"]["count"] == 2
+    assert told["state"]["sessions"]["count"] == 1
+
+
+def test_an_export_is_whole(machine: NodeHome) -> None:
+    started = time.monotonic()
+    with (machine.layout.root / "export").open("w+") as out:
+        assert run(("export",), lambda _root: machine.node, out, io.StringIO()) == 0
+        out.seek(0)
+        rows = [json.loads(line) for line in out]
+    assert time.monotonic() - started < _WITHIN_S
+    assert rows[-1]["table"] == "end"
+    assert rows[-1]["counts"]["conversations"] == 2
+
+
+@pytest.mark.parametrize(
+    "errand",
+    ["keep 1-x", "weigh 1-x", "put_back 1-x", "rehearse", "rehearsed", "end_rehearsal", "outdated 0", "forget"],
+)
+def test_an_errand_ends_on_the_home(machine: NodeHome, errand: str) -> None:
+    verb, *words = errand.split()
+    started = time.monotonic()
+    report, told = os.pipe()
+    subprocess.run(
+        [sys.executable, "-I", str(machine.layout.program), "errand", verb, str(machine.home), str(told), *words],
+        pass_fds=[told],
+        check=False,
+        timeout=_WITHIN_S,
+    )
+    os.close(told)
+    with os.fdopen(report, "rb") as said:
+        assert isinstance(json.loads(said.read()), dict)
+    assert time.monotonic() - started < _WITHIN_S
