@@ -29,21 +29,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     (tmp_path / "closed/below/secret").write_text("of-root")
     for each in (path, *path.rglob("*")):
         os.chown(each, _AGENT.uid, _AGENT.gid)
-    monkeypatch.setattr(exercise, "COPY", tmp_path / "run/trial-state")
+    monkeypatch.setattr(exercise, "COPY", tmp_path / "run/trial-state")  # as ``_place`` has it
     yield Home(path, _AGENT, tmp_path / "program")
     exercise._unmount_copy()
 
 
-def _mounted() -> set[str]:
-    return {entry.name for entry in exercise.COPY.iterdir()}
+def _place(home: Home) -> Path:
+    return home.path.parent / "run/trial-state"
+
+
+def _mounted(home: Home) -> set[str]:
+    return {entry.name for entry in _place(home).iterdir()}
 
 
 def test_the_copy_is_mounted_and_gone_afterwards(home: Home) -> None:
     exercise.mount_copy(home)
-    assert _mounted() == {"state.db"}
-    assert stat.S_IMODE(exercise.COPY.parent.stat().st_mode) & 0o022 == 0
+    assert _mounted(home) == {"state.db"}
+    assert stat.S_IMODE(_place(home).parent.stat().st_mode) & 0o022 == 0
     exercise._unmount_copy()
-    assert not is_mounted(exercise.COPY)
+    assert not is_mounted(_place(home))
 
 
 @pytest.mark.parametrize("target", ["/proc", "/etc", "/dev", "../../closed/below"])
@@ -54,14 +58,14 @@ def test_a_link_in_its_place_is_not_followed(home: Home, target: str, name: str)
     place.symlink_to(target if name else f"../{target}")
     with pytest.raises(NotReadyError, match=r"was replaced by something else: (Not a directory|Too many levels)"):
         exercise.mount_copy(home)
-    assert not is_mounted(exercise.COPY)
+    assert not is_mounted(_place(home))
 
 
 def test_a_folder_of_somebody_elses_is_not_taken(home: Home) -> None:
     os.chown(home.path / ".hermes-node/trial", 0, 0)
     with pytest.raises(NotReadyError, match="was replaced by something else"):
         exercise.mount_copy(home)
-    assert not is_mounted(exercise.COPY)
+    assert not is_mounted(_place(home))
 
 
 def test_a_pipe_in_its_place_keeps_nobody_waiting(home: Home) -> None:
@@ -83,7 +87,7 @@ def test_whoever_swaps_without_end_gets_nothing_mounted_but_the_copy(home: Home)
                 refused += 1
                 continue
             taken += 1
-            assert _mounted() == {"state.db"}
+            assert _mounted(home) == {"state.db"}
             exercise._unmount_copy()
     finally:
         swaps.kill()
