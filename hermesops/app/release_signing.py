@@ -2,10 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hermesops.errors import RefusedError
-from hermesops.node.release_lock import NAMESPACE
+from hermesops.node.release_signers import NAMESPACES
+from hermesops.release.documents import REVOCATIONS
+from hermesops.release.trust import NAME
 
 if TYPE_CHECKING:
     from hermesops.access.signature import Signers
@@ -20,21 +22,47 @@ def trust_of(env: "Environment", store: "Store") -> "Trust":
     from hermesops.access.signature import check
     from hermesops.release.trust import Trust
 
-    memory, allowed = env.keys / "release-signers", env.settings.allowed_signers
+    allowed = env.settings.allowed_signers
     return Trust(
         store,
         partial(check, revoked=env.settings.revoked_signers),
-        known=partial(_known, memory),
-        remember=partial(_remember, memory),
+        KeptMemory(env.keys),
         vouchers=_text(allowed) if allowed else "",
+        needs_vouchers=env.is_production,
     )
+
+
+class KeptMemory:
+    """What this computer knows of the store of releases, in the environment's folder of keys.
+
+    Args:
+        folder: Which.
+    """
+
+    _NAMES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> bytes | None:
+        """What it knows; ``None`` for nothing."""
+        try:
+            return (self._folder / self._NAMES[name]).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Know something from now on."""
+        from hermesops.access.secret_file import replace_secret
+
+        replace_secret(self._folder / self._NAMES[name], content.decode())
 
 
 def first_signers(app: "App") -> str:
     """Who is to sign where nothing was ever signed: whom the environment allows, or else the key at hand."""
     if allowed := app.env.settings.allowed_signers:
         return _text(allowed)
-    return f'releases@{app.env.name} namespaces="{NAMESPACE}" {_made_signer(app).public()}\n'
+    return f'releases@{app.env.name} namespaces="{NAMESPACES}" {_made_signer(app).public()}\n'
 
 
 def can_sign(app: "App") -> bool:
@@ -87,16 +115,6 @@ def _made_signer(app: "App") -> "Signers":
     from hermesops.access.signature import Signers
 
     return signer_of(app) or Signers(app.secrets.lend(RELEASE_KEY, as_file(app.secrets.made(RELEASE_KEY, fresh_key()))))
-
-
-def _known(file: Path) -> str:
-    return file.read_text() if file.exists() else ""
-
-
-def _remember(file: Path, signers: str) -> None:
-    from hermesops.access.secret_file import replace_secret
-
-    replace_secret(file, signers)
 
 
 def _text(file: Path) -> str:

@@ -99,6 +99,14 @@ class Releasing:
         self._app.registry.append_audit("release_signers_set", _SUBJECT, why=reason, before=told, after=after)
         return left
 
+    async def restore(self, *, reason: str) -> tuple[str, ...]:
+        """Write into the store what this computer remembers of it; see ``release.Releases.restore``."""
+        async with self._app.alone(_SUBJECT):
+            written = self._releases.restore()
+        if written:
+            self._app.registry.append_audit("release_trust_restored", _SUBJECT, why=reason, after={"written": written})
+        return written
+
     async def _built(self, build: "Callable[..., Built]", note: str) -> "Built":
         """Have built what is known here from then on; where nothing was ever signed, let the first signers sign."""
         import asyncio

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from hermesops.model.slot import WayBack
 
 
-async def roll_back(app: "App", instance: "Instance", *, to: str, loses: bool, why: str) -> "WayBack":
+async def roll_back(
+    app: "App", instance: "Instance", *, to: str, loses: bool, even_revoked: bool, why: str
+) -> "WayBack":
     """Put one agent back on its release before, under its lease, and write down that it was.
 
     Raises:
         UsageError: There is no such release on it.
-        RefusedError: Somebody else works on it, or rows would be lost.
+        RefusedError: Somebody else works on it, rows would be lost, or the release was revoked.
         UnavailableError: It does not answer.
     """
     from hermesops.app.rollout_machines import machine_of
@@ -28,7 +30,8 @@ async def roll_back(app: "App", instance: "Instance", *, to: str, loses: bool, w
         try:
             async with app.alone(subject) as keeper:
                 slots = Slots(session.reach.channel, keeper.lease)
-                done = await keeper.guard(go_back(slots, machine_id, to=to, loses=loses, title=instance.title))
+                going = go_back(slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=instance.title)
+                done = await keeper.guard(going)
         except LeaseHeldError as held:
             hint = f"hermesops operation list; hermesops rollback {instance.title} --direct goes past whoever is at it"
             raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
@@ -36,12 +39,14 @@ async def roll_back(app: "App", instance: "Instance", *, to: str, loses: bool, w
     return done
 
 
-async def roll_back_directly(app: "App", text: str, *, to: str, loses: bool) -> "tuple[str, WayBack]":
+async def roll_back_directly(
+    app: "App", text: str, *, to: str, loses: bool, even_revoked: bool
+) -> "tuple[str, WayBack]":
     """The same without a registry: no lease, nothing written down; the machine's name and what came of it.
 
     Raises:
         UsageError: No machine is meant, or more than one, or there is no such release on it.
-        RefusedError: Rows would be lost.
+        RefusedError: Rows would be lost, or the release was revoked.
         UnavailableError: It does not answer.
     """
     from hermesops.channel import ToolboxChannel
@@ -54,5 +59,6 @@ async def roll_back_directly(app: "App", text: str, *, to: str, loses: bool) -> 
             return ToolboxChannel(client, machine_id)
 
         machine = await find_machine(client, channel, text, environment=app.env.name)
-        done = await go_back(Slots(channel), MachineId(machine.id), to=to, loses=loses, title=machine.name)
+        slots, machine_id = Slots(channel), MachineId(machine.id)
+        done = await go_back(slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=machine.name)
         return machine.name, done

@@ -112,7 +112,14 @@ class SlotMachines:
             with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
                 await slots.tidy(machine_id)
 
-    async def back(self, target: Target, spec: "Spec", *, lose: bool) -> None:  # noqa: ARG002 - the runner's words
+    async def back(
+        self,
+        target: Target,
+        spec: "Spec",  # noqa: ARG002 - the runner's words
+        *,
+        lose: bool,
+        even_revoked: bool = False,
+    ) -> None:
         """Put the machine back on the release that it had.
 
         Raises:
@@ -120,7 +127,8 @@ class SlotMachines:
             UnavailableError: No answer, or somebody else works on the instance.
         """
         async with self._alone(target) as (slots, machine_id):
-            await slots.roll_back(machine_id, to=ReleaseId(target.release_before), loses=lose)
+            before = ReleaseId(target.release_before)
+            await slots.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Go to the release and back on a machine of the pool, with state made by the release before."""

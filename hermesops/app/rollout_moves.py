@@ -122,7 +122,14 @@ class MachineMoves:
         elif found.image != release:
             await self._undo(target, f"{self._purpose} was given up")
 
-    async def back(self, target: Target, spec: "Spec", *, lose: bool) -> None:  # noqa: ARG002 - nothing is lost by it
+    async def back(
+        self,
+        target: Target,
+        spec: "Spec",  # noqa: ARG002 - the runner's words
+        *,
+        lose: bool,  # noqa: ARG002 - nothing is lost by it
+        even_revoked: bool = False,  # noqa: ARG002 - an image is not revoked
+    ) -> None:
         """Bring the agent to a machine of the image from before, with what it remembers by now.
 
         Raises:

@@ -14,10 +14,10 @@ signers = Noun(no_args_is_help=True)
 @signers.command()
 def show() -> None:
     """Show who may sign releases, in OpenSSH's format, and how often that changed."""
-    chain = context.compose().releases.trust.chain()
-    text = chain[-1].text if chain else ""
+    trust = context.compose().releases.trust
+    number, text = len(trust.chain()), trust.current()
     lines = text.splitlines() or ["nobody has signed a release yet; hermesops release build"]
-    result("release-signers", {"signers": text.splitlines(), "number": len(chain)}, lines)
+    result("release-signers", {"signers": text.splitlines(), "number": number}, lines)
 
 
 @signers.command("set")
@@ -42,3 +42,23 @@ def set_(
     lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
     lines += [f"{release} is vouched for by none of them: machines refuse it" for release in left]
     result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
+
+
+@signers.command()
+def restore(reason: Why, yes: Yes = False) -> None:
+    """Write the signers and revocations that this computer remembers into a store that lost them or was put back.
+
+    What a store says of signers and revocations only ever rises; one that says less was changed by somebody.
+    """
+    from hermesops.app.releases import Releasing
+
+    composed = context.compose()
+    agree(
+        "This replaces what the store says of signers and revocations by what this computer remembers.",
+        expect="signers",
+        spared="the store is as it was",
+        yes=yes,
+    )
+    written = context.run(Releasing(composed).restore(reason=reason))
+    lines = [f"restored: {', '.join(written)}"] if written else ["the store knows all that this computer remembers"]
+    result("release-signers-restored", {"restored": list(written)}, lines)

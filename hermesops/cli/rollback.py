@@ -33,6 +33,9 @@ def rollback(
     lose: Annotated[
         bool, typer.Option("--lose", help="Also where what was written since cannot be carried over; it is kept aside.")
     ] = False,
+    even_revoked: Annotated[
+        bool, typer.Option("--even-revoked", help="Also to a release that was revoked or is below the floor.")
+    ] = False,
     yes: Yes = False,
     reason: Why = "",
     detach: Detach = False,
@@ -45,36 +48,45 @@ def rollback(
     if direct or machine:
         if rollout_id or not (user or machine):
             raise UsageError("--direct is about one machine", hint="hermesops rollback USER --direct")
-        return _one_directly(machine or user, to, lose=lose)
+        return _one_directly(machine or user, to, lose=lose, even_revoked=even_revoked)
     if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
         raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint=_HOW)
     if user:
-        return _one(user, to, lose=lose, why=reason or "rolled back")
+        return _one(user, to, lose=lose, even_revoked=even_revoked, why=reason or "rolled back")
     composed = context.compose()
     if rollout_id:
-        return _rollout(composed, rollout_id, lose=lose, why=reason or "rolled back", yes=yes, detach=detach)
+        return _rollout(
+            composed,
+            rollout_id,
+            lose=lose,
+            even_revoked=even_revoked,
+            why=reason or "rolled back",
+            yes=yes,
+            detach=detach,
+        )
     return _everybody(composed, to, why=reason or f"back to {to}", yes=yes, detach=detach)
 
 
-def _one(user: str, to: str, *, lose: bool, why: str) -> int:
+def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int:
     from hermesops.app.rollbacks import roll_back
 
     composed = context.compose()
     instance = composed.registry.find_instance(user)
-    done = context.run(roll_back(composed, instance, to=to, loses=lose, why=why))
+    done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
     _told(instance.title, done)
     return 0
 
 
-def _one_directly(text: str, to: str, *, lose: bool) -> int:
+def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
     from hermesops.app.rollbacks import roll_back_directly
 
-    name, done = context.run(roll_back_directly(context.compose(), text, to=to, loses=lose))
+    going = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
+    name, done = context.run(going)
     _told(text, done, machine=name)
     return 0
 
 
-def _rollout(composed: "App", text: str, *, lose: bool, why: str, yes: bool, detach: bool) -> int:
+def _rollout(composed: "App", text: str, *, lose: bool, even_revoked: bool, why: str, yes: bool, detach: bool) -> int:
     row = composed.registry.find_rollout(text)
     changed = sum(target.progress.on_release for target in composed.registry.rollout_targets(row.id))
     agree(
@@ -83,7 +95,7 @@ def _rollout(composed: "App", text: str, *, lose: bool, why: str, yes: bool, det
         spared=f"rollout {row.id} is as it was",
         yes=yes,
     )
-    return rollout_words.roll_back(composed, row, lose=lose, why=why, detach=detach)
+    return rollout_words.roll_back(composed, row, lose=lose, even_revoked=even_revoked, why=why, detach=detach)
 
 
 def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:

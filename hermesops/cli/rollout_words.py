@@ -115,14 +115,14 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     )
 
 
-def roll_back(composed: "App", row: "Rollout", *, lose: bool, why: str, detach: bool) -> int:
+def roll_back(composed: "App", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
     """Put everybody back whom a rollout brought to its release."""
     from hermesops.rollout import controls
 
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.roll_back(seen.rollout, seen.targets, said, lose=lose),
+        lambda seen, said: controls.roll_back(seen.rollout, seen.targets, said, lose=lose, even_revoked=even_revoked),
         why=why,
         wanted="rolled_back",
         detach=detach,

@@ -25,7 +25,9 @@ class Vendor(Protocol):
         """Every machine of the account."""
 
 
-async def go_back(slots: Slots, machine_id: MachineId, *, to: str, loses: bool, title: str) -> WayBack:
+async def go_back(
+    slots: Slots, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
+) -> WayBack:
     """Put a machine back; safe to call twice, and done already it says so.
 
     Args:
@@ -34,10 +36,11 @@ async def go_back(slots: Slots, machine_id: MachineId, *, to: str, loses: bool, 
         to: A release that is on it, or the beginning of one; empty for the one before.
         loses: Do it even where rows written since cannot be carried over.
         title: Whose it is, for people.
+        even_revoked: Do it even where that release must not run any more.
 
     Raises:
         UsageError: There is no such release on it.
-        RefusedError: Rows would be lost.
+        RefusedError: Rows would be lost, or the release was revoked.
         UnavailableError: It does not answer, or it did not work.
     """
     seen = await slots.look(machine_id)
@@ -48,7 +51,7 @@ async def go_back(slots: Slots, machine_id: MachineId, *, to: str, loses: bool, 
     wanted = _chosen(seen, to, title)
     if wanted == seen.current and seen.switch is None:
         return WayBack(wanted, wanted, gap_s=0.0, carried=0, listed=0, kept="")
-    return await slots.roll_back(machine_id, to=wanted, loses=loses)
+    return await slots.roll_back(machine_id, to=wanted, loses=loses, even_revoked=even_revoked)
 
 
 async def find_machine(

@@ -170,20 +170,30 @@ class Slots:
         done = await self._change(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
         _answer(done, machine_id, "release gc")
 
-    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None, loses: bool = False) -> WayBack:
+    async def roll_back(
+        self,
+        machine_id: MachineId,
+        *,
+        to: ReleaseId | None = None,
+        loses: bool = False,
+        even_revoked: bool = False,
+    ) -> WayBack:
         """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
 
         Args:
             machine_id: Where.
             to: ``None`` for the one before.
             loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
+            even_revoked: Do it even where that release must not run any more.
 
         Raises:
-            RefusedError: There is no such slot, or rows would be lost; the words give the figure.
+            RefusedError: There is no such slot, its release must not run any more, or rows would be lost; the words
+                give the figure.
             UnavailableError: It did not work, or the machine does not answer.
             LeaseLostError: Somebody with a newer lease has been there.
         """
         words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
+        words += " --even-revoked" if even_revoked else ""
         done = await self._change(machine_id, words, timeout_s=_BACK_S)
         told = _answer(done, machine_id, "release rollback")
         with understood(machine_id, "release rollback"):

@@ -192,6 +192,7 @@ class Wishes:
         approved: How many stages a second operator has approved.
         forgiven_at: Failures from before are not counted any more: somebody looked and said go on.
         may_lose: Whether instances go back even where that loses what was written since.
+        even_revoked: Whether they go back even to a release that must not run any more.
         approval: What the second operator signed, with the signature; empty for nobody. It is checked again whenever
             a stage is entered that needs it.
     """
@@ -200,6 +201,7 @@ class Wishes:
     approved: int = 0
     forgiven_at: datetime | None = None
     may_lose: bool = False
+    even_revoked: bool = False
     approval: str = ""
 
     def forgive(self, target: RolloutTarget) -> bool:

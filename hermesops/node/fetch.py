@@ -1,7 +1,7 @@
 """``release fetch``: takes in what a machine is handed of a release, and believes nothing that is not signed.
 
 The first signers are believed, since only root can hand them in; from then on others count only when one of those has
-signed them. Revocations are never forgotten for older ones.
+signed them. Signers and revocations are numbered, and who knows a higher number takes no lower one.
 """
 
 from pathlib import Path
@@ -9,12 +9,16 @@ from typing import Any
 
 from hermesops.node import fencing, protocol
 from hermesops.node.activation import PRIVATE
+from hermesops.node.download import ALL_S
 from hermesops.node.errors import UNFINISHED, RefusedError
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_handout import MAX_HANDOUT_BYTES, Handout, Signed
 from hermesops.node.release_lock import Lock
+from hermesops.node.release_signers import AllowedSigners, Kind
 from hermesops.node.revocations import Revocations
+
+MENDS = "`hermesops release signers restore` on an operator's computer mends it"
 
 
 def fetch(machine: Machine, path: Path, *, lease: FencingToken | None) -> tuple[dict[str, Any], int]:
@@ -30,9 +34,13 @@ def fetch(machine: Machine, path: Path, *, lease: FencingToken | None) -> tuple[
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
     with machine.files.locked(machine.layout.release_lock):
-        signers = _trust(machine, handout.signers)
-        machine.slots.verify(handout.lock.text.encode(), handout.lock.signature, signers)
-        _take_revocations(machine, handout, signers)
+        signers = _followed(machine, handout)
+        _verify(machine, handout.lock, signers, Kind.LOCK)
+        revocations = _newer(machine, handout, signers)
+        # All of it holds: a handout that does not hold whole leaves nothing behind.
+        machine.files.write_if_changed(machine.layout.signers, signers.to_json(), PRIVATE)
+        if revocations is not None:
+            machine.files.write_if_changed(machine.layout.revocations, revocations.to_json(), PRIVATE)
         refuse(machine, lock)
         return _gather(machine, handout, lock)
 
@@ -72,8 +80,9 @@ def _gather(machine: Machine, handout: Handout, lock: Lock) -> tuple[dict[str, A
     blobs = lock.blobs(machine.slots.python())
     whole = lock.id in machine.slots.names()
     lacking = [] if whole else machine.slots.missing(blobs)
+    until = machine.system.monotonic() + ALL_S
     for blob in [each for each in lacking if each.sha256 in handout.links]:
-        if machine.slots.download(blob, handout.links[blob.sha256]):
+        if machine.system.monotonic() < until and machine.slots.download(blob, handout.links[blob.sha256], until):
             lacking.remove(blob)
     answer: dict[str, Any] = {
         "release": lock.id,
@@ -90,31 +99,50 @@ def _gather(machine: Machine, handout: Handout, lock: Lock) -> tuple[dict[str, A
     return answer, 0
 
 
-def _trust(machine: Machine, chain: tuple[Signed, ...]) -> str:
-    """Whose signatures count from here on."""
-    if not chain:
+def _followed(machine: Machine, handout: Handout) -> AllowedSigners:
+    """Whose signatures count from here on; nothing is written yet."""
+    documents = handout.read_signers()
+    if not documents:
         raise RefusedError("the handout names no signers")
+    held = _held_signers(machine)
+    start = held.number if held else 1
+    if start > len(documents):
+        raise RefusedError(
+            f"the handout's signers are number {len(documents)}, and this machine knows number {start}: "
+            f"the release store was put back to an older state; {MENDS}"
+        )
+    if held is not None and documents[start - 1] != held:
+        raise RefusedError("the signers in the handout do not follow those that this machine knows")
+    before = documents[start - 1]
+    if held is None:
+        _verify(machine, handout.signers[0], before, Kind.SIGNERS)
+    for signed, one in zip(handout.signers[start:], documents[start:], strict=True):
+        _verify(machine, signed, before, Kind.SIGNERS)
+        before = one
+    return before
+
+
+def _held_signers(machine: Machine) -> AllowedSigners | None:
     data = machine.files.read(machine.layout.signers)
-    texts = [one.text for one in chain]
-    if data is None:
-        machine.slots.verify(texts[0].encode(), chain[0].signature, texts[0])
-        held, chain = texts[-1], ()
-    else:
-        held = data.decode()
-        if held not in texts:
-            raise RefusedError("the signers in the handout do not follow those that this machine knows")
-        chain = chain[texts.index(held) + 1 :]
-    for one in chain:
-        machine.slots.verify(one.text.encode(), one.signature, held)
-        held = one.text
-    machine.files.write_if_changed(machine.layout.signers, held.encode(), PRIVATE)
-    return held
+    return AllowedSigners.from_json(data) if data else None
 
 
-def _take_revocations(machine: Machine, handout: Handout, signers: str) -> None:
-    if handout.revocations is None:
-        return
-    told = handout.read_revocations()
-    if told.number > held_revocations(machine).number:
-        machine.slots.verify(handout.revocations.text.encode(), handout.revocations.signature, signers)
-        machine.files.write_if_changed(machine.layout.revocations, told.to_json(), PRIVATE)
+def _newer(machine: Machine, handout: Handout, signers: AllowedSigners) -> Revocations | None:
+    """The revocations in a handout where they are newer than those that this machine knows; nothing is written yet."""
+    told, held = handout.read_revocations(), held_revocations(machine)
+    if handout.revocations is not None:
+        _verify(machine, handout.revocations, signers, Kind.REVOCATIONS)
+    if told.number < held.number:
+        raise RefusedError(
+            f"the handout's revocations are number {told.number}, and this machine knows number {held.number}: "
+            f"the release store was put back to an older state, or lost them; {MENDS}"
+        )
+    if told.number == held.number and told != held:
+        raise RefusedError(
+            f"the handout's revocations are others than those of number {held.number} that this machine knows; {MENDS}"
+        )
+    return told if told.number > held.number else None
+
+
+def _verify(machine: Machine, signed: Signed, signers: AllowedSigners, kind: Kind) -> None:
+    machine.slots.verify(signed.text.encode(), signed.signature, signers.lines, kind)

@@ -29,6 +29,7 @@ def add_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa:
     leaving = actions.add_parser("rollback", parents=[leased], help="have the slot before run again")
     leaving.add_argument("--to", default="", metavar="ID", help="another slot than the one before")
     leaving.add_argument("--lose", action="store_true", help="even if rows written since have no place there")
+    leaving.add_argument("--even-revoked", action="store_true", help="even to a release that must not run any more")
     leaving.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for what the agent is at")
     actions.add_parser("cancel", help="have a change that has not begun to switch be given up")
     cleaning = actions.add_parser("gc", parents=[leased], help="remove slots and files that nobody goes back to")
@@ -60,7 +61,14 @@ def answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple
         case "confirm":
             return confirm(machine, release_id(words.release), lease=lease), 0
         case "rollback":
-            return releases.rollback(machine, to=words.to, loses=words.lose, drain_s=words.drain, lease=lease)
+            return releases.rollback(
+                machine,
+                to=words.to,
+                loses=words.lose,
+                even_revoked=words.even_revoked,
+                drain_s=words.drain,
+                lease=lease,
+            )
         case "cancel":
             return activation.cancel(machine), 0
         case "gc":

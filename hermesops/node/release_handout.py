@@ -4,17 +4,19 @@ Pure: whether a signature holds is for whoever reads this to find out.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.node.checked import exactly, listed, mapping, matching, string
 from hermesops.node.errors import BadRequestError
 from hermesops.node.release_lock import Lock, canonical, parsed
+from hermesops.node.release_signers import MAX_CHAIN, AllowedSigners
 from hermesops.node.revocations import Revocations
 
 FORMAT = 1
 MAX_HANDOUT_BYTES = 4 * 1024 * 1024
+_MAX_SIGNATURE = 16 * 1024
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _URL = re.compile(r"https?://[!-~]{1,4096}")
@@ -40,7 +42,23 @@ class Signed:
         """
         fields = mapping(raw, where)
         exactly(fields, where, required={"text", "signature"})
-        return cls(string(fields["text"], f"{where}.text"), string(fields["signature"], f"{where}.signature"))
+        signature = string(fields["signature"], f"{where}.signature")
+        if len(signature) > _MAX_SIGNATURE:
+            raise BadRequestError(f"{where}.signature: longer than any signature is")
+        return cls(string(fields["text"], f"{where}.text"), signature)
+
+
+def read_chain(chain: Sequence[Signed]) -> tuple[AllowedSigners, ...]:
+    """Allowed signers in the order in which they counted, checked in everything but their signatures.
+
+    Raises:
+        BadRequestError: One of them is none, or not the next one.
+    """
+    read = tuple(AllowedSigners.from_json(one.text.encode()) for one in chain)
+    for place, one in enumerate(read, 1):
+        if one.number != place:
+            raise BadRequestError(f"signers: number {one.number} stands where number {place} belongs")
+    return read
 
 
 @dataclass(frozen=True)
@@ -49,9 +67,9 @@ class Handout:
 
     Attributes:
         lock: The release's lock; its text is ``Lock.to_json()``.
-        signers: All files of allowed signers that ever counted, oldest first, each signed by a key of the one before
-            it and the first by one of its own. A machine that knows one of them goes on from there, one that knows
-            none takes the last.
+        signers: All files of allowed signers that ever counted (``AllowedSigners.to_json()``), oldest first, each
+            signed by a key of the one before it and the first by one of its own. A machine that knows one of them goes
+            on from there, one that knows none takes the last.
         revocations: Which releases must not run any more; ``None`` where nobody ever said so.
         links: Where a file can be downloaded from for a while, by its SHA-256; one without a link is uploaded.
     """
@@ -68,6 +86,14 @@ class Handout:
             BadRequestError: It is none.
         """
         return Lock.from_json(self.lock.text.encode())
+
+    def read_signers(self) -> tuple[AllowedSigners, ...]:
+        """The signers in it, checked in everything but their signatures.
+
+        Raises:
+            BadRequestError: One of them is none, or not the next one.
+        """
+        return read_chain(self.signers)
 
     def read_revocations(self) -> Revocations:
         """The revocations in it, checked in everything but their signature.
@@ -99,12 +125,14 @@ class Handout:
         exactly(fields, "handout", required={"format", "lock", "signers", "revocations", "links"})
         if fields["format"] != FORMAT:
             raise BadRequestError(f"handout: format {fields['format']!r} is not understood, only {FORMAT}")
-        signers = enumerate(listed(fields["signers"], "signers"))
+        chain = listed(fields["signers"], "signers")
+        if len(chain) > MAX_CHAIN:
+            raise BadRequestError(f"signers: more than {MAX_CHAIN}")
         links = mapping(fields["links"], "links")
         held = fields["revocations"]
         return cls(
             lock=Signed.parse(fields["lock"], "lock"),
-            signers=tuple(Signed.parse(one, f"signers[{number}]") for number, one in signers),
+            signers=tuple(Signed.parse(one, f"signers[{number}]") for number, one in enumerate(chain)),
             revocations=None if held is None else Signed.parse(held, "revocations"),
             links={
                 matching(sha256, _SHA256, "links: a name"): matching(url, _URL, f"links.{sha256}")

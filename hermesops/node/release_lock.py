@@ -12,15 +12,13 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from hermesops.node import strict_json
 from hermesops.node.checked import exactly, listed, mapping, matching
 from hermesops.node.errors import BadRequestError
 from hermesops.node.protocol import quotable
 
 FORMAT = 1
 """Raised when a field changes its meaning or comes; a node refuses a lock of a format that it does not know."""
-
-NAMESPACE = "hermesops-release"
-"""Of every signature about releases: a lock's, the signers' and the revocations'."""
 
 MAX_LOCK_BYTES = 1024 * 1024
 
@@ -221,8 +219,8 @@ def parsed(data: bytes, what: str, at_most: int) -> dict[str, Any]:
     if len(data) > at_most:
         raise BadRequestError(f"{what}: {len(data)} bytes, more than {at_most}")
     try:
-        return mapping(json.loads(data), what)
-    except (ValueError, RecursionError):
+        return mapping(strict_json.parse(data, largest=at_most), what)
+    except strict_json.MalformedJSONError:
         raise BadRequestError(f"{what}: not JSON") from None
 
 

@@ -8,6 +8,7 @@ from hermesops.node import drain, fencing, going_back, laying, overlay
 from hermesops.node.activation import Activation, Phase
 from hermesops.node.agent import Agent, agent_of, is_running
 from hermesops.node.errors import FAILED, RefusedError
+from hermesops.node.fetch import held_revocations
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release_lock import Lock
@@ -17,14 +18,29 @@ _ASKED = "somebody asked for it"
 
 
 def rollback(
-    machine: Machine, *, to: str = "", loses: bool = False, drain_s: float = 8.0, lease: FencingToken | None
+    machine: Machine,
+    *,
+    to: str = "",
+    loses: bool = False,
+    even_revoked: bool = False,
+    drain_s: float = 8.0,
+    lease: FencingToken | None,
 ) -> tuple[dict[str, Any], int]:
     """Have the slot before run again, or another one; what came of it, and the exit code.
 
     A release that nobody confirmed yet is left at once. Safe to call twice with ``to``.
 
+    Args:
+        machine: Which.
+        to: The slot; empty for the one before.
+        loses: Whether rows written since may be lost.
+        even_revoked: Whether it may be a release that must not run any more.
+        drain_s: Seconds for what the agent is at.
+        lease: Under which.
+
     Raises:
-        RefusedError: There is no such slot, or rows written since would be lost and nobody said that they may be.
+        RefusedError: There is no such slot, its release was revoked or is below the floor, or rows written since would
+            be lost; and nobody said that it may be so.
         OutrankedError: The lease was taken over.
     """
     with machine.files.locked(machine.layout.lock):
@@ -37,11 +53,11 @@ def rollback(
         elif to and to == overlay.current(machine):
             return {"release": to, "from": to, "gap_s": 0.0, "carried": 0, "listed": 0, "kept": ""}, 0
         else:
-            told = _leave(machine, to, loses=loses, drain_s=drain_s)
+            told = _leave(machine, to, loses=loses, even_revoked=even_revoked, drain_s=drain_s)
     return told, 0 if told["healthy"] else FAILED
 
 
-def _leave(machine: Machine, to: str, *, loses: bool, drain_s: float) -> dict[str, Any]:
+def _leave(machine: Machine, to: str, *, loses: bool, even_revoked: bool, drain_s: float) -> dict[str, Any]:
     """Go over to an older slot from a release that was confirmed."""
     before = records.history(machine)
     target = to or before.before
@@ -49,6 +65,8 @@ def _leave(machine: Machine, to: str, *, loses: bool, drain_s: float) -> dict[st
         raise RefusedError("no slot is known to have run before this one: hermes-node release rollback --to names one")
     if target not in machine.slots.names():
         raise RefusedError(f"there is no slot of release {target}; there are {', '.join(machine.slots.names())}")
+    if not even_revoked:
+        _refuse_revoked(machine, target)
     agent = agent_of(machine)
     kept = before.kept if target == before.before else ""
     if kept:
@@ -62,6 +80,15 @@ def _leave(machine: Machine, to: str, *, loses: bool, drain_s: float) -> dict[st
     laying.lay_way_back(machine, target)
     drain.finish_work(machine, agent, deadline_s=drain_s)
     return going_back.go_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
+
+
+def _refuse_revoked(machine: Machine, target: str) -> None:
+    """Go on where a slot's release may run; of a slot that the roles made nobody knows more than its name."""
+    text, revocations = overlay.record_of(machine, target).get("lock"), held_revocations(machine)
+    lock = Lock.from_json(str(text).encode()) if text else None
+    why = revocations.why_not(lock) if lock else revocations.why_not_named(target)
+    if why:
+        raise RefusedError(f"release {target} {why}: --even-revoked goes back to it all the same")
 
 
 def _refuse_loss(machine: Machine, agent: Agent, kept: str, *, loses: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from hermesops.node.checked import exactly, mapping, matching, one_line
 from hermesops.node.errors import BadRequestError, RefusedError
 from hermesops.node.release_lock import Lock, canonical, parsed, release_id
+from hermesops.node.release_signers import is_number
 
 FORMAT = 1
 MAX_BYTES = 1024 * 1024
@@ -32,9 +33,13 @@ class Revocations:
 
     def why_not(self, lock: Lock) -> str:
         """Why a release must not run, as the end of a sentence about it; empty when it may."""
-        if lock.id in self.revoked:
-            return f"was revoked: {self.revoked[lock.id]}"
-        if self.floor and is_older(lock.agent_version, self.floor):
+        return self.why_not_named(lock.id, lock.agent_version)
+
+    def why_not_named(self, release: str, agent_version: str = "") -> str:
+        """The same of a release of which no lock is at hand; its id begins with its agent's version."""
+        if release in self.revoked:
+            return f"was revoked: {self.revoked[release]}"
+        if self.floor and is_older(agent_version or release.rpartition("-")[0], self.floor):
             return f"is below the floor: no agent older than {self.floor} is brought any more"
         return ""
 
@@ -69,14 +74,17 @@ class Revocations:
         fields = parsed(data, "revocations", MAX_BYTES)
         exactly(fields, "revocations", required={"format", "number", "revoked", "floor"})
         number = fields["number"]
-        if fields["format"] != FORMAT or not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        if fields["format"] != FORMAT or not is_number(number):
             raise BadRequestError("revocations: format or number is not understood")
         revoked = mapping(fields["revoked"], "revocations.revoked")
-        return cls(
+        found = cls(
             number,
             {release_id(release): one_line(why, "revocations.revoked") for release, why in revoked.items()},
             matching(fields["floor"], _FLOOR, "revocations.floor"),
         )
+        if found.to_json() != data:
+            raise BadRequestError("revocations: not spelled as they are (sorted keys, no blanks, a newline at the end)")
+        return found
 
 
 def is_older(version: str, other: str) -> bool:

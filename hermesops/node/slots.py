@@ -10,28 +10,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from hermesops.node import child, files, installing, migration
+from hermesops.node.download import download
 from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.exercise import exercise
 from hermesops.node.files import Access
 from hermesops.node.layout import Layout
 from hermesops.node.node_program import update_node
-from hermesops.node.release_lock import NAMESPACE, Blob, Lock
+from hermesops.node.release_lock import Blob, Lock
+from hermesops.node.release_signers import Kind
 from hermesops.node.trial import Trial, Tried
 
-_CHUNK = 1 << 20
-_DOWNLOAD_S = 60.0
 
-
-def verify(data: bytes, signature: str, signers: str, /) -> str:
-    """Who signed some bytes, by the name that the allowed signers give to the key.
+def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
+    """Who signed some bytes as that kind of text, by the name that the allowed signers give to the key.
 
     Raises:
         RefusedError: Nobody of them did.
@@ -49,9 +46,9 @@ def verify(data: bytes, signature: str, signers: str, /) -> str:
         who = found.stdout.decode(errors="replace").split("\n")[0]
         if found.returncode or not who:
             raise RefusedError("the signature is by nobody whom this machine's release signers allow")
-        words = ("-Y", "verify", "-f", str(allowed), "-I", who, "-n", NAMESPACE, "-s", str(signed))
+        words = ("-Y", "verify", "-f", str(allowed), "-I", who, "-n", kind.value, "-s", str(signed))
         if _ssh_keygen(*words, stdin=data).returncode:
-            raise RefusedError(f"the signature of {who} does not hold: what was signed is something else")
+            raise RefusedError(f"the signature of {who} does not hold: what was signed is something else, or no {kind}")
     return who
 
 
@@ -69,9 +66,9 @@ class DiskSlots:
         """The machine's Python, as ``3.11``: hermes-node runs under the same one that slots are made with."""
         return f"{sys.version_info.major}.{sys.version_info.minor}"
 
-    def verify(self, data: bytes, signature: str, signers: str, /) -> str:
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
         """See ``verify``."""
-        return verify(data, signature, signers)
+        return verify(data, signature, signers, kind)
 
     def exercise(self, trial: Trial, /) -> Tried:
         """See ``node.exercise``."""
@@ -99,17 +96,12 @@ class DiskSlots:
                 lacking.append(blob)
         return lacking
 
-    def download(self, blob: Blob, url: str, /) -> bool:
+    def download(self, blob: Blob, url: str, until: float, /) -> bool:
         """Get a file from where it is stored; whether that worked. Nothing is used before its hash was right."""
         target = self.layout.blobs / "incoming" / blob.sha256
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with urllib.request.urlopen(url, timeout=_DOWNLOAD_S) as answer, target.open("wb") as out:  # noqa: S310 - http(s), as the handout was checked
-                left = blob.size + 1
-                while left > 0 and (data := answer.read(min(_CHUNK, left))):
-                    out.write(data)
-                    left -= len(data)
-        except (OSError, urllib.error.URLError):
+        if not download(url, target, size=blob.size, until=until):
+            target.unlink(missing_ok=True)
             return False
         _take_in(blob, target, self.layout.blobs)
         return (self.layout.blobs / blob.sha256).exists()

@@ -16,6 +16,7 @@ from hermesops.node.files import Access
 from hermesops.node.keeping import PutBack
 from hermesops.node.luks import Room
 from hermesops.node.release_lock import Blob, Lock
+from hermesops.node.release_signers import Kind
 from hermesops.node.repository import Repository
 from hermesops.node.state import Copied
 from hermesops.node.trial import Trial, Tried
@@ -136,14 +137,14 @@ class Slots(Protocol):
     def python(self) -> str:
         """The machine's Python, as ``3.11``."""
 
-    def verify(self, data: bytes, signature: str, signers: str, /) -> str:
-        """Who signed some bytes."""
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
+        """Who signed some bytes as that kind of text."""
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
         """Take in what was uploaded, and say what is not there yet."""
 
-    def download(self, blob: Blob, url: str, /) -> bool:
-        """Get a file from where it is stored; whether that worked."""
+    def download(self, blob: Blob, url: str, until: float, /) -> bool:
+        """Get a file from where it is stored, until a moment of ``System.monotonic``; whether that worked."""
 
     def names(self) -> list[str]:
         """The releases that are installed whole, by id."""

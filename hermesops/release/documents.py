@@ -1,21 +1,24 @@
 """What a store says of its releases: locks with their signatures, who built them, and the revocations."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.node import strict_json
 from hermesops.node.errors import NodeError
 from hermesops.node.release_handout import Signed
-from hermesops.node.release_lock import NAMESPACE, Blob, Lock, canonical
-from hermesops.node.revocations import Revocations
+from hermesops.node.release_lock import MAX_LOCK_BYTES, Blob, Lock, canonical
+from hermesops.node.release_signers import Kind
+from hermesops.node.revocations import MAX_BYTES, Revocations
 from hermesops.release.ports import Signs, Store
-from hermesops.release.trust import Trust
+from hermesops.release.trust import RESTORE, PutBackError, Trust
 
 LOCKS, BLOBS, BUILDS, REVOCATIONS = "locks", "blobs", "builds", "revocations.json"
 LIST = "hermesops release list"
+_MAX_SIGNATURE = 16 * 1024
+_MAX_ABOUT = 64 * 1024
 _AGAIN = "put it back from a copy of the store, or hermesops release build --lock FILE"
 
 
@@ -67,7 +70,7 @@ class Documents:
         Raises:
             RefusedError: There is none, or it does not hold.
         """
-        data, signature = self.store.read(f"{LOCKS}/{release}.json"), self.store.read(f"{LOCKS}/{release}.sig")
+        data, signature = self.store.read(f"{LOCKS}/{release}.json", at_most=MAX_LOCK_BYTES + 1), self._kept(release)
         where = f"the lock of {release} in {self.store.url}"
         if data is None:
             raise RefusedError(f"there is no release {release} in {self.store.url}", hint=LIST)
@@ -77,9 +80,9 @@ class Documents:
             raise RefusedError(f"{where} is damaged: {error}", hint=_AGAIN) from error
         if lock.id != release:
             raise RefusedError(f"{where} is that of {lock.id}: it was changed", hint=_AGAIN)
-        signed = Signed(data.decode(), (signature or b"").decode(errors="replace"))
+        signed = Signed(data.decode(), signature)
         try:
-            self._verify(data, signed.signature)
+            self._verify(data, signed.signature, Kind.LOCK)
         except RefusedError as error:
             raise RefusedError(f"release {release} does not hold: {error.message}", hint=_AGAIN) from error
         return lock, signed
@@ -91,13 +94,12 @@ class Documents:
 
     def sign_lock(self, lock: Lock) -> None:
         """Sign a lock that is there, or is about to be."""
-        self.store.write(f"{LOCKS}/{lock.id}.sig", self._signature(lock.to_json()).encode())
+        self.store.write(f"{LOCKS}/{lock.id}.sig", self._signature(lock.to_json(), Kind.LOCK).encode())
 
     def counts(self, lock: Lock, signers: str) -> bool:
         """Whether one of some allowed signers has signed a lock."""
-        signature = (self.store.read(f"{LOCKS}/{lock.id}.sig") or b"").decode(errors="replace")
         try:
-            self.trust.checks(lock.to_json(), signature, signers=signers, namespace=NAMESPACE)
+            self.trust.checks(lock.to_json(), self._kept(lock.id), signers=signers, namespace=Kind.LOCK)
         except RefusedError:
             return False
         return True
@@ -105,7 +107,8 @@ class Documents:
     def about(self, release: str) -> About:
         """Who built a release."""
         try:
-            said = json.loads(self.store.read(f"{BUILDS}/{release}.json") or b"{}")
+            kept = self.store.read(f"{BUILDS}/{release}.json", at_most=_MAX_ABOUT + 1)
+            said = strict_json.parse_object(kept or b"{}", largest=_MAX_ABOUT)
             return About(datetime.fromisoformat(said["created_at"]), str(said["who"]), str(said["note"]))
         except (ValueError, KeyError, TypeError):
             return About()
@@ -117,27 +120,61 @@ class Documents:
             self.store.write(f"{BUILDS}/{release}.json", canonical(said))
 
     def revocations(self) -> tuple[Revocations, Signed | None]:
-        """Which releases must not run any more.
+        """Which releases must not run any more; remembered from then on.
 
         Raises:
+            PutBackError: They are older than those that this computer remembers, or gone.
             RefusedError: They do not hold.
         """
-        kept = self.store.read(REVOCATIONS)
-        if kept is None:
-            return Revocations(), None
-        where = f"{REVOCATIONS} of {self.store.url}"
-        try:
-            signed = Signed.parse(json.loads(kept), REVOCATIONS)
-            revocations = Revocations.from_json(signed.text.encode())
-        except (ValueError, NodeError) as error:
-            raise RefusedError(f"{where} is damaged: {error}", hint="put it back from a copy of the store") from error
-        try:
-            self._verify(signed.text.encode(), signed.signature)
-        except RefusedError as error:
+        (revocations, signed), (known, _) = self._read_revocations(), self.remembered()
+        where = f"the revocations in {self.store.url}"
+        if revocations.number < known.number:
+            raise PutBackError(
+                f"{where} are number {revocations.number}, and this computer knows number {known.number}: the store "
+                "was put back to an older state, or lost them",
+                hint=RESTORE,
+            )
+        if revocations.number == known.number and revocations != known:
             raise RefusedError(
-                f"{where} does not hold: {error.message}", hint="hermesops release signers show"
-            ) from error
+                f"{where} are others than those of number {known.number} that this computer knows",
+                hint=f"ask who changed them; {RESTORE} writes those that this computer knows",
+            )
+        if signed is not None and revocations.number > known.number:
+            self.trust.memory.write(REVOCATIONS, canonical(signed.to_dict()))
         return revocations, signed
+
+    def newest_revocations(self) -> Revocations:
+        """The newest that the store or this computer knows: the next ones count on from these.
+
+        Raises:
+            RefusedError: Those of the store do not hold.
+        """
+        try:
+            return self.revocations()[0]
+        except PutBackError:
+            return self.remembered()[0]
+
+    def remembered(self) -> tuple[Revocations, Signed | None]:
+        """The revocations that this computer knows.
+
+        Raises:
+            RefusedError: Its own file is damaged.
+        """
+        try:
+            return _parsed(self.trust.memory.read(REVOCATIONS))
+        except (ValueError, NodeError) as error:
+            raise RefusedError(
+                f"what this computer remembers of revocations is damaged: {error}",
+                hint="remove keys/release-revocations once the store holds those of another operator",
+            ) from error
+
+    def are_behind(self) -> bool:
+        """Whether the store has lost, put back or damaged the revocations that this computer remembers."""
+        try:
+            self.revocations()
+        except RefusedError:
+            return self.remembered()[1] is not None
+        return False
 
     def keep_revocations(self, revocations: Revocations) -> Revocations:
         """Sign revocations and keep them in place of those before.
@@ -151,19 +188,47 @@ class Documents:
             Revocations.from_json(data)
         except NodeError as error:
             raise UsageError(str(error), hint="a version as 0.19.0, and a reason in one line") from error
-        signed = Signed(data.decode(), self._signature(data))
+        signed = Signed(data.decode(), self._signature(data, Kind.REVOCATIONS))
         self.store.write(REVOCATIONS, canonical(signed.to_dict()))
+        self.trust.memory.write(REVOCATIONS, canonical(signed.to_dict()))
         return revocations
 
-    def _verify(self, data: bytes, signature: str) -> None:
+    def _read_revocations(self) -> tuple[Revocations, Signed | None]:
+        where = f"{REVOCATIONS} of {self.store.url}"
+        try:
+            revocations, signed = _parsed(self.store.read(REVOCATIONS, at_most=2 * MAX_BYTES + 1))
+        except (ValueError, NodeError) as error:
+            raise RefusedError(f"{where} is damaged: {error}", hint=f"{RESTORE}, or a copy of the store") from error
+        if signed is not None:
+            try:
+                self._verify(signed.text.encode(), signed.signature, Kind.REVOCATIONS)
+            except RefusedError as error:
+                raise RefusedError(
+                    f"{where} does not hold: {error.message}", hint=f"hermesops release signers show; {RESTORE}"
+                ) from error
+        return revocations, signed
+
+    def _kept(self, release: str) -> str:
+        """The signature of a lock, as the store has it; empty for none."""
+        kept = self.store.read(f"{LOCKS}/{release}.sig", at_most=_MAX_SIGNATURE)
+        return (kept or b"").decode(errors="replace")
+
+    def _verify(self, data: bytes, signature: str, kind: Kind) -> None:
         if not self.signers:
             raise RefusedError(f"{self.store.url} names no signers", hint="hermesops release build makes the first")
-        self.trust.checks(data, signature, signers=self.signers, namespace=NAMESPACE)
+        self.trust.checks(data, signature, signers=self.signers, namespace=kind)
 
-    def _signature(self, data: bytes) -> str:
-        signature = self.signs.sign(data, namespace=NAMESPACE)
-        self._verify(data, signature)
+    def _signature(self, data: bytes, kind: Kind) -> str:
+        signature = self.signs.sign(data, namespace=kind)
+        self._verify(data, signature, kind)
         return signature
+
+
+def _parsed(kept: bytes | None) -> tuple[Revocations, Signed | None]:
+    if kept is None:
+        return Revocations(), None
+    signed = Signed.parse(strict_json.parse(kept, largest=2 * MAX_BYTES), REVOCATIONS)
+    return Revocations.from_json(signed.text.encode()), signed
 
 
 def place(blob: Blob) -> str:
@@ -171,10 +236,17 @@ def place(blob: Blob) -> str:
     return f"{BLOBS}/{blob.sha256}"
 
 
+def read_blob(store: Store, blob: Blob) -> bytes | None:
+    """What a store has of a file, and of one that is too long a byte more than was signed for."""
+    return store.read(place(blob), at_most=blob.size + 1)
+
+
 def damage_of(blob: Blob, data: bytes | None) -> str:
     """What is wrong with a file's content, as the end of a sentence about it; empty for nothing."""
     if data is None:
         return "is missing"
+    if len(data) > blob.size:
+        return f"has more than {blob.size} bytes"
     if len(data) != blob.size:
         return f"has {len(data)} bytes instead of {blob.size}"
     return "" if hashlib.sha256(data).hexdigest() == blob.sha256 else "is something else than was signed"

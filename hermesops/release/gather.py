@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.node.release_lock import Blob
-from hermesops.release.documents import BLOBS, damage_of, place
+from hermesops.release.documents import BLOBS, damage_of, place, read_blob
 from hermesops.release.ports import Downloads, Store
 from hermesops.release.requirements import Pin, known_wheels, pin_of
 
@@ -36,12 +36,12 @@ class Shelf:
     def has(self, blob: Blob) -> bool:
         """Whether a file is there."""
         if self.distrusts:
-            return not damage_of(blob, self.store.read(place(blob)))
+            return not damage_of(blob, read_blob(self.store, blob))
         return place(blob) in self._there
 
     def content(self, blob: Blob) -> bytes:
         """A file that is there."""
-        found = self.store.read(place(blob))
+        found = read_blob(self.store, blob)
         if found is None or damage_of(blob, found):
             raise BrokenInvariantError(
                 f"{blob.name} in {self.store.url} is damaged", hint="hermesops release build --lock FILE mends it"

@@ -11,8 +11,8 @@ class Store(Protocol):
     def url(self) -> str:
         """The place, for people."""
 
-    def read(self, name: str) -> bytes | None:
-        """What is kept under a name; ``None`` for nothing."""
+    def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
+        """What is kept under a name, or so many bytes of it; ``None`` for nothing."""
 
     def write(self, name: str, content: bytes) -> None:
         """Keep something, whole or not at all; what was there is replaced."""
@@ -22,6 +22,16 @@ class Store(Protocol):
 
     def link(self, name: str, *, life_s: int) -> str:
         """Where it can be downloaded from for a while by whoever knows that; empty where there is no such place."""
+
+
+class Memory(Protocol):
+    """What this computer knows of a store from before, by the name of the store's file."""
+
+    def read(self, name: str) -> bytes | None:
+        """What it knows; ``None`` for nothing."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Know something from now on."""
 
 
 class Signs(Protocol):

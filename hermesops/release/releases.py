@@ -10,7 +10,7 @@ from hermesops.node.errors import NodeError
 from hermesops.node.release_handout import Handout
 from hermesops.node.release_lock import Blob, Lock, release_id
 from hermesops.node.revocations import Revocations
-from hermesops.release.documents import LIST, About, Documents, damage_of, place
+from hermesops.release.documents import LIST, About, Documents, damage_of, place, read_blob
 from hermesops.release.ports import Signs, Store
 from hermesops.release.trust import Trust
 
@@ -157,7 +157,7 @@ class Releases:
         Raises:
             RefusedError: It is missing or damaged.
         """
-        data = self.store.read(place(blob))
+        data = read_blob(self.store, blob)
         if what := damage_of(blob, data):
             raise RefusedError(f"{blob.name} in {self.store.url} {what}", hint="hermesops release verify ID")
         assert data is not None  # noqa: S101 - what is missing is damaged
@@ -170,7 +170,7 @@ class Releases:
             RefusedError: Its lock does not hold, so there is nothing to compare with.
         """
         lock = self.read(release)
-        found = ((blob.name, damage_of(blob, self.store.read(place(blob)))) for blob in lock.all_blobs())
+        found = ((blob.name, damage_of(blob, read_blob(self.store, blob))) for blob in lock.all_blobs())
         return tuple(Damage(name, what) for name, what in found if what)
 
     def revoke(self, release: str, why: str) -> Revocations:
@@ -184,7 +184,7 @@ class Releases:
             name = release_id(release)
         except NodeError as error:
             raise UsageError(f"{release} is not the id of a release", hint=LIST) from error
-        return self._documents.keep_revocations(self.revocations().with_revoked(name, why))
+        return self._documents.keep_revocations(self._documents.newest_revocations().with_revoked(name, why))
 
     def set_floor(self, version: str) -> Revocations:
         """Let no machine take in an agent older than a version; empty for no such floor.
@@ -193,7 +193,7 @@ class Releases:
             UsageError: It is no version.
             RefusedError: The key at hand may not sign.
         """
-        return self._documents.keep_revocations(self.revocations().with_floor(version))
+        return self._documents.keep_revocations(self._documents.newest_revocations().with_floor(version))
 
     def replace_signers(self, signers: str, *, sign_again: bool) -> tuple[str, ...]:
         """Let others sign from now on; the key at hand has to be one of them before and after.
@@ -220,6 +220,24 @@ class Releases:
             documents.sign_lock(lock)
         self.trust.replace(signed)
         return () if sign_again else tuple(lock.id for lock in left)
+
+    def restore(self) -> tuple[str, ...]:
+        """Write into the store what this computer remembers and the store has lost, put back or damaged.
+
+        Returns:
+            What was written; nothing where the store knows all of it.
+
+        Raises:
+            RefusedError: The key at hand may not sign, which revocations need anew.
+        """
+        written = []
+        if self.trust.is_behind():
+            self.trust.restore()
+            written.append("signers")
+        if self._documents.are_behind():
+            self._documents.keep_revocations(self._documents.remembered()[0])
+            written.append("revocations")
+        return tuple(written)
 
     def holds(self, lock: Lock) -> bool:
         """Whether a release is there, signed by somebody whose signature counts."""

@@ -1,25 +1,70 @@
 """Whose signatures count for releases, and how that changes: a chain of allowed signers, each signed by the one before.
 
-The rule is the machines' own (``hermesops.node.release_handout``): who knows one file of the chain goes on from there.
+The rule is the machines' own (``hermesops.node.fetch``): who knows one file of the chain goes on from there, and takes
+no lower number. What a store has forgotten or put back, this computer remembers.
 """
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UsageError
+from hermesops.node import strict_json
 from hermesops.node.checked import listed
 from hermesops.node.errors import NodeError
-from hermesops.node.release_handout import Signed
-from hermesops.node.release_lock import NAMESPACE, canonical
-from hermesops.release.ports import Checks, Signs, Store
+from hermesops.node.release_handout import Signed, read_chain
+from hermesops.node.release_lock import canonical
+from hermesops.node.release_signers import MAX_CHAIN, MAX_LINES, AllowedSigners, Kind, checked_lines
+from hermesops.release.ports import Checks, Memory, Signs, Store
 
 NAME = "signers.json"
+LARGEST = 8 << 20
+"""Bytes of a store's file of signers: far more than a handout has room for."""
+
+RESTORE = "hermesops release signers restore"
 _WHO = "ask who changed them; hermesops release signers show"
 
 
-Known = Callable[[], str]
-"""The file of allowed signers that this computer knows from before; empty for none."""
+class PutBackError(RefusedError):
+    """A store says less than it did before: it was put back to an older state, or lost something."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """All files of allowed signers that ever counted, oldest first."""
+
+    signed: tuple[Signed, ...] = ()
+
+    @cached_property
+    def documents(self) -> tuple[AllowedSigners, ...]:
+        """What was signed."""
+        return read_chain(self.signed)
+
+    @property
+    def lines(self) -> str:
+        """Whose signatures count now, in OpenSSH's format; empty for nobody's."""
+        return self.documents[-1].lines if self.signed else ""
+
+    def begins_with(self, other: "Chain") -> bool:
+        """Whether another chain is its beginning, or all of it."""
+        return self.documents[: len(other.signed)] == other.documents
+
+    def to_json(self) -> bytes:
+        """As a store keeps it."""
+        return canonical([one.to_dict() for one in self.signed])
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Chain":
+        """Parse a chain; no signature is checked.
+
+        Raises:
+            MalformedJSONError, BadRequestError: It is none.
+        """
+        links = listed(strict_json.parse(data, largest=LARGEST), NAME)
+        if len(links) > MAX_CHAIN:
+            raise strict_json.MalformedJSONError(f"more than {MAX_CHAIN} changes of signers")
+        chain = cls(tuple(Signed.parse(one, f"{NAME}[{number}]") for number, one in enumerate(links)))
+        read_chain(chain.signed)
+        return chain
 
 
 @dataclass(frozen=True)
@@ -29,45 +74,58 @@ class Trust:
     Attributes:
         store: Where the chain is kept.
         checks: Checks signatures.
-        known: What this computer knows from before.
-        remember: Takes what it knows from now on.
+        memory: What this computer knows from before.
         vouchers: Allowed signers that an operator trusts for such files, where nothing is known from before; empty
-            for nobody, and then the first of the chain is believed.
+            for nobody, and then the first of the chain is believed …
+        needs_vouchers: … except where somebody has to be named.
     """
 
     store: Store
     checks: Checks
-    known: Known
-    remember: Callable[[str], None]
+    memory: Memory
     vouchers: str = ""
+    needs_vouchers: bool = field(default=False, kw_only=True)
 
     def chain(self) -> tuple[Signed, ...]:
         """All files of allowed signers, oldest first; empty where nothing was ever signed.
 
         Raises:
-            RefusedError: It is damaged, or does not lead on from what is known here.
+            RefusedError: It is damaged, was put back, or does not lead on from what is known here.
         """
-        kept = self.store.read(NAME)
-        if kept is None:
-            return ()
-        try:
-            links = listed(json.loads(kept), NAME)
-            chain = tuple(Signed.parse(one, f"{NAME}[{number}]") for number, one in enumerate(links))
-        except (ValueError, NodeError) as error:
-            raise RefusedError(
-                f"{NAME} of {self.store.url} is damaged: {error}", hint="put it back from a copy of the store"
-            ) from error
-        if chain:
-            known = self.known()
-            self._follow(chain, known)
-            if chain[-1].text != known:
-                self.remember(chain[-1].text)
-        return chain
+        return self._followed().signed
 
     def current(self) -> str:
         """Whose signatures count now, in OpenSSH's format; empty where nothing was ever signed."""
-        chain = self.chain()
-        return chain[-1].text if chain else ""
+        return self._followed().lines
+
+    def remembered(self) -> Chain:
+        """The chain that this computer knows; empty where it knows none.
+
+        Raises:
+            RefusedError: Its own file is damaged.
+        """
+        kept = self.memory.read(NAME)
+        try:
+            return Chain.from_json(kept) if kept else Chain()
+        except (ValueError, NodeError) as error:
+            raise RefusedError(
+                f"what this computer remembers of release signers is damaged: {error}",
+                hint="compare hermesops release signers show of another operator; then remove keys/release-signers",
+            ) from error
+
+    def is_behind(self) -> bool:
+        """Whether the store has lost, put back or damaged what this computer remembers of the signers."""
+        known = self.remembered()
+        if not known.signed:
+            return False
+        try:
+            return not self._read().begins_with(known)
+        except RefusedError:
+            return True
+
+    def restore(self) -> None:
+        """Write the chain that this computer remembers into the store, in place of what is there."""
+        self.store.write(NAME, self.remembered().to_json())
 
     def refuse_lockout(self, signers: str, signs: Signs) -> Signed:
         """Go on when the key at hand counts now and would count among other signers, or nobody could mend a mistake.
@@ -76,52 +134,98 @@ class Trust:
             Those signers, signed.
 
         Raises:
+            UsageError: They cannot be read as signers.
             RefusedError: It does not.
         """
-        data, now = signers.encode(), self.current() or signers
-        signature = signs.sign(data, namespace=NAMESPACE)
-        for counted, when in ((now, "now"), (signers, "afterwards")):
-            try:
-                self.checks(data, signature, signers=counted, namespace=NAMESPACE)
-            except RefusedError as error:
-                raise RefusedError(
-                    f"the key at hand signs no releases {when}: {error.message}",
-                    hint="first let both keys sign, then change to the new one, and only then leave the old one out",
-                ) from error
-        return Signed(signers, signature)
+        chain = self._followed()
+        try:
+            data = AllowedSigners(len(chain.signed) + 1, checked_lines(signers)).to_json()
+        except NodeError as error:
+            raise UsageError(str(error), hint=f"at most {MAX_LINES} lines in OpenSSH's format") from error
+        signatures = {kind: signs.sign(data, namespace=kind) for kind in Kind}
+        for counted, when in ((chain.lines or signers, "now"), (signers, "afterwards")):
+            for kind, signature in signatures.items():
+                self._refuse_uncounted(data, signature, counted, kind, when)
+        return Signed(data.decode(), signatures[Kind.SIGNERS])
 
     def replace(self, signed: Signed) -> None:
         """Let others sign from now on; see ``refuse_lockout``."""
-        chain = self.chain()
-        if not chain or chain[-1].text != signed.text:
-            self.store.write(NAME, canonical([one.to_dict() for one in (*chain, signed)]))
+        chain, wanted = self._followed(), AllowedSigners.from_json(signed.text.encode())
+        if chain.lines != wanted.lines:
+            changed = Chain((*chain.signed, signed))
+            self.store.write(NAME, changed.to_json())
+            self.memory.write(NAME, changed.to_json())
 
-    def _follow(self, chain: Sequence[Signed], known: str) -> None:
-        start = self._start(chain, known)
-        before = chain[start].text
-        for number, one in enumerate(chain[start + 1 :], start + 2):
-            if not self._is_by(one, before):
+    def _refuse_uncounted(self, data: bytes, signature: str, signers: str, kind: Kind, when: str) -> None:
+        try:
+            self.checks(data, signature, signers=signers, namespace=kind)
+        except RefusedError as error:
+            raise RefusedError(
+                f"the key at hand signs no releases {when} ({kind}): {error.message}",
+                hint="first let both keys sign, then change to the new one, and only then leave the old one out",
+            ) from error
+
+    def _followed(self) -> Chain:
+        """The store's chain, once it leads on from what is known here; remembered from then on."""
+        known, chain = self.remembered(), self._read()
+        if self.needs_vouchers and not self.vouchers and not known.signed:
+            raise RefusedError(
+                "nobody is named here whose release signers are believed: no allowed_signers is set",
+                hint='HERMESOPS_ALLOWED_SIGNERS names a file of lines `identity namespaces="…" ssh-ed25519 …`',
+            )
+        if known.signed:
+            self._refuse_put_back(chain, known)
+        if chain.signed:
+            self._verify(chain, known)
+            if chain.documents != known.documents:
+                self.memory.write(NAME, chain.to_json())
+        return chain
+
+    def _read(self) -> Chain:
+        kept = self.store.read(NAME, at_most=LARGEST + 1)
+        try:
+            return Chain.from_json(kept) if kept is not None else Chain()
+        except (ValueError, NodeError) as error:
+            raise RefusedError(
+                f"{NAME} of {self.store.url} is damaged: {error}", hint=f"{RESTORE}, or a copy of the store"
+            ) from error
+
+    def _refuse_put_back(self, chain: Chain, known: Chain) -> None:
+        if known.begins_with(chain) and len(chain.signed) < len(known.signed):
+            raise PutBackError(
+                f"the signers in {self.store.url} are number {len(chain.signed)}, and this computer knows number "
+                f"{len(known.signed)}: the store was put back to an older state, or lost them",
+                hint=RESTORE,
+            )
+        if not chain.begins_with(known):
+            raise RefusedError(
+                f"the signers in {self.store.url} do not follow those that this computer knows",
+                hint=f"{_WHO}; {RESTORE} writes those that this computer knows",
+            )
+
+    def _verify(self, chain: Chain, known: Chain) -> None:
+        start = len(known.signed) - 1 if known.signed else self._start(chain)
+        links = list(zip(chain.signed, chain.documents, strict=True))
+        for (_, before), (signed, one) in zip(links[start:], links[start + 1 :], strict=False):
+            if not self._is_by(signed, before.lines):
                 raise RefusedError(
-                    f"signers {number} of {self.store.url} are not signed by one of those before them", hint=_WHO
+                    f"signers {one.number} of {self.store.url} are not signed by one of those before them", hint=_WHO
                 )
-            before = one.text
 
-    def _start(self, chain: Sequence[Signed], known: str) -> int:
+    def _start(self, chain: Chain) -> int:
         """Which file of the chain is believed without another one's word."""
-        if known:
-            found = (number for number, one in enumerate(chain) if one.text == known)
-            otherwise = f"the signers in {self.store.url} do not follow those that this computer knows"
-        else:
-            found = (number for number, one in enumerate(chain) if self._is_by(one, self.vouchers or one.text))
-            otherwise = f"the signers in {self.store.url} are signed by nobody whom this environment allows"
+        links = zip(chain.signed, chain.documents, strict=True)
+        found = (number for number, (one, said) in enumerate(links) if self._is_by(one, self.vouchers or said.lines))
         start = next(found, None)
         if start is None:
-            raise RefusedError(otherwise, hint=_WHO)
+            raise RefusedError(
+                f"the signers in {self.store.url} are signed by nobody whom this environment allows", hint=_WHO
+            )
         return start
 
     def _is_by(self, one: Signed, signers: str) -> bool:
         try:
-            self.checks(one.text.encode(), one.signature, signers=signers, namespace=NAMESPACE)
+            self.checks(one.text.encode(), one.signature, signers=signers, namespace=Kind.SIGNERS)
         except RefusedError:
             return False
         return True

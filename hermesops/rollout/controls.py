@@ -114,7 +114,14 @@ def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said) -> S
     return replace(_to(rollout, _S.RUNNING, said, "retry", {"targets": [one.id for one in again]}), targets=again)
 
 
-def roll_back(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *, lose: bool = False) -> Steered:
+def roll_back(
+    rollout: Rollout,
+    targets: tuple[RolloutTarget, ...],
+    said: Said,
+    *,
+    lose: bool = False,
+    even_revoked: bool = False,
+) -> Steered:
     """Put all back that run the release because of it, never more at once than may be unavailable; no stages.
 
     Args:
@@ -122,12 +129,13 @@ def roll_back(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, 
         targets: Its targets.
         said: By whom, and why.
         lose: Also those that lose by it what was written since.
+        even_revoked: Also to a release that must not run any more.
     """
     if rollout.state is _S.ROLLED_BACK:
         raise RefusedError(f"rollout {rollout.id} is rolled back", hint=f"hermesops rollout history {rollout.id}")
     free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)
     kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
-    wishes = replace(rollout.wishes, may_lose=lose)
+    wishes = replace(rollout.wishes, may_lose=lose, even_revoked=even_revoked)
     return replace(_to(replace(rollout, wishes=wishes), _S.ROLLING_BACK, said, "roll_back"), targets=kept)
 
 

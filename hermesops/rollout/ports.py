@@ -138,16 +138,18 @@ class Machines(Protocol):
             UnavailableError: The gateway does not answer through the proxy.
         """
 
-    async def back(self, target: Target, spec: Spec, *, lose: bool) -> None:
+    async def back(self, target: Target, spec: Spec, *, lose: bool, even_revoked: bool = False) -> None:
         """Put the machine back on ``target.release_before``. Safe to call twice.
 
         Args:
             target: Whose.
             spec: Of the rollout.
             lose: Do it even where what was written since cannot be carried over.
+            even_revoked: Do it even where that release must not run any more.
 
         Raises:
-            RefusedError: That would lose what was written since, and nobody said that it may; nothing changed.
+            RefusedError: That would lose what was written since, or the release was revoked, and nobody said that it
+                may be so; nothing changed.
         """
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:

@@ -210,7 +210,8 @@ class Runner:
     async def _back(self, seen: Sight, target: RolloutTarget) -> None:
         try:
             async with asyncio.timeout(_BACK_S) as limit:
-                await self._machines.back(target.facts, seen.spec, lose=seen.rollout.wishes.may_lose)
+                said = seen.rollout.wishes
+                await self._machines.back(target.facts, seen.spec, lose=said.may_lose, even_revoked=said.even_revoked)
         except TimeoutError:
             if not limit.expired():
                 raise

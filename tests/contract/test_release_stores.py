@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.node.release_lock import NAMESPACE, Lock
+from hermesops.node.release_lock import Lock
+from hermesops.node.release_signers import Kind
 from tests.support.bucket import new_bucket, s3_server, use_credentials
 from tests.support.object_store import ServedStore, served_store
 from tests.support.release_operator import Operator
@@ -69,9 +70,9 @@ def test_a_release_is_found_whole_by_another_computer(where: str, lock: Lock, tm
 def test_ssh_keygen_alone_can_check_a_release(where: str, lock: Lock, ada: Operator, tmp_path: Path) -> None:
     handout = ada.releases(where).handout(lock.id, "3.11")
     allowed, signature = tmp_path / "allowed", tmp_path / "signature"
-    allowed.write_text(handout.signers[-1].text)
+    allowed.write_text(handout.read_signers()[-1].lines)
     signature.write_text(handout.lock.signature)
-    command = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "ada@example.net", "-n", NAMESPACE]
+    command = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "ada@example.net", "-n", Kind.LOCK]
     for text, code in ((handout.lock.text, 0), (handout.lock.text + " ", 255)):
         done = subprocess.run([*command, "-s", str(signature)], input=text.encode(), capture_output=True, check=False)
         assert done.returncode == code

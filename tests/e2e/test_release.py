@@ -101,7 +101,7 @@ async def test_the_key_is_rotated_as_its_steps_say(command: Command, tmp_path: P
     key = tmp_path / "new.key"
     key.write_text(fresh_key())
     key.chmod(0o600)
-    new = f'releases@local namespaces="hermesops-release" {Signers(key).public()}'
+    new = f'releases@local namespaces="hermesops-*" {Signers(key).public()}'
     both, alone = tmp_path / "both", tmp_path / "alone"
     both.write_text("\n".join([*old, new, ""]))
     alone.write_text(f"{new}\n")

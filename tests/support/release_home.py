@@ -20,10 +20,12 @@ from hermesops.node.machine import Machine
 from hermesops.node.overlay import schema_of
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release_signers import AllowedSigners, Kind
 from hermesops.node.slots import DiskSlots
 from hermesops.node.trial import Trial, Tried
 from tests.support import node_home
 from tests.support.node_home import KEY, FakeSystem, NodeHome
+from tests.support.signer_lines import lines_of, names_in
 
 OLD = "0.19.0-000000000000"
 WATCH = "hermes-release.service"
@@ -145,9 +147,9 @@ class FolderSlots(DiskSlots):
     def python(self) -> str:
         return "3.11"
 
-    def verify(self, data: bytes, signature: str, signers: str, /) -> str:
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
         who, _, what = signature.partition(":")
-        if who not in signers.split(",") or what != str(len(data)):
+        if who not in names_in(signers) or what != f"{kind}:{len(data)}":
             raise RefusedError("the signature does not hold")
         return who
 
@@ -279,12 +281,13 @@ class ReleaseHome:
         lock: Lock,
         *,
         said: Signed | None = None,
-        signers: tuple[Signed, ...] = (Signed("ada", "ada:3"),),
+        signers: tuple[Signed, ...] | None = None,
         revocations: Signed | None = None,
     ) -> Path:
         """Hand a release in, or in its place what somebody said of one."""
         text = lock.to_json().decode()
-        handout = Handout(said or Signed(text, f"ada:{len(text)}"), signers, revocations)
+        chain = (signers_by("ada", 1, "ada"),) if signers is None else signers
+        handout = Handout(said or signed_by("ada", text), chain, revocations)
         path = self.layout.root / "run/handout.json"
         path.touch(0o600)
         path.write_bytes(handout.to_json())
@@ -310,6 +313,16 @@ class ReleaseHome:
             "drains": (self.home.home / ".drain_request.json").exists(),
             "said": self.state.text.read_text(),
         }
+
+
+def signed_by(who: str, text: str, kind: Kind = Kind.LOCK) -> Signed:
+    """A text of a kind with somebody's signature, as ``FolderSlots`` believes it."""
+    return Signed(text, f"{who}:{kind}:{len(text.encode())}")
+
+
+def signers_by(who: str, number: int, *names: str) -> Signed:
+    """A file of allowed signers, signed by somebody."""
+    return signed_by(who, AllowedSigners(number, lines_of(*names)).to_json().decode(), Kind.SIGNERS)
 
 
 def content(name: str) -> bytes:

@@ -6,8 +6,9 @@ from hermesops.access.release_key import fresh_key
 from hermesops.access.signature import Signers, check
 from hermesops.engine.embedded.place import open_place
 from hermesops.node.release_handout import Signed
-from hermesops.node.release_lock import NAMESPACE
+from hermesops.node.release_signers import NAMESPACES, AllowedSigners, Kind
 from hermesops.release import Releases
+from hermesops.release.ports import Memory
 from hermesops.release.trust import Trust
 
 
@@ -24,13 +25,30 @@ class Operator:
         key.write_text(fresh_key())
         key.chmod(0o600)
         self.signers = Signers(key)
-        self.line = f'{name}@example.net namespaces="{NAMESPACE}" {self.signers.public()}\n'
+        self.line = f'{name}@example.net namespaces="{NAMESPACES}" {self.signers.public()}\n'
 
-    def signed(self, text: str) -> Signed:
-        """A text with their signature."""
-        return Signed(text, self.signers.sign(text.encode(), namespace=NAMESPACE))
+    def signed(self, text: str, kind: Kind = Kind.LOCK) -> Signed:
+        """A text of a kind with their signature."""
+        return Signed(text, self.signers.sign(text.encode(), namespace=kind))
 
-    def releases(self, where: str) -> Releases:
-        """The releases of a place, as their computer sees them for the first time."""
+    def first_signers(self) -> Signed:
+        """The first file of a chain of signers: they alone, signed by them."""
+        return self.signed(AllowedSigners(1, self.line).to_json().decode(), Kind.SIGNERS)
+
+    def releases(self, where: str, memory: Memory | None = None) -> Releases:
+        """The releases of a place, as their computer sees them: for the first time, unless it remembers something."""
         store = open_place(where, setting="releases")
-        return Releases(store, Trust(store, check, lambda: "", lambda _: None), self.signers)
+        return Releases(store, Trust(store, check, memory or Remembered()), self.signers)
+
+
+class Remembered:
+    """What a computer remembers of a store."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes | None:
+        return self.held.get(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        self.held[name] = content

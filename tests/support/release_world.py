@@ -14,8 +14,10 @@ from hermesops.release.agent import PACKAGE
 from hermesops.release.build import Builder, Order
 from hermesops.release.gather import blob_of
 from hermesops.release.parts import Parts, Unit
-from hermesops.release.ports import Store
+from hermesops.release.ports import Memory, Store
 from hermesops.release.trust import Trust
+from tests.support.release_operator import Remembered
+from tests.support.signer_lines import names_in
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OF_INDEX = ("0.18.2", "0.19.0")
@@ -99,8 +101,9 @@ class MemoryStore:
     url: str = "memory"
     held: dict[str, bytes] = field(default_factory=dict)
 
-    def read(self, name: str) -> bytes | None:
-        return self.held.get(name)
+    def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
+        found = self.held.get(name)
+        return found if found is None else found[:at_most]
 
     def write(self, name: str, content: bytes) -> None:
         self.held[name] = content
@@ -125,8 +128,8 @@ class Name:
 def check_name(data: bytes, signature: str, *, signers: str, namespace: str) -> str:
     """Whether one of the names on the list has signed."""
     name, _, digest = signature.partition(" ")
-    if name not in signers.split() or digest != _digest(data, namespace):
-        raise RefusedError(f"the signature is by nobody of {signers.split()}")
+    if name not in names_in(signers) or digest != _digest(data, namespace):
+        raise RefusedError(f"the signature is by nobody of {names_in(signers)}")
     return name
 
 
@@ -134,21 +137,9 @@ def _digest(data: bytes, namespace: str) -> str:
     return hashlib.sha256(namespace.encode() + b"\0" + data).hexdigest()
 
 
-@dataclass
-class Memory:
-    """What a computer knows of signers."""
-
-    known: str = ""
-
-    def remember(self, signers: str) -> None:
-        self.known = signers
-
-
 def releases_in(store: Store, name: str = "ada", *, memory: Memory | None = None, vouchers: str = "") -> Releases:
     """The releases of a store as the computer of somebody sees them."""
-    knows = memory or Memory()
-    trust = Trust(store, check_name, lambda: knows.known, knows.remember, vouchers)
-    return Releases(store, trust, Name(name))
+    return Releases(store, Trust(store, check_name, memory or Remembered(), vouchers), Name(name))
 
 
 def parts(index: Index, folder: Path) -> Parts:

@@ -268,8 +268,8 @@ class World:
             raise RefusedError("it went back")
         self.fate.write()
 
-    async def back(self, target: Target, spec: Spec, *, lose: bool) -> None:
-        del spec
+    async def back(self, target: Target, spec: Spec, *, lose: bool, even_revoked: bool = False) -> None:
+        del spec, even_revoked
         await self._stall(target.instance_id, "back")
         machine = self._reach(target.instance_id)
         self.fate.write()

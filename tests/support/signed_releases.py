@@ -7,6 +7,7 @@ from pathlib import Path
 from hermesops.localcloud.sim.ailments import VARIABLE
 from hermesops.node.release_handout import Handout
 from hermesops.node.release_lock import Blob, Lock, Managed, Node
+from hermesops.node.release_signers import Kind
 from hermesops.node.revocations import Revocations
 from tests.support.release_operator import Operator
 
@@ -52,8 +53,8 @@ class SignedReleases:
         operator = self._operator(by)
         return Handout(
             lock=operator.signed(lock.to_json().decode()),
-            signers=(operator.signed(operator.line),),
-            revocations=operator.signed(revocations.to_json().decode()) if revocations else None,
+            signers=(operator.first_signers(),),
+            revocations=operator.signed(revocations.to_json().decode(), Kind.REVOCATIONS) if revocations else None,
         )
 
     def _operator(self, name: str) -> Operator:

@@ -6,7 +6,9 @@ its buckets with; pulumi ``pkg/backend/diy`` (the URL's path is a folder in the 
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
@@ -34,6 +36,8 @@ _TRUE, _FALSE = frozenset({"1", "t", "true"}), frozenset({"0", "f", "false"})
 
 _MISSING = frozenset({"NoSuchKey", "404"})
 _CONNECT_S, _READ_S, _TRIES = 10, 60, 5
+_WHOLE_S = 600.0
+"""Seconds for one file, tries included."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +151,13 @@ class BucketPlace:
     def make(self) -> None:
         """Do nothing: a bucket is made by whoever answers for its permissions and its price."""
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
         """The object's content."""
 
         def get() -> bytes:
-            return self._client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"].read()
+            body = self._client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"]
+            with contextlib.closing(body):
+                return body.read() if at_most is None else body.read(at_most)
 
         try:
             return self._asked(name, get)
@@ -219,7 +225,10 @@ class BucketPlace:
 
         where = self.at(name)
         try:
-            return ask()
+            return _within(_WHOLE_S, ask)
+        except TimeoutError:
+            words = f"{where}: no whole answer within {_WHOLE_S:g} s"
+            raise UnavailableError(words, hint="run the same command again") from None
         except ClientError as error:
             raise _refusal(where, error, self._setting) from error
         except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
@@ -231,6 +240,24 @@ class BucketPlace:
             raise UsageError(f"{where}: {error}", hint=f"hermesops settings show: look at {self._setting}") from error
         except BotoCoreError as error:
             raise UnavailableError(f"{where}: {error}", hint="run the same command again") from error
+
+
+def _within(seconds: float, ask: Callable[[], T]) -> T:
+    """Ask in a thread, and wait for it so long: timeouts of a connection count anew with every byte that comes.
+
+    Raises:
+        TimeoutError: There was no end to it; the thread is left behind.
+    """
+    asked: Future[T] = Future()
+
+    def answer() -> None:
+        try:
+            asked.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            asked.set_exception(error)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return asked.result(seconds)
 
 
 class _NoSuchObjectError(HermesError):

@@ -35,11 +35,12 @@ class FolderPlace:
         with _writing(self._folder):
             _make(self._folder)
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
         """The file's content."""
         file = self._folder / name
         try:
-            return file.read_bytes()
+            with file.open("rb") as opened:
+                return opened.read() if at_most is None else opened.read(at_most)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

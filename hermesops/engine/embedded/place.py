@@ -22,8 +22,12 @@ class Place(Protocol):
     def make(self) -> None:
         """Make the place itself where that is ours to do."""
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
         """The content; None when there is no such file.
+
+        Args:
+            name: Which.
+            at_most: Bytes of it that are read; None for all.
 
         Raises:
             UnavailableError: It cannot be read now.

@@ -23,6 +23,7 @@ from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.layout import UNIT, Layout
 from hermesops.node.overlay import schema_of
 from hermesops.node.release_lock import SIMULATED, Blob, Lock
+from hermesops.node.release_signers import Kind
 from hermesops.node.trial import Trial, Tried
 
 PYTHON = "3.11"
@@ -48,9 +49,9 @@ class SimSlots:
         """See ``node.slots.python``."""
         return PYTHON
 
-    def verify(self, data: bytes, signature: str, signers: str) -> str:
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind) -> str:
         """See ``node.slots.verify``."""
-        return _verified(data, signature, signers)
+        return _verified(data, signature, signers, kind)
 
     def missing(self, blobs: Iterable[Blob]) -> list[Blob]:
         """See ``node.slots.missing``."""
@@ -66,9 +67,9 @@ class SimSlots:
                 lacking.append(blob)
         return lacking
 
-    def download(self, blob: Blob, url: str) -> bool:
+    def download(self, blob: Blob, url: str, until: float) -> bool:
         """See ``node.slots.download``; a simulated machine reaches nobody."""
-        del blob, url
+        del blob, url, until
         return False
 
     def names(self) -> list[str]:
@@ -169,9 +170,9 @@ class SimGate:
 
 
 @lru_cache(maxsize=_MEMORY_OF_SIGNATURES)
-def _verified(data: bytes, signature: str, signers: str) -> str:
+def _verified(data: bytes, signature: str, signers: str, kind: Kind) -> str:
     """Really, but once for all machines: a world has thousands."""
-    return real.verify(data, signature, signers)
+    return real.verify(data, signature, signers, kind)
 
 
 def _variable(environment: bytes) -> str:

@@ -30,7 +30,8 @@ class OneMachine:
         assert machine_id == MACHINE
         return self.seen
 
-    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId, loses: bool) -> WayBack:
+    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId, loses: bool, even_revoked: bool) -> WayBack:
+        assert not even_revoked
         assert machine_id == MACHINE
         assert self.seen is not None
         self.asked.append((to, loses))

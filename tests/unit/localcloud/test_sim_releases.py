@@ -138,8 +138,10 @@ def test_what_was_revoked_or_needs_a_newer_node_is_refused(box: Box, releases: S
     revoked = Revocations().with_revoked(lock.id, "loses messages")
     assert "loses messages" in box.fetch(releases.handout(lock, revocations=revoked), code=3)["error"]
     assert "loses messages" in box.activate(lock, code=3)["error"]
-    assert "protocol 99" in box.fetch(releases.handout(releases.lock(protocol=99)), code=3)["error"]
+    newer = releases.handout(releases.lock(protocol=99), revocations=revoked)
+    assert "protocol 99" in box.fetch(newer, code=3)["error"]
     assert "not fetched" in box.activate(releases.lock("9.3.0"), code=3)["error"]
+    assert "number 0, and this machine knows number 1" in box.fetch(releases.handout(lock), code=3)["error"]
     assert box.current == BASE
 
 

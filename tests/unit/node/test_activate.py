@@ -26,6 +26,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.observe import status
 from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
+from hermesops.node.revocations import Revocations
 from hermesops.node.trial import Tried
 from hermesops.node.warm import placeholder
 from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make
@@ -353,6 +354,44 @@ def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHom
     answer, code = releases.rollback(home.node, loses=True, lease=None)
     assert (code, answer["release"], answer["from"]) == (0, OLD, NEW)
     assert home.seen()["said"] == "old"
+
+
+@pytest.mark.parametrize("to", ["", OLD])
+@pytest.mark.parametrize(
+    ("taken_back", "why"),
+    [
+        (Revocations(1, {OLD: "it forgets"}), "was revoked: it forgets"),
+        (Revocations(1, {}, floor="0.20.0"), "is below the floor"),
+    ],
+)
+def test_one_that_must_not_run_any_more_is_gone_back_to_only_when_that_is_said(
+    home: ReleaseHome, taken_back: Revocations, why: str, to: str
+) -> None:
+    bring(home.node)
+    confirm(home.node, NEW, lease=None)
+    home.layout.revocations.write_bytes(taken_back.to_json())
+    before = home.seen()
+    with pytest.raises(RefusedError, match=f"{why}.*--even-revoked"):
+        releases.rollback(home.node, to=to, lease=None)
+    assert home.seen() == before
+    answer, code = releases.rollback(home.node, to=to, even_revoked=True, lease=None)
+    assert (code, answer["release"]) == (0, OLD)
+
+
+def test_one_that_was_fetched_and_revoked_since_is_not_gone_back_to(home: ReleaseHome) -> None:
+    bring(home.node)
+    confirm(home.node, NEW, lease=None)
+    releases.rollback(home.node, lease=None)
+    home.layout.revocations.write_bytes(Revocations(1, {NEW: "it forgets"}).to_json())
+    with pytest.raises(RefusedError, match="was revoked: it forgets"):
+        releases.rollback(home.node, to=NEW, lease=None)
+
+
+def test_one_that_nobody_confirmed_goes_back_by_itself_whatever_was_revoked(home: ReleaseHome) -> None:
+    bring(home.node)
+    home.layout.revocations.write_bytes(Revocations(1, {OLD: "it forgets"}).to_json())
+    answer, code = releases.rollback(home.node, lease=None)
+    assert (code, answer["release"], home.seen()["runs"]) == (0, OLD, OLD)
 
 
 def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: ReleaseHome) -> None:

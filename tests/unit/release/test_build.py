@@ -22,6 +22,7 @@ from tests.support.release_world import (
     parts,
     releases_in,
 )
+from tests.support.signer_lines import lines_of
 
 
 class Workshop:
@@ -31,7 +32,7 @@ class Workshop:
         self.store, self.index, self.folder = MemoryStore(), Index(), folder
         folder.mkdir(exist_ok=True)
         self.releases = releases_in(self.store)
-        self.releases.replace_signers("ada", sign_again=False)
+        self.releases.replace_signers(lines_of("ada"), sign_again=False)
 
     def build(self, wanted: Order) -> Built:
         return builder_of(self.releases, self.index, self.folder).build(wanted, who="ada", note="why", at=AT)

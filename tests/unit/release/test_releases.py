@@ -6,9 +6,13 @@ from datetime import timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.node.release_signers import AllowedSigners
 from hermesops.release import Releases
 from hermesops.release.documents import place
-from tests.support.release_world import AT, Memory, MemoryStore, releases_in
+from hermesops.release.trust import Chain, PutBackError, Trust
+from tests.support.release_operator import Remembered
+from tests.support.release_world import AT, MemoryStore, check_name, releases_in
+from tests.support.signer_lines import lines_of, names_in
 from tests.unit.node.test_release_lock import LOCK
 
 OTHER = replace(LOCK, config_schema=34)
@@ -20,7 +24,7 @@ def store() -> MemoryStore:
     """A store with three releases that ada has signed."""
     store = MemoryStore()
     releases = releases_in(store)
-    releases.replace_signers("ada", sign_again=False)
+    releases.replace_signers(lines_of("ada"), sign_again=False)
     for hours, lock in enumerate((LOCK, OTHER, OLD)):
         releases.put(lock, who="ada", note="", at=AT + timedelta(hours=hours))
     return store
@@ -153,17 +157,18 @@ def test_who_is_no_signer_adds_nothing(store: MemoryStore) -> None:
 
 
 def test_keys_are_changed_in_two_steps_and_what_was_signed_goes_on(store: MemoryStore) -> None:
-    assert releases_in(store, "ada").replace_signers("ada bob", sign_again=False) == ()
-    assert releases_in(store, "bob").replace_signers("bob", sign_again=True) == ()
+    assert releases_in(store, "ada").replace_signers(lines_of("ada", "bob"), sign_again=False) == ()
+    assert releases_in(store, "bob").replace_signers(lines_of("bob"), sign_again=True) == ()
     releases = releases_in(store, "bob")
     assert len(ids(releases)) == 3
-    assert [one.text for one in releases.handout(LOCK.id, "3.11").signers] == ["ada", "ada bob", "bob"]
+    told = [names_in(one.lines) for one in releases.handout(LOCK.id, "3.11").read_signers()]
+    assert told == [["ada"], ["ada", "bob"], ["bob"]]
 
 
 def test_what_a_former_signer_vouched_for_counts_no_more(store: MemoryStore) -> None:
     releases_in(store, "ada").revoke(OLD.id, "old")
-    releases_in(store, "ada").replace_signers("ada bob", sign_again=False)
-    left = releases_in(store, "bob").replace_signers("bob", sign_again=False)
+    releases_in(store, "ada").replace_signers(lines_of("ada", "bob"), sign_again=False)
+    left = releases_in(store, "bob").replace_signers(lines_of("bob"), sign_again=False)
     assert left == tuple(sorted([LOCK.id, OTHER.id, OLD.id]))
     releases = releases_in(store, "bob")
     assert ids(releases) == []
@@ -173,26 +178,26 @@ def test_what_a_former_signer_vouched_for_counts_no_more(store: MemoryStore) -> 
 
 
 @pytest.mark.parametrize(
-    ("who", "signers", "when"), [("ada", "bob", "afterwards"), ("eve", "ada eve", "now"), ("ada", "", "afterwards")]
+    ("who", "signers", "when"), [("ada", "bob", "afterwards"), ("eve", "ada eve", "now"), ("ada", "eve", "afterwards")]
 )
 def test_nobody_locks_themselves_or_others_out(store: MemoryStore, who: str, signers: str, when: str) -> None:
     before = dict(store.held)
     with pytest.raises(RefusedError, match=f"signs no releases {when}") as refused:
-        releases_in(store, who).replace_signers(signers, sign_again=True)
+        releases_in(store, who).replace_signers(lines_of(*signers.split()), sign_again=True)
     assert "first let both keys sign" in refused.value.hint
     assert store.held == before
 
 
 def test_a_computer_follows_the_signers_that_it_knows_and_no_others(store: MemoryStore) -> None:
-    memory = Memory()
+    memory = Remembered()
     ids(releases_in(store, memory=memory))
-    assert memory.known == "ada"
-    releases_in(store, "ada").replace_signers("ada bob", sign_again=False)
-    releases_in(store, "bob").replace_signers("bob", sign_again=True)
+    assert names_in(Chain.from_json(memory.held["signers.json"]).lines) == ["ada"]
+    releases_in(store, "ada").replace_signers(lines_of("ada", "bob"), sign_again=False)
+    releases_in(store, "bob").replace_signers(lines_of("bob"), sign_again=True)
     assert len(ids(releases_in(store, memory=memory))) == 3
-    assert memory.known == "bob"
+    assert names_in(Chain.from_json(memory.held["signers.json"]).lines) == ["bob"]
     eves = MemoryStore()
-    releases_in(eves, "eve").replace_signers("eve", sign_again=False)
+    releases_in(eves, "eve").replace_signers(lines_of("eve"), sign_again=False)
     store.held["signers.json"] = eves.held["signers.json"]
     with pytest.raises(RefusedError, match="do not follow those that this computer knows"):
         ids(releases_in(store, memory=memory))
@@ -200,21 +205,130 @@ def test_a_computer_follows_the_signers_that_it_knows_and_no_others(store: Memor
 
 def test_who_knows_nothing_yet_believes_those_whom_the_environment_allows(store: MemoryStore) -> None:
     with pytest.raises(RefusedError, match="nobody whom this environment allows"):
-        ids(releases_in(store, vouchers="carol"))
-    releases_in(store, "ada").replace_signers("ada carol", sign_again=False)
-    releases_in(store, "carol").replace_signers("carol", sign_again=True)
-    assert len(ids(releases_in(store, vouchers="carol"))) == 3
+        ids(releases_in(store, vouchers=lines_of("carol")))
+    releases_in(store, "ada").replace_signers(lines_of("ada", "carol"), sign_again=False)
+    releases_in(store, "carol").replace_signers(lines_of("carol"), sign_again=True)
+    assert len(ids(releases_in(store, vouchers=lines_of("carol")))) == 3
 
 
 def test_a_link_of_the_chain_that_nobody_before_signed_is_refused(store: MemoryStore) -> None:
-    releases_in(store, "ada").replace_signers("ada bob", sign_again=False)
-    store.held["signers.json"] = store.held["signers.json"].replace(b"ada bob", b"ada eve")
+    releases_in(store, "ada").replace_signers(lines_of("ada", "bob"), sign_again=False)
+    first, second = Chain.from_json(store.held["signers.json"]).signed
+    other = AllowedSigners(2, lines_of("ada", "eve")).to_json().decode()
+    store.held["signers.json"] = Chain((first, replace(second, text=other))).to_json()
     with pytest.raises(RefusedError, match="signers 2 of memory are not signed"):
         ids(releases_in(store))
 
 
-@pytest.mark.parametrize("text", [b"{}", b"[1]", b"[{}]", b"\xff", b"["])
+@pytest.mark.parametrize(
+    "text", [b"{}", b"[1]", b"[{}]", b"\xff", b"[", b"[" * 100_000, b"[" + b" " * (8 << 20) + b"]"]
+)
 def test_a_damaged_chain_is_named(store: MemoryStore, text: bytes) -> None:
     store.held["signers.json"] = text
     with pytest.raises(RefusedError, match=r"signers\.json of memory is damaged"):
         releases_in(store).read(LOCK.id)
+
+
+JUNK = "ada ssh-ed25519 AAAA\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "# nobody\n", "ada", JUNK, lines_of("ada") + "eve\n", lines_of("ada") * 65, '{"floor":""}', "x" * 70_000],
+)
+def test_signers_that_cannot_be_read_are_a_mistake_and_change_nothing(store: MemoryStore, text: str) -> None:
+    before = dict(store.held)
+    with pytest.raises(UsageError, match="signers: "):
+        releases_in(store).replace_signers(text, sign_again=True)
+    assert store.held == before
+
+
+def test_nobody_is_believed_unnamed_where_somebody_has_to_be_named(store: MemoryStore) -> None:
+    def production(store: MemoryStore, vouchers: str = "") -> Trust:
+        return Trust(store, check_name, memory, vouchers, needs_vouchers=True)
+
+    memory = Remembered()
+    for place_ in (store, MemoryStore()):
+        with pytest.raises(RefusedError, match="no allowed_signers is set") as refused:
+            production(place_).chain()
+        assert "HERMESOPS_ALLOWED_SIGNERS" in refused.value.hint
+    assert len(production(store, lines_of("ada")).chain()) == 1
+    assert len(production(store).chain()) == 1  # it is known from now on
+
+
+def _revoked(store: MemoryStore, memory: Remembered, times: int = 1) -> Releases:
+    releases = releases_in(store, memory=memory)
+    for _ in range(times):
+        releases.revoke(OLD.id, "old")
+    return releases
+
+
+@pytest.mark.parametrize("harm", ["older", "gone"])
+def test_revocations_that_were_put_back_are_refused_and_the_next_count_on(store: MemoryStore, harm: str) -> None:
+    memory = Remembered()
+    releases = _revoked(store, memory)
+    older = store.held["revocations.json"]
+    releases.revoke(OTHER.id, "it forgets")
+    if harm == "older":
+        store.held["revocations.json"] = older
+    else:
+        del store.held["revocations.json"]
+    told = 1 if harm == "older" else 0
+    for use in (
+        lambda: releases.handout(LOCK.id, "3.11"),
+        releases.revocations,
+        lambda: releases.refuse_revoked(OTHER),
+    ):
+        with pytest.raises(PutBackError, match=f"are number {told}, and this computer knows number 2") as refused:
+            use()
+        assert refused.value.hint == "hermesops release signers restore"
+    assert releases.revoke(LOCK.id, "too").number == 3
+    assert set(releases.revocations().revoked) == {OLD.id, OTHER.id, LOCK.id}
+
+
+def test_what_was_put_back_is_restored_from_what_this_computer_remembers(store: MemoryStore) -> None:
+    memory, before = Remembered(), dict(store.held)
+    _revoked(store, memory, 2)
+    releases_in(store, memory=memory).replace_signers(lines_of("ada", "bob"), sign_again=False)
+    store.held = before | {"locks/x": b""}
+    releases = releases_in(store, memory=memory)
+    with pytest.raises(PutBackError, match="signers in memory are number 1, and this computer knows number 2"):
+        releases.list()
+    del store.held["signers.json"]
+    with pytest.raises(PutBackError, match="signers in memory are number 0"):
+        releases.put(LOCK, who="ada", note="", at=AT)
+    assert releases.restore() == ("signers", "revocations")
+    assert (len(releases.trust.chain()), releases.revocations().number) == (2, 2)
+    assert releases.restore() == ()
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
+def test_a_damaged_store_is_restored_too(store: MemoryStore, text: bytes) -> None:
+    memory = Remembered()
+    _revoked(store, memory)
+    whole = dict(store.held)
+    store.held |= {"signers.json": text, "revocations.json": text}
+    with pytest.raises(RefusedError, match=r"signers\.json of memory is damaged|number 0"):
+        releases_in(store, memory=memory).list()
+    assert releases_in(store, memory=memory).restore() == ("signers", "revocations")
+    assert store.held == whole
+
+
+def test_other_revocations_of_the_same_number_are_refused(store: MemoryStore) -> None:
+    memory, held = Remembered(), dict(store.held)
+    _revoked(store, memory)
+    store.held = dict(held)
+    releases_in(store).revoke(LOCK.id, "another word")  # by a computer that did not know of the first
+    with pytest.raises(RefusedError, match="are others than those of number 1"):
+        releases_in(store, memory=memory).revocations()
+
+
+def test_a_computers_own_memory_that_is_damaged_is_named(store: MemoryStore) -> None:
+    for name, problem in (
+        ("signers.json", "release signers is damaged"),
+        ("revocations.json", "revocations is damaged"),
+    ):
+        memory = Remembered()
+        memory.held[name] = b"nonsense"
+        with pytest.raises(RefusedError, match=problem):
+            releases_in(store, memory=memory).handout(LOCK.id, "3.11")
