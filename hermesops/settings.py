@@ -138,6 +138,11 @@ class Settings(BaseModel):
     approvals: Literal["none", "required"] = Field(
         "none", description="Whether what goes beyond a run's limits needs a preview that another operator approved"
     )
+    unapproved_changes: int = Field(
+        10,
+        ge=0,
+        description="Where approvals are required: agents that may end or change plan in 24 h without one",
+    )
     two_person_above: float = Field(
         60, ge=0, description="Blast radius of a rollout above which a second operator approves each further stage"
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hermesops.access.endpoint import Endpoint
     from hermesops.access.secrets import Secrets
     from hermesops.app.guards import Guards
+    from hermesops.app.mass_changes import ApprovedList, MassChanges
     from hermesops.app.registry_place import RegistryPlace
     from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
@@ -49,6 +50,8 @@ class App:
         self.env = env
         self.tell = tell
         self._warn = warn
+        self.approved_list: ApprovedList | None = None
+        """What an operator brings along who ends or resizes many agents."""
 
     @cached_property
     def endpoint(self) -> "Endpoint":
@@ -95,6 +98,13 @@ class App:
         from hermesops.app.releases import releases_of
 
         return releases_of(self)
+
+    @property
+    def mass_changes(self) -> "MassChanges":
+        """Counts agents that end or change their plan."""
+        from hermesops.app.mass_changes import MassChanges
+
+        return MassChanges(self.env, self.registry, self.approved_list)
 
     @cached_property
     def engine(self) -> "Engine":

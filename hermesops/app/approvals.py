@@ -77,15 +77,16 @@ class Approvals:
             return ""
         approval, signer = self.read(text)
         refuse_other(approval, asked, signer=signer)
-        refuse_old(approval, now=datetime.now(UTC), life=self._life)
+        refuse_old(approval, now=datetime.now(UTC), life=self.life)
         return signer
 
     def age_of(self, approval: Approval) -> str:
         """Why an approval counts no more here, as a sentence; empty when it counts."""
-        return age_of(approval, now=datetime.now(UTC), life=self._life)
+        return age_of(approval, now=datetime.now(UTC), life=self.life)
 
     @property
-    def _life(self) -> timedelta:
+    def life(self) -> timedelta:
+        """For how long an approval counts here."""
         return timedelta(hours=self._env.settings.preview_life_h)
 
 

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from hermesops.access.mass_change import COUNTED
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.ids import InstanceId
@@ -61,7 +62,15 @@ class Lives:
             Keep(settings.suspended_machines),
             keeps_former=settings.former_days > 0,
         )
-        return LifeRequests(registry, reach, self._session.copies(reach), self.grounds(), policy, self._app.alone)
+        return LifeRequests(
+            registry,
+            reach,
+            self._session.copies(reach),
+            self.grounds(),
+            policy,
+            self._app.alone,
+            admit=self._app.mass_changes.admit,
+        )
 
     def grounds(self) -> "Grounds":
         """Where machines of instances can be, and what they boot from."""
@@ -108,6 +117,7 @@ class Lives:
     def _resize(self, operation: Operation, lease: Lease) -> "Resize":
         from hermesops.lifecycle.resize import Resize
 
+        self._app.mass_changes.refuse_unapproved(operation)
         reach, before = self._session.reach.under(lease), operation.intent["before"]
         if not isinstance(before, dict):
             raise BrokenInvariantError(f"operation {operation.id} does not say what the plan was before")
@@ -133,6 +143,8 @@ class Lives:
         from hermesops.lifecycle.relocation import Relocate
         from hermesops.lifecycle.relocation_wish import Wish
 
+        if operation.intent.get(COUNTED):
+            self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.reach.under(lease)
         return Relocate(
             instance_of(operation),
@@ -148,6 +160,7 @@ class Lives:
     def _farewell(self, operation: Operation, lease: Lease) -> "Farewell":
         from hermesops.lifecycle.farewell import Farewell
 
+        self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.reach.under(lease)
         return Farewell(
             instance_of(operation),
@@ -161,6 +174,7 @@ class Lives:
     def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
         from hermesops.lifecycle.terminate import Terminate, Wish
 
+        self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.reach.under(lease)
         return Terminate(
             instance_of(operation),

@@ -205,7 +205,7 @@ class Session:
         """Turns what operators ask of instances into rows."""
         from hermesops.lifecycle.requests import Requests
 
-        return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone)
+        return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone, self.app.mass_changes.admit)
 
     @cached_property
     def life_requests(self) -> "LifeRequests":

@@ -1,18 +1,23 @@
 """``hermesops approval``: a second operator's word for what another one saved and signed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context, render
-from hermesops.cli.console import Yes, agree, result, say
+from hermesops.cli.console import Why, Yes, agree, result, say
 from hermesops.cli.naming import read_saved, write_saved
 from hermesops.cli.noun import Noun
 
+if TYPE_CHECKING:
+    from hermesops.app.app import App
+
 app = Noun(no_args_is_help=True)
 
-Preview = Annotated[Path, typer.Argument(help="A saved preview: stack preview CELL --save FILE.", dir_okay=False)]
+Preview = Annotated[
+    Path, typer.Argument(help="A saved preview (stack preview --save) or a list (approval request).", dir_okay=False)
+]
 
 
 @app.callback()
@@ -26,11 +31,14 @@ def sign(
     save: Annotated[Path, typer.Option("--save", help="File that takes the approval.", dir_okay=False)],
     yes: Yes = False,
 ) -> None:
-    """Look at a saved preview, and approve it with your key; nobody approves what they asked for."""
+    """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
+    from hermesops.access.mass_change import is_file
     from hermesops.app.approvals import Approvals, asked_by_preview
 
-    composed = context.compose()
-    seen, signer = composed.guards.open(read_saved(preview))
+    composed, text = context.compose(), read_saved(preview)
+    if is_file(text):
+        return _sign_list(composed, text, preview, save, yes=yes)
+    seen, signer = composed.guards.open(text)
     asked = asked_by_preview(seen, signer)
     for change in seen.changes:
         say(f"{change.kind.value} {change.name}{': ' if change.properties else ''}{', '.join(change.properties)}")
@@ -46,6 +54,44 @@ def sign(
     shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
     line = f"{approver} approved: hermesops stack up --from {preview} --approved-by {save}"
     result("approval-signed", shape, [line])
+    return None
+
+
+def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: bool) -> None:
+    from hermesops.access.mass_change import asked_by
+    from hermesops.app.approvals import Approvals
+
+    change, signer = composed.mass_changes.open(text)
+    asked = asked_by(change, signer)
+    titles = {one.id: one.title for one in composed.registry.list_instances()}
+    for instance in change.instances:
+        say(f"{titles.get(instance, 'nobody')} ({instance})")
+    agree(
+        f"{signer} asks that these {len(change.instances)} agents of {change.environment} end or change their plan: "
+        f"{change.reason}",
+        expect=str(len(change.instances)),
+        spared="nothing was approved",
+        yes=yes,
+    )
+    approval, approver = Approvals(composed.env).sign(asked)
+    write_saved(save, approval)
+    shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
+    line = f"{approver} approved: hermesops instance terminate USER --from {listed} --approved-by {save}"
+    result("approval-signed", shape, [line])
+
+
+@app.command()
+def request(
+    users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")],
+    save: Annotated[Path, typer.Option("--save", help="File that takes the list.", dir_okay=False)],
+    reason: Why,
+) -> None:
+    """Ask that many agents may end or change their plan: a list, signed with your key, that another one approves."""
+    composed = context.compose()
+    instances = [composed.registry.find_instance(user).id for user in users]
+    write_saved(save, composed.mass_changes.request(instances, reason=reason))
+    line = f"{len(instances)} agents; another operator: hermesops approval sign {save} --save APPROVAL"
+    result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])
 
 
 @app.command()

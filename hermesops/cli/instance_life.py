@@ -1,21 +1,32 @@
 """``hermesops instance suspend|resume|resize|move|terminate``: an agent's life, its memory kept all through it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, agree, result
+from hermesops.cli.naming import read_saved
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from hermesops.app.mass_changes import ApprovedList
     from hermesops.app.session import Session
     from hermesops.lifecycle.suspend import Keep
     from hermesops.model.operation import Operation
 
+ListOption = Annotated[
+    Path | None,
+    typer.Option("--from", help="With --approved-by: the list that it is on.", show_default=False, dir_okay=False),
+]
+ApprovedBy = Annotated[
+    Path | None,
+    typer.Option("--approved-by", help="Another operator's approval of that list.", show_default=False, dir_okay=False),
+]
 User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 
 
@@ -44,6 +55,8 @@ def resize(
     onto_new_machine: Annotated[
         bool, typer.Option("--onto-new-machine", help="Move it to a machine of that size, instead of resizing its own.")
     ] = False,
+    listed: ListOption = None,
+    approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> None:
     """Change an agent's plan. Its data has to fit; its gateway rests while the machine changes."""
@@ -55,6 +68,7 @@ def resize(
         user,
         lambda s: s.life_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
         no_wait=no_wait,
+        approved=approved_list(listed, approved_by),
     )
 
 
@@ -78,6 +92,8 @@ def terminate(
     without_backup: Annotated[
         bool, typer.Option("--without-backup", help="With --now: lose what the agent knows.")
     ] = False,
+    listed: ListOption = None,
+    approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> None:
     """End an agent: its last backup is made and proved, it sleeps for the days of grace, then its machine is destroyed.
@@ -115,11 +131,35 @@ def terminate(
         if at_once
         else (lambda s: s.life_requests.farewell(user, reason=why)),
         no_wait=no_wait,
+        approved=approved_list(listed, approved_by),
     )
 
 
-def _run(name: str, user: str, ask: "Callable[[Session], Awaitable[Operation]]", *, no_wait: bool) -> None:
+def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedList | None":
+    """The list and the approval of it that an operator brings along.
+
+    Raises:
+        UsageError: One without the other, or a file cannot be read.
+    """
+    if listed is None and approved_by is None:
+        return None
+    if listed is None or approved_by is None:
+        raise UsageError("--from LIST and --approved-by APPROVAL go together")
+    from hermesops.app.mass_changes import ApprovedList
+
+    return ApprovedList(read_saved(listed), read_saved(approved_by))
+
+
+def _run(
+    name: str,
+    user: str,
+    ask: "Callable[[Session], Awaitable[Operation]]",
+    *,
+    no_wait: bool,
+    approved: "ApprovedList | None" = None,
+) -> None:
     composed = context.compose()
+    composed.approved_list = approved
     composed.registry.find_instance(user)
 
     async def work() -> str:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli import context
 from hermesops.cli.console import Yes, agree, say, table
+from hermesops.cli.instance_life import ApprovedBy, ListOption, approved_list
 from hermesops.cli.noun import Noun
 from hermesops.errors import PartlyDoneError
 
@@ -19,9 +20,10 @@ def group() -> None:
 
 
 @app.command()
-def apply(yes: Yes = False) -> None:
+def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy = None) -> None:
     """End agents whose days of grace are over, and give back machines that were left; run it daily, as cron does."""
     composed = context.compose()
+    composed.approved_list = approved_list(listed, approved_by)
 
     async def work() -> "list[Done]":
         async with composed.session() as session:

@@ -98,6 +98,7 @@ class LifeRequests:
         grounds: Where new machines can be.
         policy: Settings.
         alone: Holds the lease of a subject, or refuses.
+        admit: Refuses to end or resize one of too many; else what the operation's intent shall say of that.
     """
 
     def __init__(
@@ -108,7 +109,9 @@ class LifeRequests:
         grounds: Grounds,
         policy: Policy,
         alone: Callable[[str], AbstractAsyncContextManager[object]],
+        admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
     ) -> None:
+        self._admit = admit
         self._rows = rows
         self._world = world
         self._backups = backups
@@ -197,7 +200,8 @@ class LifeRequests:
                 return self._relocation(instance, user_text, reason, place, plan=plan)
             self._refuse_another(instance, OperationKind.RESIZE, lambda intent: plan == intent["plan"])
             before = {"plan": instance.plan, "server_type": self._policy.server_types[instance.plan]}
-            intent = {"before": before, "plan": plan, "server_type": size}
+            marks = self._admit(OperationKind.RESIZE, instance.id)
+            intent = {"before": before, "plan": plan, "server_type": size, **marks}
             return self._open(OperationKind.RESIZE, instance, user_text, reason, intent)
 
     async def move(self, user_text: str, *, cell: str, region: str, reason: str) -> Operation:
@@ -261,7 +265,8 @@ class LifeRequests:
         """
         async with self._taken(user_text, {OperationKind.FAREWELL}, reason) as instance:
             until = (self._rows.now() + self._policy.grace).isoformat()
-            return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until})
+            marks = self._admit(OperationKind.FAREWELL, instance.id)
+            return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until, **marks})
 
     @asynccontextmanager
     async def _taken(
@@ -324,6 +329,7 @@ class LifeRequests:
         With ``None`` for it whatever is under way is continued.
         """
         wanted = plan or instance.plan
+        marks = self._admit(OperationKind.RELOCATE, instance.id) if plan else {}
         wish = Wish(
             "",
             instance.machine_name,
@@ -344,7 +350,7 @@ class LifeRequests:
             )
         if not self._is_under_way(instance, {OperationKind.RELOCATE}):
             self._drop_leftovers(instance, wish)
-        return self._open(OperationKind.RELOCATE, instance, user_text, reason, wish.to_intent())
+        return self._open(OperationKind.RELOCATE, instance, user_text, reason, {**wish.to_intent(), **marks})
 
     def _refuse_another(
         self, instance: Instance, kind: OperationKind, is_the_same: Callable[[Mapping[str, Any]], bool]

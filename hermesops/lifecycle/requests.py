@@ -64,6 +64,7 @@ class Requests:
         world: Machines.
         gateways: Their gateways' units.
         alone: Holds the lease of a subject, or refuses.
+        admit: Refuses to end one of too many; else what the operation's intent shall say of that.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Requests:
         world: World,
         gateways: Gateways,
         alone: Callable[[str], AbstractAsyncContextManager[object]],
+        admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
     ) -> None:
+        self._admit = admit
         self._rows = rows
         self._world = world
         self._gateways = gateways
@@ -88,7 +91,7 @@ class Requests:
             reason: Why; goes into the audit.
 
         Raises:
-            RefusedError: Somebody is working on the instance; nothing was changed.
+            RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
         """
         instance = self._rows.find_instance(user_text)
         subject = instance_subject(instance.id)
@@ -101,6 +104,7 @@ class Requests:
                     "machine_name": instance.machine_name,
                     "reason": reason,
                     "keeps_backup": keeps_backup,
+                    **self._admit(OperationKind.TERMINATE, instance.id),
                 },
                 instance_id=instance.id,
             )
