@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Spec
     from hermesops.model.slot import SlotsSeen
 
+_AGENT_S = 8.0
+"""Seconds in which an agent has to answer before anything is changed."""
+
 _PROXY_S = 20.0
 """Seconds for which the gateway is looked for through the proxy before a machine is told to keep its release."""
 
@@ -185,9 +188,9 @@ async def unwell(session: "Session", target: Target) -> str:
     instance = await apart(session.app.registry.get_instance, target.instance_id)
     what = f"the gateway of {instance.title} through the proxy"
     try:
-        await session.reach.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
+        await session.reach.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
-        return f"its agent was {expired.seen} for {_PROXY_S:g} s"
+        return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
     seen = await Slots(session.reach.channel).look(machine_of(instance))
     return "its agent did not tell hermes-node what it is at" if seen and seen.is_unheard else ""
 

@@ -67,6 +67,11 @@ class Bringing:
         self._state = RolloutState.RUNNING
         self._running: dict[InstanceId, asyncio.Task[RolloutTarget]] = {}
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is under way."""
+        return bool(self._running)
+
     async def bring(
         self, rollout: Rollout, targets: Iterable[RolloutTarget], is_enough: Callable[[list[RolloutTarget]], bool]
     ) -> list[RolloutTarget]:

@@ -10,7 +10,7 @@ from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HurtCare
 from hermesops.rollout.gates import Judgement, evidence_of, judge
-from hermesops.rollout.marks import changed_by_health, deferred_by_hour, instead_of_unseen, owed_at_end
+from hermesops.rollout.marks import changed_by_health, deferred_by_hour, instead_of_unseen, out_of_sight, owed_at_end
 from hermesops.rollout.narration import names
 from hermesops.rollout.sight import Sight, count_states
 from hermesops.rollout.stage_door import LOOK_S, altered, closed_door, objections
@@ -95,7 +95,12 @@ def _next_batch(sight: Sight, judgement: Judgement, pending: tuple[RolloutTarget
     if room <= 0:
         words = f"as many are down as may be at once: {', '.join(one.facts.user for one in _down(sight))}"
         return Decision(Change(RolloutState.PAUSED), words, evidence_of(judgement))
-    first = pending[0]
+    unseen = out_of_sight(sight, pending)
+    if unseen:
+        return Decision(Mark(unseen), _marked(unseen), evidence_of(judgement))
+    first = next((one for one in pending if one.id not in sight.unanswered), pending[0])
+    if first.id in sight.unanswered or first.stage > pending[0].stage:
+        return _wait(sight, 1.0, f"{len(sight.unanswered)} have not answered yet")
     late = first.stage < entered
     batch = tuple(
         one
@@ -105,7 +110,7 @@ def _next_batch(sight: Sight, judgement: Judgement, pending: tuple[RolloutTarget
     quiet = deferred_by_hour(sight, batch)
     if quiet:
         return Decision(Mark(quiet), f"{len(quiet)} deferred: quiet hours", {})
-    chosen = batch[:room]
+    chosen = tuple(one for one in batch if one.id not in sight.unanswered)[:room]
     where = "deferred ones" if late else f"stage {first.stage + 1}, batch {first.batch + 1}"
     return Decision(Bring(chosen), f"{where}: deploy {sight.rollout.release} to {len(chosen)}", evidence_of(judgement))
 

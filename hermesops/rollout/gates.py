@@ -122,12 +122,20 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
 
 
 def _sight(rollout: Rollout, targets: Sequence[RolloutTarget]) -> Heard:
-    unseen = [one for one in targets if one.state is TargetState.UNREACHABLE and not rollout.wishes.forgive(one)]
+    unseen = [one for one in targets if is_unseen(one) and not rollout.wishes.forgive(one)]
     most = rollout.spec.gates.failures.unseen_rate
     words = f"{len(unseen)} of {len(targets)} gave no proper answer before anything was changed"
     if len(unseen) > most * len(targets):
         return Heard(GateResult.FAIL, f"cannot see: {words}, more than {most:.0%}")
-    return Heard(GateResult.PASS, words if unseen else "all that were asked answered")
+    return Heard(GateResult.PASS, words)
+
+
+def is_unseen(target: RolloutTarget) -> bool:
+    """Whether a target was left as it was because it gave no proper answer, also once the rollout is over."""
+    state = target.state
+    return state is TargetState.UNREACHABLE or (
+        state is TargetState.OWED and target.detail.startswith(TargetState.UNREACHABLE.value)
+    )
 
 
 def _compared(spec: Spec, watched: Watched, *, at_end: bool) -> tuple[Compared, ...]:

@@ -60,6 +60,15 @@ def _deferred(sight: Sight, target: RolloutTarget) -> RolloutTarget:
     return replace(marked, progress=replace(target.progress, deferred_until=until))
 
 
+def out_of_sight(sight: Sight, pending: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
+    """Those of the stage whose turn it is that gave no proper answer; they are left as they were."""
+    return tuple(
+        sight.marked(target, TargetState.UNREACHABLE, f"before anything was changed, {sight.unwell[target.id]}")
+        for target in pending
+        if target.id in sight.unwell and target.stage <= pending[0].stage
+    )
+
+
 def instead_of_unseen(sight: Sight) -> tuple[RolloutTarget, ...]:
     """Who takes the places of a stage that nobody answered in: a larger one is not begun without anybody's word.
 

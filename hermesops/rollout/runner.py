@@ -13,6 +13,7 @@ from hermesops.rollout import decide as deciding
 from hermesops.rollout.bringing import POLL_S, Bringing
 from hermesops.rollout.gates import judge
 from hermesops.rollout.narration import narrate
+from hermesops.rollout.observations import Observations, Seen
 from hermesops.rollout.ports import (
     Asks,
     Calendar,
@@ -89,13 +90,17 @@ class Runner:
         self._clock = clock
         self._approvals = approvals
         self._bringing = Bringing(rows, machines, clock)
+        self._observations = Observations(machines, clock)
+        self._seen = Seen()
 
     async def observe(self) -> Sight:
         """Read what is written, and look at those that were changed."""
         records = await self._rows.read()
         watched = await self._watch(records) if records.rollout.state in _LOOKED_AT else Watched()
+        seen = await self._ask_ahead(records)
         freezes = tuple(await self._calendar.freezes())
-        return Sight(self._clock.now(), records, watched, freezes, await self._approvals.check(records))
+        approval = await self._approvals.check(records)
+        return Sight(self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.unwell)
 
     def decide(self, seen: Sight) -> Decision | Finished:
         """The next step for what was seen."""
@@ -132,6 +137,18 @@ class Runner:
                 await self._answer(hook_kind(hook), step, answer)
             case _ as never:
                 assert_never(never)
+
+    async def _ask_ahead(self, records: Records) -> Seen:
+        """See who answers of those whose turn comes next."""
+        rollout = records.rollout
+        if rollout.state is not RolloutState.RUNNING or rollout.spec.emergency:
+            await self._observations.stop()
+            return Seen()
+        if self._bringing.is_busy:  # a gate may have failed: nothing comes before what it says
+            return self._seen
+        waiting = [target for target in records.targets if target.state is TargetState.WAITING]
+        self._seen = await self._observations.ask(waiting, rollout.spec.patience_s)
+        return self._seen
 
     async def _watch(self, records: Records) -> Watched:
         """Those that soak, and the last that did; those untouched in the order in which their turn comes."""

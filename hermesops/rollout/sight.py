@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from hermesops.model.freeze import Freeze
+from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.acts import BUSY_AGAIN_S, is_overdue
@@ -14,13 +15,20 @@ from hermesops.rollout.ports import ApprovalState, Records, Watched
 
 @dataclass(frozen=True)
 class Sight:
-    """What is decided by."""
+    """What is decided by.
+
+    Attributes:
+        unanswered: Untouched targets that were asked and have not answered yet.
+        unwell: Untouched targets that gave no proper answer for as long as one is patient, with what is wrong.
+    """
 
     now: datetime
     records: Records
     watched: Watched = field(default_factory=Watched)
     freezes: tuple[Freeze, ...] = ()
     approval: ApprovalState = field(default_factory=ApprovalState)
+    unanswered: frozenset[InstanceId] = frozenset()
+    unwell: Mapping[InstanceId, str] = field(default_factory=dict)
 
     @property
     def rollout(self) -> Rollout:

@@ -10,7 +10,8 @@ from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, Execution, Machine, Port, ProxyAnswer, ProxyClient
 from hermesops.model.ids import MachineId
-from tests.support.hostile_http import MOODS, HostileService, hostile_service
+from tests.support.hostile_http import HostileService, hostile_service
+from tests.support.hostile_moods import MOODS
 
 LIMIT_S = 0.5
 ENDS_S = 60.0

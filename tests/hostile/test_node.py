@@ -1,6 +1,7 @@
 """Whatever the agent answers to hermes-node: the machine goes on being looked at, drained, fenced and changed."""
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from hermesops.node.errors import NodeError, OutrankedError
 from hermesops.node.files import locked
 from hermesops.node.personalise import personalise
 from hermesops.node.protocol import FencingToken
-from tests.support.hostile_http import ESCAPES, MOODS, SHAPES, run_mood
+from tests.support.hostile_http import run_mood
+from tests.support.hostile_moods import END, ESCAPES, MOODS, SHAPES
 from tests.support.node_home import KEY, NodeHome, make
 
 LIMIT_S = 0.5
@@ -31,6 +33,8 @@ def _agent(mood: str, taken: list[int] | None = None) -> Iterator[int]:
     class Handler(StreamRequestHandler):
         def handle(self) -> None:
             def write(data: bytes) -> None:
+                if data == END:
+                    self.connection.shutdown(socket.SHUT_WR)
                 self.wfile.write(data)
                 if taken is not None:
                     taken.append(len(data))

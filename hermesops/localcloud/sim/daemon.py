@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from hermesops.localcloud.sim import toolbox
 from hermesops.localcloud.sim.agent import Agent
 from hermesops.localcloud.sim.guest import Guest
+from hermesops.localcloud.sim.hostility import proxy_port
 from hermesops.localcloud.sim.peer import HangupError, Peer, Request
 from hermesops.localcloud.sim.shell import Done
 from hermesops.waiting import pause
@@ -23,6 +24,7 @@ from hermesops.waiting import pause
 LOOPBACK = IPv4Address("127.0.0.1")
 _LOCAL = {"127.0.0.1", "localhost"}
 _BACKLOG = 1024
+_PIECE = 64 * 1024
 
 T = TypeVar("T")
 
@@ -32,6 +34,9 @@ class Host(Protocol):
 
     def running(self, token: str) -> str | None:
         """The machine whose daemon takes this bearer; raises ``HangupError`` while that is off."""
+
+    async def hear(self, machine_id: str) -> None:
+        """Ask once what an agent answers hermes-node that was taken over."""
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""
@@ -83,6 +88,7 @@ class Daemon:
                     await peer.answer(401, {"error": "the bearer is missing or wrong", "code": "unauthorized"})
                     return
                 met = machine_id
+                await self._host.hear(machine_id)
                 self._connections[met].add(writer)
                 if is_tunnel:
                     await self._tunnel(machine_id, request, peer, reader, writer)
@@ -132,9 +138,37 @@ class Daemon:
         elif not self._host.guest(machine_id).gateway.admits(int(port)):
             message = {"error": f"nothing answers on port {port}", "code": "connection_refused"}
             await peer.answer(HTTPStatus.BAD_GATEWAY, message)
+        elif elsewhere := proxy_port(self._host.guest(machine_id).disk):
+            await peer.accept()
+            await _splice(reader, writer, peer.early, elsewhere)
         else:
             await peer.accept()
             await self._agent.serve(machine_id, Peer(reader, writer, peer.early))
+
+
+async def _splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes, port: int) -> None:
+    """Let somebody else on this computer answer, byte by byte, until either side ends."""
+    try:
+        theirs, to_them = await asyncio.open_connection(str(LOOPBACK), port)
+    except OSError:
+        return
+    to_them.write(early)
+    both = {asyncio.ensure_future(_pump(reader, to_them)), asyncio.ensure_future(_pump(theirs, writer))}
+    try:
+        await asyncio.wait(both)
+    finally:
+        for pumping in both:
+            pumping.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        to_them.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_PIECE):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
 
 
 async def _events(done: Done) -> AsyncIterator[bytes]:

@@ -18,6 +18,7 @@ from hermesops.localcloud.server_process import hold
 from hermesops.localcloud.sim.daemon import LOOPBACK, Daemon
 from hermesops.localcloud.sim.disk import Disk, normal
 from hermesops.localcloud.sim.guest import Guest
+from hermesops.localcloud.sim.hostility import Hearings, node_port
 from hermesops.localcloud.sim.peer import HangupError
 from hermesops.localcloud.sim.store import FILE, Entry, Record, Store
 from hermesops.model.ids import ImageId, MachineId
@@ -275,12 +276,18 @@ class SimDriver:
             raise HangupError
         return machine_id
 
+    async def hear(self, machine_id: str) -> None:
+        """Ask once what an agent answers hermes-node that was taken over."""
+        if port := node_port(Disk(self._world.store, machine_id)):
+            await self._world.hearings.hear(port)
+
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""
-        guest = Guest(self._world.store, self._record(machine_id))
+        world = self._world
+        guest = Guest(world.store, self._record(machine_id), world.hearings)
         if guest.is_overdue:
             self.work(guest, guest.settle)
-            guest = Guest(self._world.store, self._record(machine_id))
+            guest = Guest(world.store, self._record(machine_id), world.hearings)
         return guest
 
     def work(self, guest: Guest, do: Callable[[], T]) -> T:
@@ -303,3 +310,4 @@ class _Opened:
         self.tokens = dict(tokens)
         self.numbers = {record.number: record.id for record in store.machines.values()}
         self.silent_port = silent_port
+        self.hearings = Hearings()

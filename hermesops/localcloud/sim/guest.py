@@ -16,6 +16,7 @@ from hermesops.localcloud.sim.api import Api
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.files import SimFiles
 from hermesops.localcloud.sim.gateway import Gateway
+from hermesops.localcloud.sim.hostility import Hearings, lying_node, node_port
 from hermesops.localcloud.sim.keys import SimKeys, no_platform
 from hermesops.localcloud.sim.slots import SimGate, SimSlots
 from hermesops.localcloud.sim.software import ACCOUNTS, UNIT, USER
@@ -38,14 +39,16 @@ class Guest:
     Args:
         store: The world's memory.
         record: The machine; it is on.
+        hearings: What agents that were taken over answer hermes-node.
 
     Attributes:
         slept_s: Seconds that were slept on the machine.
         power: What was asked of the machine's power from inside: ``reboot``, ``poweroff``, or nothing.
     """
 
-    def __init__(self, store: Store, record: Record) -> None:
+    def __init__(self, store: Store, record: Record, hearings: Hearings | None = None) -> None:
         self.store = store
+        self._hearings = hearings or Hearings()
         self.record = record
         self.disk = Disk(store, record.id)
         self.gateway = Gateway(store, record, self.disk, self.monotonic)
@@ -103,6 +106,9 @@ class Guest:
 
     def node(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         """Run hermes-node: exit code and both outputs."""
+        if lie := lying_node(self.disk, arguments):
+            self.slept_s += lie.seconds
+            return lie.code, lie.out, lie.err
         out, err = io.StringIO(), io.StringIO()
         self.gateway.write_log()
         try:
@@ -153,9 +159,12 @@ class Guest:
         timeout_s: float = 5.0,
     ) -> Answer:
         """See ``node.system.ask``."""
-        del timeout_s
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
+        if elsewhere := node_port(self.disk):
+            answer, seconds = self._hearings.answer(elsewhere, timeout_s)
+            self.slept_s += seconds
+            return answer
         return Answer(*self.api.answer(method or ("GET" if body is None else "POST"), path, key, body or {}))
 
     def connections(self, port: int) -> int:

@@ -1,0 +1,106 @@
+"""A fleet of simulated agents, some of which somebody else has taken over: the agent alone, or root on its machine."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hermesops.localcloud.sim import hostility
+from tests.support.behind_its_back import vendor_of
+from tests.support.command import Command, local_world
+from tests.support.hostile_http import hostile_service
+from tests.support.hostile_moods import ESCAPES, MOODS
+
+QUICK = ("--soak", "1s", "--settle", "0s", "--vitals", "none", "--drill", "no", "--stages", "5%,25%,100%")
+"""Of rollouts to such a fleet."""
+
+LIES: dict[str, Mapping[str, Any]] = {
+    "root: no JSON": {"out": "all is well\n"},
+    "root: a list": {"out": "[1]\n"},
+    "root: deep": {"out": "[", "times": 200_000},
+    "root: 1e400": {"out": '{"at": 1e400, "releases": {"current": 1e400}}\n'},
+    "root: null everywhere": {"out": '{"identity": null, "releases": {"activation": [1], "last": 7}, "busy": "x"}\n'},
+    "root: another's instance": {
+        "out": json.dumps({"identity": {"instance_id": "00000000-0000-4000-8000-000000000000", "epoch": 99}}) + "\n"
+    },
+    "root: foreign hashes": {"words": ["release", "fetch"], "code": 7, "out": '{"missing": ["' + "0" * 64 + '"]}\n'},
+    "root: 20 MB": {"out": "x" * 1024, "times": 20_480},
+    "root: escapes": {"code": 4, "out": ESCAPES, "err": f"hermes-node: {ESCAPES}\n"},
+    "root: exit 99": {"code": 99},
+    "root: slow": {"out": "{}\n", "seconds": 3600},
+}
+"""What hermes-node does that lies, by mood; see ``sim.hostility.ROOT``."""
+
+ALL_MOODS = (*MOODS, *LIES)
+
+
+@dataclass(frozen=True)
+class HostileFleet:
+    """A world with agents in it.
+
+    Attributes:
+        good: Users whose agents are theirs.
+        bad: Users whose agents are somebody else's, while a mood is on.
+        machines: Ids by user.
+    """
+
+    world: Command
+    good: tuple[str, ...]
+    bad: tuple[str, ...]
+    machines: dict[str, str] = field(default_factory=dict)
+
+    @contextlib.asynccontextmanager
+    async def in_mood(self, mood: str) -> AsyncIterator[None]:
+        """Have the bad ones be in a mood until the context ends; both the proxy and hermes-node get it."""
+        if mood in LIES:
+            await self._put(hostility.ROOT, LIES[mood])
+        async with contextlib.AsyncExitStack() as stack:
+            if mood in MOODS:
+                views = [await stack.enter_async_context(hostile_service(mood)) for _ in range(2)]
+                await self._put(
+                    hostility.AGENT, dict(zip(("proxy", "node"), (view.port for view in views), strict=True))
+                )
+            try:
+                yield
+            finally:
+                await self._remove(hostility.ROOT if mood in LIES else hostility.AGENT)
+
+    async def _put(self, path: str, said: Mapping[str, Any]) -> None:
+        async with vendor_of(self.world.home / "local" / "world") as vendor:
+            for user in self.bad:
+                where = f"machines/{self.machines[user]}/toolbox/files/upload"
+                told = await vendor.post(where, params={"path": path, "mode": "644"}, content=json.dumps(said))
+                told.raise_for_status()
+
+    async def _remove(self, path: str) -> None:
+        async with vendor_of(self.world.home / "local" / "world") as vendor:
+            for user in self.bad:
+                await vendor.delete(f"machines/{self.machines[user]}/toolbox/files", params={"path": path})
+
+    async def learn_machines(self) -> None:
+        """Look up where they are; a move changes it."""
+        rows = (await self.world.ok("instance", "list", "--json")).json["instances"]
+        for row in rows:
+            shown = (await self.world.ok("instance", "show", row["user"], "--json")).json["instance"]
+            self.machines[row["user"]] = shown["machine_id"]
+
+
+@contextlib.asynccontextmanager
+async def hostile_fleet(home: Path, *, good: int = 15, bad: int = 5) -> AsyncIterator[HostileFleet]:
+    """A simulated world with that many agents in one cell, the bad ones between the good ones, all of them well yet."""
+    async with local_world(home, driver="sim") as world:
+        total = good + bad
+        every = total // bad if bad else total + 1
+        users = [f"{'bad' if bad and number % every == 1 else 'good'}-{number}" for number in range(total)]
+        wanted = home / "users.csv"
+        wanted.write_text("user,plan,region\n" + "".join(f"{user},light,\n" for user in users))
+        await world.ok("provision", "--from", str(wanted))
+        fleet = HostileFleet(world, _named(users, "good"), _named(users, "bad"))
+        await fleet.learn_machines()
+        yield fleet
+
+
+def _named(users: Sequence[str], kind: str) -> tuple[str, ...]:
+    return tuple(user for user in users if user.startswith(kind))
