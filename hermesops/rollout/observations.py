@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import RolloutTarget
+from hermesops.model.rollout import Rollout, RolloutTarget
 from hermesops.rollout.ports import Clock, Machines
 
 _AHEAD = 64
@@ -50,18 +50,18 @@ class Observations:
         self._asked: dict[InstanceId, asyncio.Task[str]] = {}
         self._ended: dict[InstanceId, float] = {}
 
-    async def ask(self, targets: Iterable[RolloutTarget], patience_s: float) -> Seen:
+    async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> Seen:
         """Ask those whose turn comes next, unless that was done.
 
         Args:
+            rollout: Whose they are.
             targets: Untouched ones, in the order in which their turn comes.
-            patience_s: Seconds for which one may give no proper answer.
         """
         next_ones = list(targets)[:_AHEAD]
         self._forget_old({target.id for target in next_ones})
         new = [target for target in next_ones if target.id not in self._asked]
         for target in new:
-            self._asked[target.id] = asyncio.ensure_future(self._answer(target, patience_s))
+            self._asked[target.id] = asyncio.ensure_future(self._answer(target, rollout))
         if new:
             await asyncio.wait([self._asked[target.id] for target in new], timeout=_GLANCE_S)
         unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
@@ -86,19 +86,19 @@ class Observations:
                 task.cancel()
                 del self._asked[instance_id]
 
-    async def _answer(self, target: RolloutTarget, patience_s: float) -> str:
+    async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
         """What is wrong with one; empty once it answers as it should."""
-        ends = self._clock.now().timestamp() + patience_s
-        while (words := await self._glance(target)) and self._clock.now().timestamp() < ends:
+        ends = self._clock.now().timestamp() + rollout.spec.patience_s
+        while (words := await self._glance(target, rollout)) and self._clock.now().timestamp() < ends:
             await self._clock.pause(_AGAIN_S)
         self._ended[target.id] = self._clock.now().timestamp()
         return words
 
-    async def _glance(self, target: RolloutTarget) -> str:
+    async def _glance(self, target: RolloutTarget, rollout: Rollout) -> str:
         try:
             async with self._places, asyncio.timeout(_LOOK_S):
                 standing = await self._machines.look(target.id)
-                if standing.absent or standing.activation:
+                if standing.absent or standing.activation or standing.current == rollout.release:
                     return ""
                 return await self._machines.observe_agent(target.facts)
         except HermesError as error:

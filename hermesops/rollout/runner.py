@@ -147,7 +147,7 @@ class Runner:
         if self._bringing.is_busy:  # a gate may have failed: nothing comes before what it says
             return self._seen
         waiting = [target for target in records.targets if target.state is TargetState.WAITING]
-        self._seen = await self._observations.ask(waiting, rollout.spec.patience_s)
+        self._seen = await self._observations.ask(rollout, waiting)
         return self._seen
 
     async def _watch(self, records: Records) -> Watched:

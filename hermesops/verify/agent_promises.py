@@ -5,6 +5,7 @@ Each look runs its commands first and judges afterwards; see ``Look``.
 
 from testinfra.host import Host
 
+from hermesops.node.foreign_text import quoted
 from hermesops.verify.observations import observed
 from hermesops.verify.promise import CONVERGE, Expected, Promise, broken_unless, modes
 from hermesops.verify.units import GATEWAY, running, unit
@@ -74,7 +75,7 @@ def _ready(host: Host, _: Expected) -> str:
     seen = observed(host)
     broken_unless(
         seen.verdict == "ok" and seen.gateway_state == "running",
-        " ".join((seen.verdict or "no answer", seen.gateway_state, *seen.failing)),
+        quoted(" ".join((seen.verdict, seen.gateway_state, *seen.failing))) if seen.verdict else "no answer",
     )
     return "ready, accepting turns"
 

@@ -2,12 +2,20 @@
 
 import contextlib
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
+from hermesops.app import App
 from hermesops.localcloud.sim import hostility
+from hermesops.registry import schema
+from hermesops.settings import Environment
 from tests.support.behind_its_back import vendor_of
 from tests.support.command import Command, local_world
 from tests.support.hostile_http import hostile_service
@@ -34,6 +42,7 @@ LIES: dict[str, Mapping[str, Any]] = {
 """What hermes-node does that lies, by mood; see ``sim.hostility.ROOT``."""
 
 ALL_MOODS = (*MOODS, *LIES)
+_A_DAY = timedelta(hours=25)
 
 
 @dataclass(frozen=True)
@@ -79,12 +88,33 @@ class HostileFleet:
             for user in self.bad:
                 await vendor.delete(f"machines/{self.machines[user]}/toolbox/files", params={"path": path})
 
+    def make_all_due(self) -> None:
+        """Let backups and tokens be a day old, so that the next job is about every agent."""
+        registry = App(Environment.load("local", self.world.environ), lambda _: None).registry
+        with registry._database.writing() as connection:
+            for column in (schema.backups.c.at, schema.hermes_instances.c.created_at):
+                key = column.table.c.id
+                for row, at in connection.execute(sa.select(key, column)).all():
+                    older = {column.name: at - _A_DAY}
+                    connection.execute(column.table.update().where(key == row).values(older))
+            soon = registry.now() + timedelta(minutes=5)
+            connection.execute(schema.proxy_tokens.update().values(expires_at=soon))
+        registry.close()
+
+    def last_of(self, query: str) -> datetime | None:
+        """The newest moment that a query of the registry gives for one of the good ones; it selects a user and that."""
+        with closing(sqlite3.connect(self.world.home / "local" / "registry.db")) as registry:
+            found = [at for user, at in registry.execute(query).fetchall() if user in self.good and at]
+        return max((datetime.fromisoformat(at).replace(tzinfo=UTC) for at in found), default=None)
+
     async def learn_machines(self) -> None:
         """Look up where they are; a move changes it."""
         rows = (await self.world.ok("instance", "list", "--json")).json["instances"]
-        for row in rows:
-            shown = (await self.world.ok("instance", "show", row["user"], "--json")).json["instance"]
-            self.machines[row["user"]] = shown["machine_id"]
+        users = {row["machine_name"]: row["user"] for row in rows}
+        async with vendor_of(self.world.home / "local" / "world") as vendor:
+            listed = (await vendor.get("machines")).json()
+        machines = listed if isinstance(listed, list) else listed["machines"]
+        self.machines.update({users[one["name"]]: one["id"] for one in machines if one["name"] in users})
 
 
 @contextlib.asynccontextmanager

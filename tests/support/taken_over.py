@@ -48,3 +48,12 @@ def _archive(files: dict[str, bytes]) -> bytes:
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
     return packed.getvalue()
+
+
+def check_text(ran: Ran) -> None:
+    """Nothing that a terminal obeys, no bug, and no line that poses as one of ours."""
+    said = ran.stdout + ran.stderr
+    assert all(char.isprintable() or char == "\n" for char in said), ascii(said)
+    assert "Traceback" not in said, said
+    assert "a bug" not in said, said
+    assert not [line for line in said.splitlines() if line.startswith("hermes-node: all is well")]

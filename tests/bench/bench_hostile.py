@@ -1,0 +1,166 @@
+"""What agents that somebody has taken over cost the others: the same commands, without any and with five of 20.
+
+All commands are run one after the other with every agent well, and then so in each mood, in the same run. Counted is
+when the last of the others was done, where rows tell, and the whole command; a mood may cost the others a fifth at most.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.figures import Board, tell
+from tests.support.command import Ran
+from tests.support.hostile_fleet import QUICK, HostileFleet, hostile_fleet
+from tests.support.simulated_releases import built
+
+MOODS = ("drips_body", "bomb", "escapes", "huge_counts", "root: 1e400", "root: 20 MB", "root: slow")
+"""One of each class."""
+
+GOOD, BAD = 15, 5
+ALLOWED = 1.2
+"""How much longer the others may take."""
+
+_SOAK = ("--soak", "30s", "--max-unavailable", "20%")
+_TARGETS = """
+SELECT alias, COALESCE(json_extract(progress, '$.confirmed_at'), rollout_targets.updated_at) FROM rollout_targets
+JOIN hermes_instances ON hermes_instances.id = rollout_targets.instance_id JOIN users ON users.id = user_id
+WHERE rollout_id = (SELECT id FROM rollouts ORDER BY created_at DESC LIMIT 1)
+"""
+_BACKUPS = """
+SELECT alias, at FROM backups JOIN hermes_instances ON hermes_instances.id = backups.instance_id
+JOIN users ON users.id = user_id
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One command in one mood.
+
+    Attributes:
+        others_s: Seconds until the last of the others was done; of the whole command where no rows tell.
+        total_s: Seconds of the whole command.
+        told: What the operator was told of the bad ones, in one line.
+    """
+
+    others_s: float
+    total_s: float
+    exit_code: int
+    told: str
+
+
+Case = Callable[[HostileFleet, str], Awaitable[Measured]]
+
+
+def _told(fleet: HostileFleet, ran: Ran) -> str:
+    lines = [line.strip() for line in (ran.stdout + "\n" + ran.stderr).splitlines()]
+    named = [line for line in lines if any(user in line for user in fleet.bad)]
+    errors = [line for line in lines if line.startswith("error: ")]
+    return (errors or named or ["-"])[-1][:160]
+
+
+def words(*said: str, rows: str = "", due: bool = False) -> Case:
+    """A command with these words; BAD and GOOD stand for a user of either kind.
+
+    Args:
+        said: Its words.
+        rows: A query for who was done when.
+        due: Whether jobs have to have something to do.
+    """
+
+    async def run(fleet: HostileFleet, _: str) -> Measured:
+        if due:
+            fleet.make_all_due()
+        given = [{"BAD": fleet.bad[0], "GOOD": fleet.good[0]}.get(word, word) for word in said]
+        return await _timed(fleet, given, rows)
+
+    return run
+
+
+async def _timed(fleet: HostileFleet, given: Sequence[str], rows: str) -> Measured:
+    began = datetime.now(UTC)
+    ran = await fleet.world.run(*given)
+    done = fleet.last_of(rows) if rows else None
+    others_s = (done - began).total_seconds() if done and done > began else ran.seconds
+    return Measured(others_s, ran.seconds, ran.exit_code, _told(fleet, ran))
+
+
+async def rollout(fleet: HostileFleet, mood: str) -> Measured:
+    """A rollout to all, in three stages."""
+    release = await built(fleet.world, f"r{time.monotonic_ns()}")
+    measured = await _timed(fleet, ["rollout", "start", release, "--all", *QUICK, *_SOAK], _TARGETS)
+    del mood
+    return measured
+
+
+async def rollback(fleet: HostileFleet, mood: str) -> Measured:
+    """The last rollout taken back."""
+    del mood
+    told = (await fleet.world.ok("rollout", "status", "--json")).json
+    return await _timed(fleet, ["rollback", "--rollout", told["rollout"]["id"], "--yes", "--reason", "bench"], _TARGETS)
+
+
+CASES: dict[str, Case] = {
+    "instance list": words("instance", "list"),
+    "instance show, a good one": words("instance", "show", "GOOD"),
+    "instance show, a bad one": words("instance", "show", "BAD"),
+    "fleet status --live": words("fleet", "status", "--live"),
+    "fleet drift --deep": words("fleet", "drift", "--deep"),
+    "chore run tokens": words("chore", "run", "tokens", due=True),
+    "chore run backups": words("chore", "run", "backups", rows=_BACKUPS, due=True),
+    "backup create, a good one": words("backup", "create", "GOOD"),
+    "exec, a good one": words("instance", "exec", "GOOD", "--reason", "bench", "--", "true"),
+    "exec, a bad one": words("instance", "exec", "BAD", "--reason", "bench", "--", "true"),
+    "logs, a bad one": words("instance", "logs", "BAD"),
+    "restart, a good one": words("instance", "restart", "GOOD"),
+    "restart, a bad one": words("instance", "restart", "BAD"),
+    "suspend, a good one": words("instance", "suspend", "GOOD", "--reason", "bench"),
+    "resume, a good one": words("instance", "resume", "GOOD", "--reason", "bench"),
+    "move, a good one": words("instance", "move", "GOOD", "--region", "nbg1", "--reason", "bench"),
+    "move back": words("instance", "move", "GOOD", "--region", "hel1", "--reason", "bench"),
+    "provision, a new one": words("provision", "newcomer", "--plan", "light"),
+    "terminate the new one": words("instance", "terminate", "newcomer", "--yes", "--reason", "bench"),
+    "rollout start, 5 %, 25 %, 100 %": rollout,
+    "rollback --rollout": rollback,
+}
+
+
+def measure(board: Board, folder: Path, *, moods: Sequence[str] = MOODS, cases: Sequence[str] = tuple(CASES)) -> None:
+    """Add the table of commands and moods."""
+    asyncio.run(_measure(board, folder, moods, cases))
+
+
+async def _measure(board: Board, folder: Path, moods: Sequence[str], cases: Sequence[str]) -> None:
+    table = Table("command", "mood", "without", "with", "ratio", "total", "exit", "what is told of the five")
+    over: list[str] = []
+    async with hostile_fleet(folder / "home", good=GOOD, bad=BAD) as fleet:
+        without = {name: await _in_mood(fleet, name, "") for name in cases}
+        for mood in moods:
+            for name in cases:
+                usual, hostile = without[name], await _in_mood(fleet, name, mood)
+                ratio = hostile.others_s / usual.others_s
+                about_bad = "bad" in name
+                if ratio > ALLOWED and not about_bad:
+                    over.append(f"{name} x {mood}: {ratio:.2f}")
+                row = (name, mood, f"{usual.others_s:.1f} s", f"{hostile.others_s:.1f} s", f"{ratio:.2f}")
+                table.add_row(*row, f"{hostile.total_s:.1f} s", str(hostile.exit_code), ascii(hostile.told)[1:-1])
+                tell(f"    {' | '.join(row)} | {hostile.total_s:.1f} s | {hostile.exit_code} | {hostile.told!a}")
+    Console(width=220).print(table)
+    pairs = len(moods) * len(cases)
+    board.add(
+        f"five hostile of {GOOD + BAD}: pairs of command and mood where the others take more than {ALLOWED:g} times",
+        f"{len(over)} of {pairs}",
+        target="0",
+        against="the same command in the same run, without hostile ones; " + "; ".join(over),
+    )
+
+
+async def _in_mood(fleet: HostileFleet, name: str, mood: str) -> Measured:
+    async with fleet.in_mood(mood) if mood else nullcontext():
+        return await CASES[name](fleet, mood)
