@@ -1,4 +1,4 @@
-"""Fetches packages from whatever index this computer is set up for, by pip, each checked against a hash.
+"""Fetches packages from whatever index this computer is set up for, each checked against a hash; wheels by pip.
 
 It must not know where an index is: pip's own settings say so.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.image.package_index import PackageIndex
 
 _DOWNLOAD_S = 900.0
 _OLDEST_GLIBC = 5
@@ -43,13 +44,13 @@ class Pip:
         )
 
     def source(self, requirements: Path, folder: Path) -> None:
-        """Put the source archives that ``requirements`` locks into ``folder``.
+        """Put the source archive that ``requirements`` locks into ``folder``. Not by pip, which would run it.
 
         Raises:
-            RefusedError: A file does not have the hash it is locked to.
-            UnavailableError: The index does not answer or lacks one.
+            RefusedError: The index offers another file than the one that is locked.
+            UnavailableError: The index does not answer or lacks it.
         """
-        self._download(["--no-binary=:all:"], requirements, folder)
+        PackageIndex(self._environ).source(requirements, folder)
 
     def _download(self, options: Sequence[str], requirements: Path, folder: Path) -> None:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--require-hashes"]
