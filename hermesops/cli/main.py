@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from hermesops import __version__
 from hermesops.cli import streams
+from hermesops.node import core_dump
 
 
 def main() -> int:
@@ -25,12 +26,14 @@ def main() -> int:
 
 
 def _run() -> int:
+    core_dump.forbid_small()
     if sys.argv[1:] == ["--version"]:
         with suppress(BrokenPipeError):
             print(f"hermesops {__version__}")
         return 0
     # What is imported stays: looking for garbage in it is a tenth of a short command. ``context.run`` looks again.
     gc.disable()
+    core_dump.forbid()
     from hermesops.cli import root
 
     return root.run()

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from hermesops import __version__
+from hermesops.node import core_dump
 from hermesops.provider import stubs
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Serve the engine that started this process until it is gone."""
+    core_dump.forbid()
     stubs.load_only_stubs()
     # After the line above, or the whole SDK would be loaded.
     from hermesops.provider.server import engine_address, serve

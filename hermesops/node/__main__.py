@@ -9,7 +9,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import backup, certificate, drain, errand, fence, fencing, observe, release_commands, vitals, volume
+from hermesops.node import (
+    backup,
+    certificate,
+    core_dump,
+    drain,
+    errand,
+    fence,
+    fencing,
+    observe,
+    release_commands,
+    vitals,
+    volume,
+)
 from hermesops.node.agent import agent_of
 from hermesops.node.errors import UNFINISHED, NodeError, NotReadyError
 from hermesops.node.layout import Layout
@@ -23,6 +35,7 @@ from hermesops.node.warm_up import warm_up
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the process's exit code."""
     os.umask(0o077)
+    core_dump.forbid()
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == [errand.WORD]:
         return errand.main(words[1:])
