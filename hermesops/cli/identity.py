@@ -1,19 +1,17 @@
 """``hermesops identity``: what machines prove themselves with, and the service that they prove it to."""
 
-import asyncio
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context, render_identity
-from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.listener import inherited, listen, serve_until_told
 from hermesops.cli.noun import Noun
-from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
+from hermesops.errors import PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
-    import socket
     from datetime import datetime
 
     from hermesops.app.identities import Identities
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 app = Noun(no_args_is_help=True)
 
 Who = Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or a spare one's name.")]
-_BACKLOG = 256
 
 
 @app.callback()
@@ -113,7 +110,7 @@ def trust(
 
 @app.command()
 def serve(
-    listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
+    listen_at: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
     descriptor: Annotated[int, typer.Option("--socket", hidden=True)] = -1,
 ) -> None:
     """Answer machines over mutual TLS until told to stop: renewals, and keys of data. Logs JSON on stderr.
@@ -123,41 +120,8 @@ def serve(
     from hermesops.app import identities
 
     composed = context.compose(logs_all=True)
-    listener = _inherited(descriptor) if descriptor >= 0 else _listening(listen)
-
-    async def work() -> None:
-        task = asyncio.ensure_future(identities.serve(composed, listener))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        say(f"answering machines on {listener.getsockname()[0]}:{listener.getsockname()[1]}")
-        await asyncio.gather(task, return_exceptions=True)
-        if not task.cancelled() and (failure := task.exception()):
-            raise failure
-
-    with listener:
-        context.run(work())
-
-
-def _listening(where: str) -> "socket.socket":
-    import socket
-
-    address, _, port = where.rpartition(":")
-    if not address or not port.isdecimal():
-        raise UsageError("say where to listen", hint="hermesops identity serve --listen 10.0.0.5:8443")
-    try:
-        listener = socket.create_server((address.strip("[]"), int(port)), backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise UnavailableError(f"cannot listen on {where}: {error}", hint=f"ss -ltnp 'sport = {port}'") from error
-    listener.setblocking(False)
-    return listener
-
-
-def _inherited(descriptor: int) -> "socket.socket":
-    import socket
-
-    listener = socket.socket(fileno=descriptor)
-    listener.setblocking(False)
-    return listener
+    server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
+    context.run(serve_until_told(server, identities.serve(composed, server), "answering machines"))
 
 
 def _identities() -> "tuple[Identities, datetime]":

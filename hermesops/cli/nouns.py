@@ -23,6 +23,7 @@ SUMMARIES = {
     "snapshot": "Snapshots: JustAVPS's images of one agent's machine, private to it.",
     "identity": "Identities: the certificates by which machines prove who they are.",
     "token": "Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.",
+    "relay": "The relay: the one way by which the platform's services reach agents.",
     "rollout": "Rollouts: one release brought to many, in stages that halt by themselves when it hurts.",
     "rollback": "Put one agent, or all of a rollout, back on the release from before.",
     "freeze": "Freezes: spans of time in which nothing is rolled out.",

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hermesops.model.caller import Caller
     from hermesops.model.certificate import Certificate
 
 
@@ -15,16 +16,37 @@ def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, obje
         one: It.
         now: By the registry's clock.
     """
-    state = "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good"
     return {
         "machine": title,
         "machine_id": one.machine_id,
         "instance_id": one.instance_id,
         "cell": one.cell,
-        "state": state,
+        "state": _state(one, now),
         "issued_at": one.issued_at.isoformat(),
         "not_after": one.not_after.isoformat(),
         "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
         "why": one.why,
         "serial": one.serial,
     }
+
+
+def caller(one: "Caller", now: datetime) -> dict[str, object]:
+    """A certificate of a service that may call the relay.
+
+    Args:
+        one: It.
+        now: By the registry's clock.
+    """
+    return {
+        "service": one.name,
+        "state": _state(one, now),
+        "issued_at": one.issued_at.isoformat(),
+        "not_after": one.not_after.isoformat(),
+        "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
+        "why": one.why,
+        "serial": one.serial,
+    }
+
+
+def _state(one: "Caller | Certificate", now: datetime) -> str:
+    return "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good"

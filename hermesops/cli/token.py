@@ -8,6 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.noun import Noun
 from hermesops.cli.render import moment
+from hermesops.model.token import PLATFORM, purpose_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,7 +28,10 @@ def group() -> None:
 
 @app.command("list")
 def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
-    """List the tokens that are in use, never what they say."""
+    """List the tokens that are in use and who holds them, never what they say.
+
+    Each is root on its machine: it opens JustAVPS's toolbox there, and every port of the machine's loopback.
+    """
     composed = context.compose()
     now = composed.registry.now()
 
@@ -39,8 +43,8 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
             return [shape(owner, token, now) for owner, token in Tokens(session).of(instance)]
 
     rows = context.run(work())
-    empty = "no tokens; workers make those that the platform needs, commands those that they need"
-    table("token-list", "tokens", ("user", "purpose", "machine_id", "expires_at", "left"), rows, empty)
+    empty = "no tokens; workers make those that the relay needs, commands those that they need"
+    table("token-list", "tokens", ("user", "purpose", "holder", "machine_id", "expires_at", "left"), rows, empty)
 
 
 @app.command()
@@ -92,6 +96,7 @@ def shape(owner: "Instance | None", token: "KeptToken", now: "datetime") -> dict
         "instance_id": owner.id if owner else None,
         "machine_id": token.machine_id,
         "purpose": token.purpose,
+        "holder": "relay" if purpose_of(token.purpose) == PLATFORM else "commands and workers",
         "token_id": token.id,
         "expires_at": moment(token.expires_at),
         "left_s": left,

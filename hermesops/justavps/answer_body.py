@@ -30,6 +30,15 @@ class Deadline:
         self._total_s = total_s
         self._at = asyncio.get_running_loop().time() + total_s
 
+    def refuse_late(self) -> None:
+        """Check the clock: what has already been received in pieces gives no other its turn, and so ends no wait.
+
+        Raises:
+            UnreadableAnswerError: The moment has come.
+        """
+        if asyncio.get_running_loop().time() >= self._at:
+            raise self._late()
+
     async def bound(self, step: Awaitable[T]) -> T:
         """Wait for one step of the exchange.
 
@@ -42,7 +51,10 @@ class Deadline:
         except TimeoutError:
             if not limit.expired():
                 raise
-        raise UnreadableAnswerError(f"not whole after {self._total_s:g} s")
+        raise self._late()
+
+    def _late(self) -> UnreadableAnswerError:
+        return UnreadableAnswerError(f"not whole after {self._total_s:g} s")
 
 
 class AnswerBody:
@@ -71,6 +83,7 @@ class AnswerBody:
         while piece := await self._deadline.bound(anext(raw, b"")):
             seen += len(piece)
             self._refuse_longer(seen)
+            self._deadline.refuse_late()
             yield piece
 
     async def whole(self) -> bytes:

@@ -88,9 +88,14 @@ class ProxyStream:
     """An answer whose body is still coming."""
 
     def __init__(self, response: httpx.Response, body: AnswerBody) -> None:
-        self._headers = response.headers
+        self.headers = response.headers
         self._body = body
         self.status = response.status_code
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        async for piece in self._body.pieces():
+            yield piece
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
         """Server-sent events as they arrive."""
@@ -99,7 +104,7 @@ class ProxyStream:
 
     async def read(self) -> ProxyAnswer:
         """The whole body at once, as of an error answer."""
-        return ProxyAnswer(self.status, dict(self._headers), await self._body.whole())
+        return ProxyAnswer(self.status, dict(self.headers), await self._body.whole())
 
 
 class ProxyClient:
@@ -111,12 +116,15 @@ class ProxyClient:
         domain: Below which ports of machines are served; empty means below the API's own host. The vendor says where a
             port is, and tokens and agents' keys are sent there: it must not be anywhere.
         transport: For tests: what carries requests instead of the network.
+        alone: Each request on a connection of its own, see ``http_client``.
     """
 
-    def __init__(self, base_url: str, *, domain: str = "", transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, base_url: str, *, domain: str = "", transport: httpx.AsyncBaseTransport | None = None, alone: bool = False
+    ) -> None:
         self._api = httpx.URL(base_url)
         self._domain = (domain or self._api.host).strip(".").lower()
-        self._http = http_client(self._api, transport=transport)
+        self._http = http_client(self._api, transport=transport, alone=alone)
 
     async def __aenter__(self) -> Self:
         return self
@@ -180,7 +188,7 @@ class ProxyClient:
             method: HTTP method.
             path: With its leading slash, and query.
             headers: Added.
-            body: Sent as JSON.
+            body: Sent as JSON; bytes are sent as they are.
             timeout_s: Seconds without a byte of the answer until it counts as lost.
             total_s: Seconds for the whole exchange.
             largest: Bytes of the answer's body.
@@ -190,7 +198,7 @@ class ProxyClient:
             method,
             url,
             headers={**(headers or {}), **host, "X-Proxy-Token": port.token},
-            json=body,
+            **({"content": body} if isinstance(body, bytes) else {"json": body}),
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
         )
         try:

@@ -1,5 +1,6 @@
 """Shapes of what is told of chores and tokens; the rules of ``test_render`` hold here too."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.cli import render_chore, token
@@ -57,9 +58,12 @@ def test_a_token_as_everybody_may_see_it() -> None:
         "instance_id": ADA.id,
         "machine_id": "m-1",
         "purpose": "platform",
+        "holder": "relay",
         "token_id": "t-1",
         "expires_at": "2026-01-02T05:09:05+00:00",
         "left_s": 7500,
         "left": "2 h 5 min",
     }
     assert token.shape(None, kept, AT + 126 * MINUTE)["left"] == "run out"
+    for purpose, holder in (("platform former", "relay"), ("chat", "commands and workers")):
+        assert token.shape(ADA, replace(kept, purpose=purpose), AT)["holder"] == holder

@@ -1,0 +1,58 @@
+"""Composes the relay, and what admits the platform's services to it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+
+    from hermesops.access.callers import Callers
+    from hermesops.access.mutual_tls import Bounds
+    from hermesops.app.app import App
+
+_AT_ONCE, _PER_HOST = 400, 300
+_WHOLE_S = 3700.0
+"""Seconds of a connection: the longest turn, and what comes before and after it."""
+
+
+def callers_of(app: "App") -> "Callers":
+    """Services that may call the relay."""
+    from hermesops.access.callers import Callers
+    from hermesops.app.identities import authority_of
+
+    life = timedelta(days=app.env.settings.certificate_days)
+    return Callers(app.registry, lambda: authority_of(app), environment=app.env.name, life=life)
+
+
+async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, grace_s: float) -> None:
+    """Carry requests of the platform's services to agents until cancelled; no key of the vendor's is used for it.
+
+    Args:
+        app: The environment.
+        listener: Listens, and does not block.
+        hosts: Names or addresses under which services find it.
+        grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
+    """
+    from hermesops.access.mutual_tls import MutualTlsListener
+    from hermesops.access.own_certificate import OwnCertificate
+    from hermesops.app.identities import authority_of
+    from hermesops.justavps.proxy import ProxyClient
+    from hermesops.relay.service import Relay
+
+    life = timedelta(days=app.env.settings.certificate_days)
+    own = OwnCertificate(authority_of(app), app.registry, hosts, life)
+    await own.context()  # a key that is missing is told now, not to the first caller
+    async with ProxyClient(app.endpoint.api_url, alone=True) as proxy:
+        relay = Relay(app.registry, callers_of(app), proxy)
+        server = MutualTlsListener(
+            lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
+        )
+        await server.serve(listener)
+
+
+def bounds_of(grace_s: float) -> "Bounds":
+    """What connections to the relay may cost."""
+    from hermesops.access.mutual_tls import Bounds
+
+    return Bounds(at_once=_AT_ONCE, per_host=_PER_HOST, time_s=_WHOLE_S, stop_s=grace_s)

@@ -1,0 +1,62 @@
+"""Sockets of commands that serve others, and how they are told to stop."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Coroutine
+from typing import Any
+
+from hermesops.cli.console import say
+from hermesops.errors import UnavailableError, UsageError
+
+_BACKLOG = 256
+
+
+def listen(where: str, *, example: str) -> socket.socket:
+    """Listen on ``ADDRESS:PORT``.
+
+    Args:
+        where: As typed.
+        example: The command, for the hint.
+
+    Raises:
+        UsageError: It is not of that form.
+        UnavailableError: Somebody else has the port, or the address is not this computer's.
+    """
+    address, _, port = where.rpartition(":")
+    if not address or not port.isdecimal():
+        raise UsageError("say where to listen", hint=f"{example} --listen 10.0.0.5:8443")
+    host = address.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise UnavailableError(f"cannot listen on {where}: {error}", hint=f"ss -ltnp 'sport = {port}'") from error
+    listener.setblocking(False)
+    return listener
+
+
+def inherited(descriptor: int) -> socket.socket:
+    """A listening socket that this process was started with."""
+    listener = socket.socket(fileno=descriptor)
+    listener.setblocking(False)
+    return listener
+
+
+async def serve_until_told(listener: socket.socket, serving: Coroutine[Any, Any, None], what: str) -> None:
+    """Serve until SIGTERM or SIGINT cancels it; a second one cuts short what is still under way.
+
+    Args:
+        listener: Where; closed at the end.
+        serving: Serves.
+        what: What is said to be done.
+    """
+    with listener:
+        task = asyncio.ensure_future(serving)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        address, port = listener.getsockname()[:2]
+        say(f"{what} on {address}:{port}")
+        await asyncio.gather(task, return_exceptions=True)
+    if not task.cancelled() and (failure := task.exception()):
+        raise failure

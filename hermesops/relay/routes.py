@@ -1,0 +1,171 @@
+"""What the relay carries to agents, and which parts of requests and answers: lists of what may pass. Pure.
+
+Source: routes, parameters and headers of hermes-agent 0.19.0's API server. Its jobs, skills, toolsets, callbacks of
+messengers and mirrors of profiles are not carried: no message of a user needs them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from hermesops.relay.refusal import NotRelayedError
+
+QUICK_S, TURN_S, SILENCE_S = 15.0, 3600.0, 600.0
+"""Seconds of a short question, of a whole turn of an agent's, and of silence in one: it thinks, and runs tools."""
+
+_TARGET = re.compile(
+    r"/agents/(?P<agent>[a-z0-9-]{1,36})(?P<path>(?:/[A-Za-z0-9][A-Za-z0-9._:-]*)+)(?:\?(?P<query>.*))?"
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_PARAMETER = re.compile(r"(?P<name>limit|offset|source|include_children)=[A-Za-z0-9_-]{0,64}")
+_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?")
+_LONGEST_TARGET = 1024
+
+
+@dataclass(frozen=True)
+class Route:
+    """One thing that may be asked of an agent.
+
+    Attributes:
+        path: Its parts; ``*`` stands for any one name.
+        total_s: Seconds from the question to the end of the answer.
+        silence_s: Seconds without a byte of the answer.
+        has_query: Whether a query is carried.
+    """
+
+    method: str
+    path: tuple[str, ...]
+    total_s: float = QUICK_S
+    silence_s: float = QUICK_S
+    has_query: bool = False
+
+    @property
+    def title(self) -> str:
+        """What logs and counters call it: no name of a session or run stands in it."""
+        return f"{self.method} /{'/'.join(self.path)}"
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body is carried."""
+        return self.method in {"POST", "PATCH"}
+
+    def fits(self, method: str, parts: Sequence[str]) -> bool:
+        """Whether that is what is asked."""
+        if (method, len(parts)) != (self.method, len(self.path)):
+            return False
+        return all(
+            _NAME.fullmatch(part) if own == "*" else part == own for own, part in zip(self.path, parts, strict=True)
+        )
+
+
+def _quick(line: str, *, has_query: bool = False) -> Route:
+    method, path = line.split(" /")
+    return Route(method, tuple(path.split("/")), has_query=has_query)
+
+
+def _turn(line: str) -> Route:
+    method, path = line.split(" /")
+    return Route(method, tuple(path.split("/")), TURN_S, SILENCE_S)
+
+
+ROUTES = (
+    _quick("GET /health"),
+    _quick("GET /v1/health"),
+    _quick("GET /health/detailed"),
+    _quick("GET /v1/models"),
+    _quick("GET /v1/capabilities"),
+    _turn("POST /v1/chat/completions"),
+    _turn("POST /v1/responses"),
+    _quick("GET /v1/responses/*"),
+    _quick("DELETE /v1/responses/*"),
+    _quick("POST /v1/runs"),
+    _quick("GET /v1/runs/*"),
+    _turn("GET /v1/runs/*/events"),
+    _quick("POST /v1/runs/*/approval"),
+    _quick("POST /v1/runs/*/stop"),
+    _quick("GET /api/sessions", has_query=True),
+    _quick("POST /api/sessions"),
+    _quick("GET /api/sessions/*"),
+    _quick("PATCH /api/sessions/*"),
+    _quick("DELETE /api/sessions/*"),
+    _quick("GET /api/sessions/*/messages"),
+    _quick("POST /api/sessions/*/fork"),
+    _turn("POST /api/sessions/*/chat"),
+    _turn("POST /api/sessions/*/chat/stream"),
+)
+
+_TO_AGENT = frozenset({"accept", "idempotency-key", "x-hermes-session-id", "x-hermes-session-key"})
+_FROM_AGENT = frozenset({"x-hermes-session-id", "x-hermes-completed", "x-hermes-partial"})
+_TYPES = frozenset({"application/json", "text/event-stream", "text/plain"})
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody asks of an agent.
+
+    Attributes:
+        agent: Whose: user id, alias or instance id.
+        target: Path and query as the agent gets them.
+    """
+
+    agent: str
+    route: Route
+    target: str
+
+
+def wanted(method: str, target: str) -> Wanted:
+    """Read a request's target; nothing is decoded or made shorter, what would need that is refused.
+
+    Args:
+        method: Of HTTP.
+        target: ``/agents/<whose>/<path of the agent's API>``, as it came.
+
+    Raises:
+        NotRelayedError: It is not of that form, or is not carried.
+    """
+    match = _TARGET.fullmatch(target) if len(target) <= _LONGEST_TARGET else None
+    if match is None:
+        raise NotRelayedError(HTTPStatus.BAD_REQUEST, "bad_path", "a path is /agents/USER/ and one of the agent's API")
+    parts = match["path"].removeprefix("/").split("/")
+    route = next((one for one in ROUTES if one.fits(method, parts)), None)
+    if route is None:
+        raise NotRelayedError(HTTPStatus.NOT_FOUND, "not_carried", "the relay does not carry that to agents")
+    query = match["query"]
+    if query is None:
+        return Wanted(match["agent"], route, match["path"])
+    if not route.has_query or not all(_PARAMETER.fullmatch(one) for one in query.split("&")):
+        raise NotRelayedError(HTTPStatus.BAD_REQUEST, "bad_query", "the relay does not carry that query")
+    return Wanted(match["agent"], route, f"{match['path']}?{query}")
+
+
+def headers_to_agent(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Those that an agent gets: each once, and none that says who asks or how the request is sent.
+
+    Args:
+        headers: Names in lower case.
+
+    Raises:
+        NotRelayedError: One of those stands there twice, or is not printable.
+    """
+    kept: dict[str, str] = {}
+    for name, value in headers:
+        if name not in _TO_AGENT:
+            continue
+        if name in kept or not _VALUE.fullmatch(value):
+            raise NotRelayedError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {name} is not right")
+        kept[name] = value
+    return kept
+
+
+def headers_from_agent(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of an agent's that the caller gets, and its type, which browsers must not guess.
+
+    Raises:
+        NotRelayedError: It answers in another type than its API does.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _TYPES:
+        raise NotRelayedError(HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers in a type that is not carried")
+    kept = {name: headers[name] for name in sorted(_FROM_AGENT) if _VALUE.fullmatch(headers.get(name, ""))}
+    return {"content-type": kind, "x-content-type-options": "nosniff", **kept}
