@@ -200,6 +200,9 @@ class Settings(BaseModel):
 
     router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
     router_key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
+    model_token_days: float = Field(
+        7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
+    )
     model_base_url: str = Field(
         "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
     )

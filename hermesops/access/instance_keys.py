@@ -1,12 +1,13 @@
 """What one instance's machine is given to hold: its API key, and its own token for the model router."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets
-from hermesops.model.route import issue_token
+from hermesops.model.route import PresentToken, issue_token
 from hermesops.private_file import read_secret
 
 _SHORTEST = 32
@@ -18,8 +19,14 @@ class Rows(Protocol):
     def api_server_key(self, instance_id: InstanceId) -> str:
         """The bearer of the agent's own HTTP API."""
 
-    def model_token_generation(self, instance_id: InstanceId) -> int:
-        """The generation of tokens that is not revoked."""
+    def model_token(self, instance_id: InstanceId) -> PresentToken:
+        """The present token for the model router."""
+
+    def renew_model_token(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
+        """Have it be one with at least half of its life left."""
+
+    def note_model_token_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+        """Record that the machine has it."""
 
 
 def read_router_key(path: Path) -> bytes:
@@ -49,16 +56,30 @@ class InstanceKeys:
     Args:
         rows: The registry.
         router_key: Shared with the model router.
+        life: For how long a token for the model router counts.
     """
 
-    def __init__(self, rows: Rows, router_key: bytes) -> None:
+    def __init__(self, rows: Rows, router_key: bytes, *, life: timedelta) -> None:
         self._rows = rows
         self._router_key = router_key
+        self._life = life
 
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
-        """What the instance's machine is personalised with; the same until something is revoked."""
-        generation = self._rows.model_token_generation(instance_id)
+        """What the instance's machine should have; the same until something is renewed or revoked.
+
+        Where no token was made since the last revocation, its place holds one that opens nothing.
+        """
+        row = self._rows.model_token(instance_id)
+        expires_at = int(row.expires_at.timestamp()) if row.expires_at else 0
         return InstanceSecrets(
             api_server_key=self._rows.api_server_key(instance_id),
-            model_token=issue_token(self._router_key, instance_id, generation),
+            model_token=issue_token(self._router_key, instance_id, row.generation, expires_at),
         )
+
+    def renew(self, instance_id: InstanceId) -> PresentToken:
+        """Have the present token be one that is worth handing out; for ``note_handed``."""
+        return self._rows.renew_model_token(instance_id, life=self._life)
+
+    def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+        """Record that the instance's machine has that token."""
+        self._rows.note_model_token_handed(instance_id, token)

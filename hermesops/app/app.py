@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +80,11 @@ class App:
         from hermesops.app.secrets import router_key_of
 
         return router_key_of(self.env, self.endpoint, self.secrets)
+
+    @property
+    def model_token_life(self) -> timedelta:
+        """For how long an agent's token for the model router counts."""
+        return timedelta(days=self.env.settings.model_token_days)
 
     @cached_property
     def registry(self) -> "Registry":

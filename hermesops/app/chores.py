@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.app.drills import Drills
+from hermesops.app.model_tokens import ModelTokens
 from hermesops.app.rollout_owed import can_be_brought, owed, usual_spec, wishes
 from hermesops.app.tokens import Tokens
 from hermesops.errors import problem_of
@@ -45,6 +46,7 @@ class Errands:
         self._session = session
         self._app = session.app
         self._tokens = Tokens(session)
+        self._model_tokens = ModelTokens(session)
         self._drills = Drills(session)
 
     def all(self) -> dict[str, Chore]:
@@ -72,6 +74,13 @@ class Errands:
                 _MINUTE,
                 self._old_tokens,
                 self._renew,
+            ),
+            Chore(
+                "model-tokens",
+                "hand agents a fresh token for the model router before theirs runs out",
+                _MINUTE,
+                self._old_model_tokens,
+                self._renew_model_tokens,
             ),
             Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
             Chore(
@@ -190,6 +199,12 @@ class Errands:
 
     async def _renew(self) -> Report:
         return _report(await self._tokens.renew_due(), "{} tokens renewed")
+
+    def _old_model_tokens(self) -> list[str]:
+        return [instance.title for instance in self._model_tokens.due()]
+
+    async def _renew_model_tokens(self) -> Report:
+        return _report(await self._model_tokens.renew_due(), "{} agents were handed a model token")
 
     # Lives
 

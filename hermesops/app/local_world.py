@@ -1,6 +1,7 @@
 """The local world of an environment, and the object store in it."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops import child_environment
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from hermesops.localcloud.go_tools import GoTools
     from hermesops.localcloud.router import Upstream
     from hermesops.localcloud.world import World
+    from hermesops.model.ids import InstanceId
 
 _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})
 """Secrets that the service which machines prove themselves to cannot work without."""
@@ -81,11 +83,20 @@ async def serve_world(
             tell=tell,
             upstream=upstream,
             platform=service,
+            floors=partial(_floors, env),
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
         building.cancel()
         await asyncio.gather(building, return_exceptions=True)
+
+
+def _floors(env: Environment) -> "Mapping[InstanceId, int]":
+    """Which tokens of the model router count, as the environment's registry says."""
+    from hermesops.app.registry_place import registry_url
+    from hermesops.registry.model_tokens import FloorReader
+
+    return FloorReader(registry_url(env)).read()
 
 
 async def _build_beside(env: Environment, tell: Tell) -> None:

@@ -240,9 +240,9 @@ def generation_of(app: "App") -> "Generation":
     """Reads tokens for the model router."""
     from functools import partial
 
-    from hermesops.model.route import instance_of_token
+    from hermesops.model.route import read_token
 
-    return partial(instance_of_token, app.router_key)
+    return partial(read_token, app.router_key)
 
 
 def _id(machine: "Machine") -> "MachineId":

@@ -34,9 +34,9 @@ class RegistryPlace:
     def __init__(self, env: Environment, warn: Warn) -> None:
         self._env = env
         self._warn = warn
-        given = env.settings.registry_url
-        self._url = given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
-        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(self._url if given else ""))
+        self._url = registry_url(env)
+        given = self._url if env.settings.registry_url else ""
+        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(given))
         self.file = _sqlite_file(self._url)
         self._copies = Copies(self.file, env.settings.registry_copies) if self.file else None
 
@@ -134,6 +134,12 @@ class RegistryPlace:
             return KeyRing.kept(partial(secrets.read, REGISTRY_KEY), source=secrets.home.title)
 
         return kept
+
+
+def registry_url(env: Environment) -> str:
+    """SQLAlchemy's URL of an environment's registry."""
+    given = env.settings.registry_url
+    return given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
 
 
 def _ring_in(file: Path, is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it

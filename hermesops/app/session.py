@@ -88,7 +88,7 @@ class Session:
         return RestingReach(
             rows=self.app.registry,
             vendor=self.client,
-            keys=InstanceKeys(self.app.registry, self.app.router_key),
+            keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
             agents=self.agents,
             router_url=endpoint.router_url,
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,

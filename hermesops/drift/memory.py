@@ -15,6 +15,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.recovery import Recovered
+from hermesops.model.route import ModelToken
 from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError
 from hermesops.node.layout import Layout
@@ -22,7 +23,7 @@ from hermesops.node.protocol import Payload, identity_from_json
 
 _LAYOUT = Layout()
 
-Generation = Callable[[str], tuple[InstanceId, int] | None]
+Generation = Callable[[str], ModelToken | None]
 """The instance and generation that a token for the model router was issued for; ``None`` when it is not genuine."""
 
 
@@ -103,6 +104,7 @@ def recovered_from(
     """
     identity, instance_id = payload.identity, InstanceId(payload.identity.instance)
     issued = generation_of(payload.secrets.model_token)
+    its_own = issued if issued and issued.instance_id == instance_id else None
     return Recovered(
         id=instance_id,
         user_id=UserId(identity.user),
@@ -118,7 +120,8 @@ def recovered_from(
         created_at=machine.created_at or datetime.now(UTC),
         settings=InstanceSettings(**asdict(payload.settings)),
         api_server_key=payload.secrets.api_server_key,
-        model_token_generation=issued[1] if issued and issued[0] == instance_id else 1,
+        model_token_generation=its_own.generation if its_own else 1,
+        model_token_expires_at=datetime.fromtimestamp(its_own.expires_at, UTC) if its_own else None,
         doubt=_doubt(MachineId(machine.id), instance_id, issued, certified),
     )
 
@@ -126,14 +129,14 @@ def recovered_from(
 def _doubt(
     machine_id: MachineId,
     instance_id: InstanceId,
-    issued: tuple[InstanceId, int] | None,
+    issued: ModelToken | None,
     certified: MachineNames | None,
 ) -> str:
     """Why a machine's word is not enough for the instance that it names; empty when it is."""
     if issued is None:
         return "its token for the model router was not issued by this environment"
-    if issued[0] != instance_id:
-        return f"its token for the model router is of instance {issued[0]}"
+    if issued.instance_id != instance_id:
+        return f"its token for the model router is of instance {issued.instance_id}"
     if certified is None:
         return ""
     if certified.machine_id != machine_id:

@@ -9,12 +9,11 @@ from typing import Protocol, assert_never
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.lifecycle.awaken import Release
-from hermesops.lifecycle.handover import AwaitGateway, not_its_own, out_of_reach, terminated
-from hermesops.lifecycle.ports import AwaitsGateways, Copies, Rests
+from hermesops.lifecycle.handover import AwaitGateway, Personalise, next_step, not_its_own, out_of_reach, terminated
+from hermesops.lifecycle.ports import Copies, HandsOver, Rests
 from hermesops.lifecycle.quiesce import BackUp, Fence
-from hermesops.lifecycle.sight import MachineSeen, Sight
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.backup import BEFORE_RESTORE, Backup
-from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Finished, Impossible
@@ -30,10 +29,10 @@ class PutBack:
 
 @dataclass(frozen=True)
 class Record:
-    """Write down that it is in place: from here on the agent may change it."""
+    """Write down that it is in place, and revoke the model tokens from before: from here on the agent may change it."""
 
 
-Step = Fence | BackUp | PutBack | Record | Release | AwaitGateway
+Step = Fence | BackUp | PutBack | Record | Release | Personalise | AwaitGateway
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,13 @@ class PuttingBack:
     is_recorded: bool
 
 
-def decide(seen: PuttingBack, *, keeps: bool) -> Step | Finished | Impossible:
+def decide(seen: PuttingBack, *, keeps: bool, payload_digest: str) -> Step | Finished | Impossible:
     """The next step.
 
     Args:
         seen: The instance as it is now.
         keeps: Whether what is there is copied first; a state that is damaged cannot be.
+        payload_digest: Digest of what the node should have been given, with a token of after the restore.
     """
     instance, machine, node = seen.sight.instance, seen.sight.machine, seen.sight.node
     if instance.status is InstanceStatus.TERMINATED:
@@ -69,7 +69,7 @@ def decide(seen: PuttingBack, *, keeps: bool) -> Step | Finished | Impossible:
     if node.instance_id != instance.id:
         return Impossible(not_its_own(instance, node.instance_id or "nobody"))
     if seen.is_recorded:
-        return _wake(seen, machine, fenced=node.fenced)
+        return _wake(seen, machine, node, payload_digest)
     if not node.fenced:
         return Fence(machine.id)
     if keeps and seen.before is None:
@@ -77,11 +77,11 @@ def decide(seen: PuttingBack, *, keeps: bool) -> Step | Finished | Impossible:
     return Record() if seen.state == seen.source.state else PutBack(machine.id)
 
 
-def _wake(seen: PuttingBack, machine: MachineSeen, *, fenced: bool) -> Step | Finished:
-    if fenced:
+def _wake(seen: PuttingBack, machine: MachineSeen, node: NodeSeen, payload_digest: str) -> Step | Finished | Impossible:
+    if node.fenced:
         return Release(machine.id)
-    if seen.sight.gateway is not GatewayHealth.OK:
-        return AwaitGateway(machine.id)
+    if (step := next_step(seen.sight, machine, node, payload_digest=payload_digest)) is not None:
+        return step
     source = seen.source
     return Finished(
         f"{seen.sight.instance.title} has the state of backup {source.id[:8]} of {source.at:%Y-%m-%d %H:%M} UTC: "
@@ -102,6 +102,8 @@ def describe(step: Step, instance: Instance, source: Backup) -> str:
             return f"backup {source.id[:8]} is in place"
         case Release():
             return f"starting the gateway of {instance.title}"
+        case Personalise():
+            return f"handing {instance.title} a new model token"
         case AwaitGateway():
             return "waiting for the gateway"
         case _ as never:
@@ -128,7 +130,7 @@ class Rows(Protocol):
         """Record that a backup is in place."""
 
 
-class World(Rests, AwaitsGateways, Protocol):
+class World(Rests, HandsOver, Protocol):
     """Machine, node and gateway."""
 
     async def release(self, machine_id: MachineId) -> None:
@@ -201,7 +203,8 @@ class PutBackWork:
 
     def decide(self, seen: PuttingBack) -> Step | Finished | Impossible:
         """The next step for what was seen."""
-        return decide(seen, keeps=self._wish.keeps)
+        digest = self._world.payload_digest(seen.sight.instance)
+        return decide(seen, keeps=self._wish.keeps, payload_digest=digest)
 
     def describe(self, step: Step, seen: PuttingBack) -> str:
         """The step in a few words."""
@@ -221,6 +224,8 @@ class PutBackWork:
                 self._rows.note_restored(instance.id, seen.source.id, self._operation_id, why=self._wish.reason)
             case Release(machine_id=machine_id):
                 await self._world.release(machine_id)
+            case Personalise(machine_id=machine_id, request=request):
+                await self._world.personalise(instance, machine_id, request)
             case AwaitGateway(machine_id=machine_id):
                 # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
                 await self._world.release(machine_id)

@@ -27,6 +27,7 @@ from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
+from hermesops.model.route import TOKEN, PresentToken
 from hermesops.node.protocol import Payload
 
 _MACHINE_S = 600.0
@@ -67,6 +68,12 @@ class Keys(Protocol):
 
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
         """The instance's keys."""
+
+    def renew(self, instance_id: InstanceId) -> PresentToken:
+        """Have its token for the model router be one that is worth handing out."""
+
+    def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+        """Record that its machine has that token."""
 
 
 class Agents(Protocol):
@@ -311,15 +318,20 @@ class Reach:
     async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         """Hand the machine its payload: one upload to a tmpfs, one command that names only the path.
 
-        Its certificate comes with it, so that it costs no further round trip.
+        Its certificate comes with it, so that it costs no further round trip. Its token for the model router has at
+        least half of its life left.
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        await self._hand(instance, machine_id, request, wait_s=self._gateway_timeout_s)
+        token = await self._hand(instance, machine_id, request, wait_s=self._gateway_timeout_s)
+        self._keys.note_handed(instance.id, token)
 
-    async def _hand(self, instance: Instance, machine_id: MachineId, request: str | None, *, wait_s: float) -> None:
+    async def _hand(
+        self, instance: Instance, machine_id: MachineId, request: str | None, *, wait_s: float
+    ) -> PresentToken:
+        token = self._keys.renew(instance.id)
         channel, payload = self.channel(machine_id), self._payload(instance)
         if request is not None and self.certifying:
             given = await self.certifying.credential(
@@ -341,6 +353,7 @@ class Reach:
                 f"hermes-node on {instance.machine_name} refused its payload: {last_words(done)}",
                 hint=f"hermesops instance verify {instance.title}",
             )
+        return token
 
     async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
         """Return once the gateway is healthy through the proxy, else tell its last log lines.
@@ -401,6 +414,7 @@ class Reach:
             for secret in hidden:
                 if secret:
                     line = line.replace(secret, "***")
-            return line
+            # A token of an earlier generation or expiry too: it may still count, and is in no row.
+            return TOKEN.sub("***", line)
 
         return scrub

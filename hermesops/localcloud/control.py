@@ -65,7 +65,6 @@ class Control:
             Route("/faults", self._clear_faults, methods=["DELETE"]),
             Route("/webhook-tests", self._test_webhook, methods=["POST"]),
             Route("/model-requests", self._model_requests, methods=["GET"]),
-            Route("/model-tokens", self._revoke, methods=["POST"]),
             Route("/object-store", self._start_objects, methods=["POST"]),
         ]
 
@@ -123,11 +122,6 @@ class Control:
 
     async def _model_requests(self, request: Request) -> Response:
         return JSONResponse({"requests": self._model_log.requests(request.query_params.get("instance", ""))})
-
-    async def _revoke(self, request: Request) -> Response:
-        body = object_of(await request.body())
-        self._model_log.set_floor(text(body, "instance"), _number(body, "oldest_generation", 0))
-        return Response(status_code=204)
 
     async def _start_objects(self, _: Request) -> Response:
         try:

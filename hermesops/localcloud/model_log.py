@@ -1,10 +1,10 @@
-"""Which instance asked for which model and when, and which of its tokens are still good.
+"""Which instance asked for which model and when.
 
 It must not hold a word of what was said.
 """
 
 from hermesops.localcloud.moment import now
-from hermesops.localcloud.rows import FloorRow, ModelRequestRow
+from hermesops.localcloud.rows import ModelRequestRow
 from hermesops.localcloud.store import Store
 
 _KEPT = 10_000
@@ -32,13 +32,3 @@ class ModelLog:
         """The requests of one instance, or of all, oldest first."""
         rows = self._store.find(ModelRequestRow, **({"instance": instance} if instance else {}))
         return [{"instance": row.instance, "model": row.model, "at": row.at, "status": row.status} for row in rows]
-
-    def set_floor(self, instance: str, oldest_generation: int) -> None:
-        """Revoke an instance's tokens of generations below this one."""
-        self._store.remove(FloorRow, instance)
-        self._store.add(FloorRow(instance, oldest_generation))
-
-    def is_revoked(self, instance: str, generation: int) -> bool:
-        """Whether a genuine token is no longer good."""
-        floor = self._store.get(FloorRow, instance)
-        return floor is not None and generation < floor.oldest_generation

@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hermesops.localcloud import completion
+from hermesops.localcloud.floors import Floors
 from hermesops.localcloud.model_log import ModelLog
 from hermesops.localcloud.script import answer_to
-from hermesops.model.route import ROUTES, instance_of_token
+from hermesops.model.route import ROUTES, read_token, refusal_of
 from hermesops.waiting import pause
 
 _UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
@@ -47,10 +48,14 @@ class Router:
         secret: Signs instances' tokens; see ``hermesops.model.route``.
         model_log: Who asked for what.
         upstream: Who answers; ``None`` has the script do it.
+        floors: Which tokens are revoked; ``None`` for none, where no registry is beside the router.
     """
 
-    def __init__(self, secret: bytes, model_log: ModelLog, upstream: Upstream | None = None) -> None:
+    def __init__(
+        self, secret: bytes, model_log: ModelLog, upstream: Upstream | None = None, floors: Floors | None = None
+    ) -> None:
         self._secret = secret
+        self._floors = floors
         self._log = model_log
         self._upstream = upstream
         self._http = httpx.AsyncClient(timeout=_UPSTREAM_TIMEOUT) if upstream else None
@@ -74,8 +79,9 @@ class Router:
         return JSONResponse({"status": "ok"})
 
     async def _models(self, request: Request) -> Response:
-        if self._caller(request) is None:
-            return _refused()
+        caller = self._caller(request)
+        if isinstance(caller, Response):
+            return caller
         models = [
             {"id": route.name, "object": "model", "owned_by": "hermesops", "context_length": route.context_tokens}
             for route in ROUTES
@@ -84,8 +90,8 @@ class Router:
 
     async def _complete(self, request: Request) -> Response:
         instance = self._caller(request)
-        if instance is None:
-            return _refused()
+        if isinstance(instance, Response):
+            return instance
         body = await request.body()
         try:
             asked = json.loads(body)
@@ -102,13 +108,18 @@ class Router:
         self._log.note(instance, model, 200)
         return await _scripted(asked, model, messages, len(body))
 
-    def _caller(self, request: Request) -> str | None:
-        """The instance whose live token the request carries."""
+    def _caller(self, request: Request) -> str | Response:
+        """The instance whose good token the request carries, or the refusal."""
         given = request.headers.get("authorization", "")
-        found = instance_of_token(self._secret, given.removeprefix(_BEARER)) if given.startswith(_BEARER) else None
-        if found is None or self._log.is_revoked(*found):
-            return None
-        return found[0]
+        token = read_token(self._secret, given.removeprefix(_BEARER)) if given.startswith(_BEARER) else None
+        if token is None:
+            return _refused("no token of this router")
+        if self._floors and not self._floors.are_known:
+            # Not 401: the token may well be good, and the agent asks again.
+            return JSONResponse(completion.error("revoked tokens are not known now", code="503"), 503)
+        floor = self._floors.of(token.instance_id) if self._floors else token.generation
+        why = refusal_of(token, floor=floor, now=time.time())
+        return _refused(why) if why else token.instance_id
 
     async def _ask_upstream(
         self, http: httpx.AsyncClient, upstream: Upstream, instance: str, model: str, body: bytes
@@ -157,5 +168,5 @@ def _tools_of(asked: Mapping[str, object]) -> frozenset[str]:
     return frozenset(str(function.get("name")) for function in functions if isinstance(function, dict))
 
 
-def _refused() -> Response:
-    return JSONResponse(completion.error("Invalid proxy server token passed", code="401"), 401)
+def _refused(why: str) -> Response:
+    return JSONResponse(completion.error(f"Invalid proxy server token passed: {why}", code="401"), 401)

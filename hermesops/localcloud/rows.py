@@ -248,11 +248,3 @@ class ModelRequestRow:
     model: str
     at: str
     status: int
-
-
-@dataclass(frozen=True)
-class FloorRow:
-    """The oldest generation of an instance's router tokens that is still good; ``id`` is the instance."""
-
-    id: str
-    oldest_generation: int

@@ -28,6 +28,7 @@ from hermesops.localcloud.driver import DAEMON_PORT
 from hermesops.localcloud.edge import Edge
 from hermesops.localcloud.faults import Faults
 from hermesops.localcloud.fleet import Fleet, address_of
+from hermesops.localcloud.floors import Floors, ReadFloors
 from hermesops.localcloud.host_driver import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, HostDriver
 from hermesops.localcloud.images import Images
 from hermesops.localcloud.keys import Keys
@@ -71,6 +72,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
     upstream: Upstream | None = None,
     platform: platform_door.Service | None = None,
     object_store_program: Callable[[], Path] | None = None,
+    floors: ReadFloors | None = None,
     serving: Callable[[Serving], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -85,6 +87,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         upstream: Real models behind the router.
         platform: Starts the service that machines prove themselves to; none without.
         object_store_program: Says where versitygw is; without, the world has no object store.
+        floors: Reads which tokens of the model router are revoked; none are without.
         serving: Called once everything answers.
         stop: Set by a caller that runs it inside its own process.
 
@@ -114,7 +117,10 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         parts.backups.open()
         parts.webhooks.open()
 
-        router = Router(key_of(places.model_key, "").encode(), parts.model_log, upstream)
+        known = Floors(floors) if floors else None
+        if known:
+            await stack.enter_async_context(known.kept())
+        router = Router(key_of(places.model_key, "").encode(), parts.model_log, upstream, known)
         stack.push_async_callback(router.close)
         model_socket = listen(str(driver.gateway), model_port or int(store.remembered("model_port") or 0))
         stack.callback(model_socket.close)

@@ -16,7 +16,6 @@ from hermesops.localcloud.rows import (
     BackupRow,
     DeliveryRow,
     FaultRow,
-    FloorRow,
     ImageRow,
     MachineRow,
     MachineStatus,
@@ -38,7 +37,6 @@ AnyRow = (
     | DeliveryRow
     | FaultRow
     | ModelRequestRow
-    | FloorRow
 )
 Row = TypeVar("Row", bound=AnyRow)
 _TABLES: Mapping[type, str] = {
@@ -52,7 +50,6 @@ _TABLES: Mapping[type, str] = {
     TokenRow: "tokens",
     FaultRow: "faults",
     ModelRequestRow: "model_requests",
-    FloorRow: "floors",
 }
 _TYPES: Mapping[object, str] = {
     str: "TEXT",

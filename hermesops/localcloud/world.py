@@ -28,6 +28,7 @@ from hermesops.model.ids import MachineId
 from hermesops.waiting import Pending, WaitExpiredError, until
 
 if TYPE_CHECKING:
+    from hermesops.localcloud.floors import ReadFloors
     from hermesops.localcloud.platform_door import Service
     from hermesops.localcloud.router import Upstream
 
@@ -180,6 +181,7 @@ class World:
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
         object_store_program: Callable[[], Path] | None = None,
+        floors: "ReadFloors | None" = None,
     ) -> None:
         """Be the server, until SIGTERM; see ``localcloud.server``.
 
@@ -189,6 +191,7 @@ class World:
             upstream: Real models behind the router.
             platform: Starts the service that machines prove themselves to; none without.
             object_store_program: Says where versitygw is; without, the world has no object store.
+            floors: Reads which tokens of the model router are revoked; none are without.
         """
         from hermesops.localcloud import server  # noqa: PLC0415 - half a second that only the server needs
 
@@ -201,6 +204,7 @@ class World:
             upstream=upstream,
             platform=platform,
             object_store_program=object_store_program,
+            floors=floors,
         )
 
     async def faults(self) -> list[Mapping[str, object]]:

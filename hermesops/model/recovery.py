@@ -16,6 +16,7 @@ class Recovered:
         user_alias: Empty unless somebody knew it: machines do not.
         api_server_key: As the machine was handed it; the gateway goes on with it.
         model_token_generation: Of the token that the machine holds.
+        model_token_expires_at: The same; ``None`` where it holds no genuine one.
         created_at: When its machine was made, where nobody knows better.
         doubt: Why its machine may not be believed; empty when it proved whose it is.
     """
@@ -35,6 +36,7 @@ class Recovered:
     settings: InstanceSettings = field(repr=False)
     api_server_key: str = field(repr=False)
     model_token_generation: int
+    model_token_expires_at: datetime | None = None
     user_alias: str = ""
     doubt: str = ""
 

@@ -1,12 +1,16 @@
 """Which language models an instance may use, and the token that lets it reach them.
 
 The agent never holds a model provider's key. It holds a token of its own for the platform's router, and this module
-says how such a token is made and checked, so that issuer and router agree without a database between them.
+says how such a token is made and checked. A router needs the key, a clock, and the oldest generation that still counts
+of each instance (its floor), which it reads from the registry.
 """
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 from hermesops.model.ids import InstanceId
 
@@ -33,30 +37,88 @@ ROUTES = (
 )
 """Routes of the platform's router; the first is the default (seed, layer L1)."""
 
-_PREFIX = "hm1"
+TOKEN = re.compile(r"hm2\.([0-9A-Za-z-]{1,64})\.([0-9]{1,10})\.([0-9]{1,11})\.([0-9a-f]{40})", re.ASCII)
+"""A token as text: instance, generation, expiry in unix seconds, and the signature over all three."""
+
+_LONGEST = 200
+"""Characters of a token at most; what is longer is not looked at."""
 
 
-def issue_token(secret: bytes, instance_id: InstanceId, generation: int) -> str:
-    """A token that names its instance and can be checked with the secret alone.
+@dataclass(frozen=True)
+class ModelToken:
+    """What a genuine token says.
+
+    Attributes:
+        instance_id: Whose it is.
+        generation: Raised to revoke: tokens of an earlier one than the instance's floor are refused.
+        expires_at: Unix seconds from which on it is refused.
+    """
+
+    instance_id: InstanceId
+    generation: int
+    expires_at: int
+
+
+@dataclass(frozen=True)
+class PresentToken:
+    """What the registry says of an instance's present token; the token itself is computed, never stored.
+
+    Attributes:
+        generation: The oldest that counts, and that of the present token.
+        expires_at: ``None`` while none was made since the last revocation.
+        handed_at: When the instance's machine took it; ``None`` while the machine has another or none.
+    """
+
+    generation: int
+    expires_at: datetime | None
+    handed_at: datetime | None
+
+
+class Refusal(StrEnum):
+    """Why a router refuses a genuine token."""
+
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    UNKNOWN_INSTANCE = "unknown instance"
+
+
+def issue_token(secret: bytes, instance_id: InstanceId, generation: int, expires_at: int) -> str:
+    """A token for an instance.
 
     Args:
         secret: The key the router and the issuer share, at least 32 bytes.
         instance_id: Whose token it is.
-        generation: Raised to revoke: the router refuses one below the instance's floor.
+        generation: The instance's present one.
+        expires_at: Unix seconds.
     """
-    body = f"{_PREFIX}.{instance_id}.{generation}"
+    body = f"hm2.{instance_id}.{generation}.{expires_at}"
     return f"{body}.{_mac(secret, body)}"
 
 
-def instance_of_token(secret: bytes, token: str) -> tuple[InstanceId, int] | None:
-    """The instance and generation a token was issued for, or ``None`` when it is not genuine."""
-    body, _, mac = token.rpartition(".")
-    parts = body.split(".")
-    if len(parts) != 3 or parts[0] != _PREFIX or not parts[2].isdigit():  # noqa: PLR2004 - prefix, instance, generation
+def read_token(secret: bytes, text: str) -> ModelToken | None:
+    """What a token says, expired or not; ``None`` when it is not genuine. Takes whatever a stranger sends."""
+    found = TOKEN.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
         return None
-    if not hmac.compare_digest(mac, _mac(secret, body)):
+    instance_id, generation, expires_at, mac = found.groups()
+    if not hmac.compare_digest(mac, _mac(secret, text[: -len(mac) - 1])):
         return None
-    return InstanceId(parts[1]), int(parts[2])
+    return ModelToken(InstanceId(instance_id), int(generation), int(expires_at))
+
+
+def refusal_of(token: ModelToken, *, floor: int | None, now: float) -> Refusal | None:
+    """Why a router has to refuse a genuine token; ``None`` when it is good.
+
+    Args:
+        token: As ``read_token`` read it.
+        floor: The oldest generation of its instance that counts; ``None`` when the registry knows no such instance.
+        now: Unix seconds.
+    """
+    if now >= token.expires_at:
+        return Refusal.EXPIRED
+    if floor is None:
+        return Refusal.UNKNOWN_INSTANCE
+    return Refusal.REVOKED if token.generation < floor else None
 
 
 def _mac(secret: bytes, body: str) -> str:

@@ -237,6 +237,7 @@ def _go_over(change: _Change, held: Activation) -> tuple[Check, ...]:
     gateway.start(machine.system, agent.base.unit)
     with suppress(OSError):
         machine.remove(machine.layout.stale)  # it starts with what is written now
+        machine.remove(machine.layout.unread)
     found = checks.ask_all(
         machine.system,
         agent.base.port,

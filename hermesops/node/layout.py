@@ -150,6 +150,11 @@ class Layout:
         return self.root / "run/hermes-node/lock"
 
     @property
+    def unread(self) -> Path:
+        """Exists while the agent was not seen to read the router's token that was written for it; on a tmpfs too."""
+        return self.root / "run/hermes-node/token-unread"
+
+    @property
     def stale(self) -> Path:
         """Exists while the gateway runs with older managed files; on a tmpfs, since a reboot restarts the gateway."""
         return self.root / "run/hermes-node/restart-needed"

@@ -74,6 +74,8 @@ def status(machine: Machine) -> dict[str, Any]:
         "warm": warm.is_warm(machine) and identity is None,
         # A handing over of a warm machine that was cut short: its agent may still hold the placeholder.
         "restart_needed": machine.files.read(machine.layout.stale) is not None
+        # The same for a token that the agent was not seen to read: whoever hands the payload again ends that.
+        or machine.files.read(machine.layout.unread) is not None
         or (warm.is_warm(machine) and identity is not None),
         "jobs_missing": jobs_missing(machine),
         "lease": _lease(machine),

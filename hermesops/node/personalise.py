@@ -130,9 +130,13 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     fence.lift(machine, payload.identity)
     if wait_s > 0:
         bring_up(machine, base, payload, outcome, wait_s=wait_s)
+        was_restarted = outcome.gateway != "left alone"
         if warm.is_warm(machine):
-            was_restarted = outcome.gateway != "left alone"
             warm.hand_over(machine, base, payload.secrets.api_server_key, was_restarted=was_restarted)
+        if machine.files.read(machine.layout.unread) is not None:
+            if not was_restarted:
+                warm.take_turn(machine, base, payload.secrets.api_server_key)
+            machine.remove(machine.layout.unread)
         _make_cron_jobs(machine, base, payload, applied, outcome)
         _forget_former(machine, home)
     outcome.seconds = round(machine.system.monotonic() - started, 3)
@@ -144,10 +148,14 @@ def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int,
     shared = Access(0o640, 0, gid)
     wanted = {machine.layout.managed / "config.yaml": config, machine.layout.managed / ".env": environment}
     outdated = {path: data for path, data in wanted.items() if machine.files.differs(path, data, shared)}
-    is_warm = warm.is_warm(machine)
-    if not all(is_warm and warm.is_hot(machine.files.read(path), data) for path, data in outdated.items()):
-        # Before the first write: killed between here and the restart, the next run must still restart.
-        machine.files.write_if_changed(machine.layout.stale, b"", _PRIVATE)
+    before = {path: machine.files.read(path) for path in outdated}
+    # Before the first write: killed between here and the restart, or the turn, the next run must still do it.
+    if warm.is_warm(machine):
+        if not all(warm.is_hot(before[path], data) for path, data in outdated.items()):
+            machine.files.write_if_changed(machine.layout.stale, b"", _PRIVATE)
+    elif outdated:
+        is_token = all(warm.is_only_token(before[path], data) for path, data in outdated.items())
+        machine.files.write_if_changed(machine.layout.unread if is_token else machine.layout.stale, b"", _PRIVATE)
     for path, data in outdated.items():
         machine.files.write_if_changed(path, data, shared)
         outcome.changed.append(str(path))

@@ -102,6 +102,18 @@ def is_hot(before: bytes | None, after: bytes) -> bool:
     return before is not None and _cold_part(before) == _cold_part(after)
 
 
+def is_only_token(before: bytes | None, after: bytes) -> bool:
+    """Whether a managed file is another one by the token for the router alone: no reason to stop anybody's turn. Pure.
+
+    A token is renewed every few days; what else is hot is changed by whoever can wait for a restart.
+    """
+    return before is not None and _without_token(before) == _without_token(after)
+
+
+def _without_token(data: bytes) -> list[bytes]:
+    return [line for line in data.splitlines() if line.partition(b"=")[0] != TOKEN_VARIABLE.encode()]
+
+
 def _cold_part(data: bytes) -> object:
     try:
         config: dict[str, Any] = json.loads(data)

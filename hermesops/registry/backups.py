@@ -12,6 +12,7 @@ from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State
 from hermesops.model.unknown_name import find_by_id
+from hermesops.registry.revocation import raise_token_floor
 from hermesops.registry.rows import Rows, insert_if_absent
 from hermesops.registry.schema import LIVING, backup_repositories, backups, hermes_instances
 from hermesops.registry.sealing import place
@@ -94,8 +95,14 @@ class BackupRows(Rows):
             self._note(connection, "backup_checked", subject, after=after, why=where)
 
     def note_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
-        """Record that an operation's backup is in place, so that it is not put there a second time."""
+        """Record that an operation's backup is in place, so that it is not put there a second time.
+
+        What was there before may have been somebody else's work: its tokens for the model router are revoked.
+        """
         with self._database.writing() as connection:
+            if self._is_recorded(connection, instance_id, operation_id):
+                return
+            raise_token_floor(connection, instance_id)
             connection.execute(
                 backup_repositories.update()
                 .where(backup_repositories.c.instance_id == instance_id)
@@ -103,6 +110,10 @@ class BackupRows(Rows):
             )
             after = {"backup": backup_id}
             self._note(connection, "state_restored", instance_subject(instance_id), after=after, why=why)
+
+    def _is_recorded(self, connection: sa.Connection, instance_id: InstanceId, operation_id: OperationId) -> bool:
+        row = self._repository_in(connection, instance_id)
+        return row is not None and row.restored_by == operation_id
 
     def restored_by(self, instance_id: InstanceId) -> OperationId | None:
         """The operation that put a backup in place last."""

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, UsageError
-from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSettings
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import instance_details
@@ -68,25 +68,6 @@ class InstanceSecretRows(Rows):
         with self._database.reading() as connection:
             generation: int = self._details_in(connection, instance_id).model_token_generation
         return generation
-
-    def revoke_model_tokens(self, instance_id: InstanceId, *, why: str) -> int:
-        """Raise the generation, and return the new one."""
-        with self._database.writing() as connection:
-            before: int = self._details_in(connection, instance_id, lock=True).model_token_generation
-            connection.execute(
-                instance_details.update()
-                .where(instance_details.c.instance_id == instance_id)
-                .values(model_token_generation=before + 1)
-            )
-            self._note(
-                connection,
-                "model_tokens_revoked",
-                instance_subject(instance_id),
-                before={"generation": before},
-                after={"generation": before + 1},
-                why=why,
-            )
-        return before + 1
 
     def _unseal(self, instance_id: InstanceId, column: str) -> str:
         with self._database.reading() as connection:

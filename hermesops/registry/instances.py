@@ -23,7 +23,7 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.instance_secrets import InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
-from hermesops.registry.revocation import revoke_machine
+from hermesops.registry.revocation import raise_token_floor, revoke_machine
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details, users
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
@@ -120,6 +120,8 @@ class InstanceRows(InstanceSecretRows):
     def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
         """Write what state the instance is in; ``mark_terminated`` writes the last one.
 
+        With ``SUSPENDED`` its tokens for the model router are revoked.
+
         Raises:
             RefusedError: It is terminated, and that is for good.
         """
@@ -179,6 +181,8 @@ class InstanceRows(InstanceSecretRows):
                 if "status" in values:  # whatever it is now, it was had back: only begin_grace says otherwise
                     had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
                     connection.execute(had_back.values(grace_until=None))
+                    if values["status"] == InstanceStatus.SUSPENDED:
+                        raise_token_floor(connection, instance_id)
                 self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
             return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
 

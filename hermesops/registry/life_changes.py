@@ -9,6 +9,7 @@ from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.registry.instances import ALL, InstanceRows, instance_of
+from hermesops.registry.revocation import raise_token_floor
 from hermesops.registry.schema import LIVING, hermes_instances, instance_details
 
 
@@ -49,6 +50,8 @@ class LifeChangeRows(InstanceRows):
     def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str = "") -> Instance:
         """Write that an agent sleeps and ends then unless it is had back; safe to call twice.
 
+        Its tokens for the model router are revoked.
+
         Raises:
             RefusedError: It is terminated.
         """
@@ -65,6 +68,7 @@ class LifeChangeRows(InstanceRows):
                     .where(instance_details.c.instance_id == instance_id)
                     .values(grace_until=until)
                 )
+                raise_token_floor(connection, instance_id)
                 self._note(
                     connection,
                     "grace_began",

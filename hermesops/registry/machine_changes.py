@@ -12,7 +12,7 @@ from hermesops.model.user import User
 from hermesops.registry.instances import ALL, instance_of
 from hermesops.registry.leases import require_lease
 from hermesops.registry.placing import NewMachine
-from hermesops.registry.revocation import revoke_machine
+from hermesops.registry.revocation import raise_token_floor, revoke_machine
 from hermesops.registry.schema import hermes_instances, instance_details, spare_machines
 from hermesops.registry.spares import SpareRows
 
@@ -116,7 +116,8 @@ class MachineChangeRows(SpareRows):
         """Put an instance on another machine, in one transaction; what it was on becomes a spare, ``former``.
 
         The instance takes the machine's cell, region, plan, server type, image and id, and its epoch rises by one, so
-        that the machine before refuses whoever still speaks for the instance. It keeps its API key and its tokens.
+        that the machine before refuses whoever still speaks for the instance. It keeps its API key; the tokens for the
+        model router that the machine before had are revoked.
         Safe to call again.
 
         Args:
@@ -167,6 +168,7 @@ class MachineChangeRows(SpareRows):
                 .where(instance_details.c.instance_id == instance_id)
                 .values(**moved, machine_name=name, machine_wanted=True, epoch=details.epoch + 1)
             )
+            raise_token_floor(connection, instance_id)
             # A token opens one machine: that of the machine before would only be refused.
             on = {"vm_id": row.machine_id, "vm_ip": None, "proxy_token": None, "plan": Plan(row.plan)}
             connection.execute(hermes_instances.update().where(columns.id == instance_id).values(on))

@@ -90,4 +90,6 @@ class RecoveryRows(InstanceSecretRows):
             "settings": self._seal_settings(connection, one.settings, "settings", one.id),
             "api_server_key": self._seal(connection, one.api_server_key, "api_server_key", one.id),
             "model_token_generation": one.model_token_generation,
+            "model_token_expires_at": one.model_token_expires_at,
+            "model_token_handed_at": self._database.now(connection) if one.model_token_expires_at else None,
         }

@@ -27,6 +27,7 @@ from hermesops.registry.instance_policies import InstancePolicyRows
 from hermesops.registry.leases import LeaseRows
 from hermesops.registry.life_changes import LifeChangeRows
 from hermesops.registry.machine_changes import MachineChangeRows
+from hermesops.registry.model_tokens import ModelTokenRows
 from hermesops.registry.purge import PurgeRows
 from hermesops.registry.readings import ReadingRows
 from hermesops.registry.recovery import RecoveryRows
@@ -51,6 +52,7 @@ class Registry(
     UserRows,
     MachineChangeRows,
     LifeChangeRows,
+    ModelTokenRows,
     SettingsChangeRows,
     PurgeRows,
     FleetRows,

@@ -98,6 +98,8 @@ instance_details = sa.Table(
     sa.Column("model_token_generation", sa.Integer, nullable=False),
     sa.Column("settings_before", sa.Text, nullable=True, info={SEALED: True}),
     sa.Column("grace_until", UtcTimestamp, nullable=True),
+    sa.Column("model_token_expires_at", UtcTimestamp, nullable=True),
+    sa.Column("model_token_handed_at", UtcTimestamp, nullable=True),
 )
 
 spare_machines = sa.Table(

@@ -8,7 +8,7 @@ from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.registry.damage import RESTORE
 from hermesops.registry.database import Database
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
 """Every revision this code knows, oldest first; the last one is what it works with."""
 
 _LOCK = 0x6865726D6573

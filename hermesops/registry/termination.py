@@ -9,7 +9,7 @@ from hermesops.registry.data_keys import destroy_data_keys
 from hermesops.registry.instance_secrets import NO_SETTINGS, InstanceSecretRows
 from hermesops.registry.left_machines import give_up_spares
 from hermesops.registry.operations import OperationRows
-from hermesops.registry.revocation import revoke_machine
+from hermesops.registry.revocation import raise_token_floor, revoke_machine
 from hermesops.registry.schema import (
     UNFINISHED,
     hermes_connections,
@@ -35,7 +35,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
 
     def _terminate_in(self, connection: sa.Connection, instance_id: InstanceId, why: str) -> None:
         columns = hermes_instances.c
-        details = self._details_in(connection, instance_id, lock=True)
+        self._details_in(connection, instance_id, lock=True)
         row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
         if row.status == InstanceStatus.TERMINATED:
             return
@@ -52,9 +52,9 @@ class TerminationRows(InstanceSecretRows, OperationRows):
                 api_server_key=self._seal(connection, "", "api_server_key", instance_id),
                 settings_before=None,
                 machine_wanted=False,
-                model_token_generation=details.model_token_generation + 1,
             )
         )
+        raise_token_floor(connection, instance_id)
         connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
         connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
         now = self._database.now(connection)

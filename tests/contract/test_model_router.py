@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -12,12 +14,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from hermesops.errors import UnavailableError
+from hermesops.localcloud.floors import EVERY_S, Floors
 from hermesops.localcloud.listener import Listener, listen
 from hermesops.localcloud.router import Upstream
 from hermesops.localcloud.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.waiting import pause
+from hermesops.waiting import Pending, pause, until
 from tests.support.localcloud import LocalCloud, serving
 
 INSTANCE = InstanceId("11111111-2222-4333-8444-555555555555")
@@ -32,10 +36,9 @@ async def cloud(tmp_path: Path) -> AsyncIterator[LocalCloud]:
 
 
 def agent(cloud: LocalCloud, token: str | None = None) -> httpx.AsyncClient:
-    bearer = issue_token(cloud.model_secret, INSTANCE, 1) if token is None else token
-    return httpx.AsyncClient(
-        base_url=cloud.where.model_base_url, headers={"Authorization": f"Bearer {bearer}"}, timeout=20
-    )
+    bearer = issue_token(cloud.model_secret, INSTANCE, 1, in_an_hour()) if token is None else token
+    headers = {b"Authorization": f"Bearer {bearer}".encode("latin-1")}
+    return httpx.AsyncClient(base_url=cloud.where.model_base_url, headers=headers, timeout=20)
 
 
 def ask(text: str, **fields: object) -> dict[str, object]:
@@ -84,15 +87,109 @@ async def test_a_broken_request_is_400(cloud: LocalCloud, body: bytes) -> None:
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
-async def test_only_genuine_live_tokens_are_good(cloud: LocalCloud) -> None:
-    old, new = (issue_token(cloud.model_secret, INSTANCE, generation) for generation in (1, 2))
-    forged = issue_token(b"another secret of at least 32 bytes", INSTANCE, 1)
-    revoke = await cloud.http.post("/local/model-tokens", json={"instance": INSTANCE, "oldest_generation": 2})
-    assert revoke.status_code == 204
-    for token, status in (("sk-nonsense", 401), ("hm1.x.y", 401), (forged, 401), (old, 401), (new, 200)):
-        async with agent(cloud, token) as http:
-            assert (await http.post("/chat/completions", json=ask("x"))).status_code == status
-            assert (await http.get("/models")).status_code == status
+async def statuses(cloud: LocalCloud, token: str) -> set[int]:
+    """What the router answers to a bearer of a token, whatever is asked."""
+    async with agent(cloud, token) as http:
+        return {
+            (await http.post("/chat/completions", json=ask("x"))).status_code,
+            (await http.get("/models")).status_code,
+        }
+
+
+@pytest.mark.parametrize(
+    "token", ["sk-nonsense", "hm1.x.y", "hm2.x.1.1." + "0" * 40, "\xb2" * 60, "hm2." + "9" * 60_000]
+)
+async def test_what_no_issuer_signed_opens_nothing(cloud: LocalCloud, token: str) -> None:
+    assert await statuses(cloud, token) == {401}
+
+
+async def test_a_token_of_another_key_or_one_that_ran_out_opens_nothing(cloud: LocalCloud) -> None:
+    forged = issue_token(b"another secret of at least 32 bytes", INSTANCE, 1, in_an_hour())
+    assert await statuses(cloud, forged) == {401}
+    assert await statuses(cloud, issue_token(cloud.model_secret, INSTANCE, 1, int(time.time()))) == {401}
+    soon = issue_token(cloud.model_secret, INSTANCE, 1, int(time.time()) + 2)
+    assert await statuses(cloud, soon) == {200}
+    await pause(2)
+    assert await statuses(cloud, soon) == {401}
+
+
+class Table:
+    """Floors as a registry has them."""
+
+    def __init__(self) -> None:
+        self.floors = {INSTANCE: 1}
+        self.is_away = False
+
+    def read(self) -> dict[InstanceId, int]:
+        if self.is_away:
+            raise UnavailableError("the registry does not answer")
+        return dict(self.floors)
+
+
+async def test_a_revoked_token_is_dead_within_ten_seconds(tmp_path: Path) -> None:
+    table = Table()
+    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+        old, new = (issue_token(cloud.model_secret, INSTANCE, generation, in_an_hour()) for generation in (1, 2))
+        unknown = issue_token(cloud.model_secret, InstanceId(str(uuid4())), 1, in_an_hour())
+        await until_it_answers(cloud, old, 200)
+        assert await statuses(cloud, unknown) == {401}
+        table.floors[INSTANCE] = 2
+        await until_it_answers(cloud, old, 401)
+        assert await statuses(cloud, new) == {200}
+        # Back from an older copy, the registry knows of no revocation; this router does.
+        table.floors[INSTANCE] = 1
+        await pause(EVERY_S + 0.5)
+        assert await statuses(cloud, old) == {401}
+
+
+async def test_a_router_that_was_down_refuses_what_was_revoked_meanwhile_from_its_first_answer(tmp_path: Path) -> None:
+    table = Table()
+    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+        token = issue_token(cloud.model_secret, INSTANCE, 1, in_an_hour())
+        await until_it_answers(cloud, token, 200)
+    table.floors[INSTANCE] = 2
+    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+        # 503 until the floors are read, never 200.
+        assert await statuses(cloud, token) <= {401, 503}
+        await until_it_answers(cloud, token, 401)
+
+
+async def test_a_router_that_cannot_read_floors_at_its_start_opens_to_nobody(tmp_path: Path) -> None:
+    table = Table()
+    table.is_away = True
+    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+        token = issue_token(cloud.model_secret, INSTANCE, 1, in_an_hour())
+        for _ in range(3):
+            assert await statuses(cloud, token) == {503}
+            await pause(0.5)
+        table.is_away = False
+        await until_it_answers(cloud, token, 200)
+
+
+async def test_floors_count_for_a_while_without_the_registry_and_then_nobody_is_let_in() -> None:
+    table, now = Table(), [0.0]
+    floors = Floors(table.read, stale_after_s=300, clock=lambda: now[0])
+    assert not floors.are_known
+    await floors.read()
+    assert (floors.are_known, floors.of(INSTANCE)) == (True, 1)
+    table.is_away = True
+    now[0] = 300.0
+    await floors.read()
+    assert (floors.are_known, floors.of(INSTANCE)) == (True, 1)
+    now[0] = 300.1
+    assert not floors.are_known
+
+
+async def until_it_answers(cloud: LocalCloud, token: str, status: int) -> None:
+    async def check() -> bool | Pending[bool]:
+        seen = await statuses(cloud, token)
+        return True if seen == {status} else Pending(str(seen))
+
+    await until(check, what=f"{status} from the router", timeout_s=10, every_s=0.2)
+
+
+def in_an_hour() -> int:
+    return int(time.time()) + 3600
 
 
 async def test_the_log_knows_who_and_which_but_not_a_word(cloud: LocalCloud) -> None:

@@ -7,8 +7,10 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -18,14 +20,18 @@ from alembic.script import ScriptDirectory
 
 from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, user_id_from_alias
+from hermesops.model.cell import Placement
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, OperationId, user_id_from_alias
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import LEASE_S, LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
+from hermesops.model.route import PresentToken
+from hermesops.model.spare import Purpose
 from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.model.user import User
 from hermesops.registry import Registry, indexes, open_registry, schema
 from hermesops.registry.database import Database
+from hermesops.registry.model_tokens import FloorReader
 from hermesops.registry.registry import migrate_registry
 from hermesops.registry.schema_version import REVISIONS
 from hermesops.registry.sealed_cells import sealed_cells
@@ -35,6 +41,7 @@ from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_a
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+WEEK = timedelta(days=7)
 CANARY = "canary-7c1e9a"
 
 
@@ -404,6 +411,99 @@ def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None
     before = registry.model_token_generation(instance.id)
     assert registry.revoke_model_tokens(instance.id, why="leaked") == before + 1
     assert registry.model_token_generation(instance.id) == before + 1
+
+
+def next_machine(registry: Registry, instance: Instance) -> MachineName:
+    """A machine that the instance may be put on."""
+    made = registry.place_spare(
+        Purpose.NEXT,
+        plan=instance.plan,
+        server_type="basic",
+        image_id=ImageId("i-2"),
+        choose=lambda _cells: Placement(instance.cell, "hel1", only_plan=None),
+        instance_id=instance.id,
+        why="test",
+    )
+    registry.set_spare_machine(made.name, MachineId("m-2"))
+    return registry.mark_spare_ready(made.name).name
+
+
+@pytest.mark.parametrize("event", ["suspended", "grace", "cut_over", "restored", "terminated", "revoked"])
+def test_whatever_takes_an_agent_away_revokes_its_model_tokens_with_the_row(registry: Registry, event: str) -> None:
+    instance = placed(registry)
+    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.set_status(instance.id, InstanceStatus.RUNNING)
+    token = registry.renew_model_token(instance.id, life=WEEK)
+    registry.note_model_token_handed(instance.id, token)
+    assert registry.model_token(instance.id).handed_at
+    match event:
+        case "suspended":
+            registry.set_status(instance.id, InstanceStatus.SUSPENDED)
+        case "grace":
+            registry.begin_grace(instance.id, registry.now() + WEEK)
+        case "cut_over":
+            registry.cut_over(instance.id, next_machine(registry, instance), why="test")
+        case "restored":
+            registry.note_restored(instance.id, "b-1", OperationId(str(uuid4())), why="test")
+        case "terminated":
+            registry.mark_terminated(instance.id)
+        case "revoked":
+            registry.revoke_model_tokens(instance.id, why="leaked")
+    assert registry.model_token(instance.id) == PresentToken(token.generation + 1, None, None)
+    # A late note of the old one makes nobody believe that the machine has the present one.
+    registry.note_model_token_handed(instance.id, token)
+    assert registry.model_token(instance.id).handed_at is None
+
+
+def test_a_token_is_renewed_once_half_of_its_life_is_over(url: str) -> None:
+    clock = TurnedClock()
+    registry = registry_at(url, clock=clock)
+    instance = placed(registry)
+    registry.set_status(instance.id, InstanceStatus.RUNNING)
+    due = partial(registry.instances_due_for_model_tokens, life=WEEK)
+    assert [one.id for one in due()] == [instance.id]
+    first = registry.renew_model_token(instance.id, life=WEEK)
+    assert first.expires_at == registry.now().replace(microsecond=0) + WEEK
+    assert [one.id for one in due()] == [instance.id]
+    registry.note_model_token_handed(instance.id, first)
+    assert due() == ()
+    clock.turn((WEEK / 2).total_seconds() - 2)
+    assert due() == ()
+    assert registry.renew_model_token(instance.id, life=WEEK).expires_at == first.expires_at
+    clock.turn(4)
+    assert [one.id for one in due()] == [instance.id]
+    second = registry.renew_model_token(instance.id, life=WEEK)
+    assert (second.generation, second.handed_at) == (first.generation, None)
+    assert second.expires_at
+    assert first.expires_at
+    assert second.expires_at > first.expires_at
+    registry.set_status(instance.id, InstanceStatus.SUSPENDED)
+    assert due() == ()
+    registry.close()
+
+
+def test_a_late_note_of_a_token_that_was_renewed_meanwhile_counts_for_nothing(url: str) -> None:
+    clock = TurnedClock()
+    registry = registry_at(url, clock=clock)
+    instance = placed(registry)
+    first = registry.renew_model_token(instance.id, life=WEEK)
+    clock.turn(WEEK.total_seconds())
+    registry.renew_model_token(instance.id, life=WEEK)
+    registry.note_model_token_handed(instance.id, first)
+    assert registry.model_token(instance.id).handed_at is None
+    registry.close()
+
+
+def test_a_router_reads_floors_and_nothing_else(registry: Registry, url: str) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    registry.revoke_model_tokens(bob.id, why="leaked")
+    registry.mark_terminated(ada.id)
+    assert FloorReader(url).read() == {ada.id: 2, bob.id: 2}
+
+
+def test_before_the_first_command_there_is_no_registry_and_no_floor(tmp_path: Path) -> None:
+    assert FloorReader(f"sqlite:///{tmp_path / 'registry.db'}").read() == {}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_termination_erases_the_instances_secrets(registry: Registry) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.access.key_ring import KeyRing
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import issue_token
+from hermesops.model.route import PresentToken, issue_token
 from hermesops.registry import open_registry
 from tests.support.command import Command
 
@@ -43,8 +43,8 @@ print("FOUND", ";".join(sorted(found - {None})))
 PLACE = "/var/lib/hermes/search.py"
 
 
-def secrets_of(world: Command, user: str) -> tuple[str, int]:
-    """The API key of a user's agent, and the generation of its router token."""
+def secrets_of(world: Command, user: str) -> tuple[str, PresentToken]:
+    """The API key of a user's agent, and what rows say of its router token."""
     folder = world.home / "local"
     registry = open_registry(
         f"sqlite:///{folder / 'registry.db'}",
@@ -54,7 +54,7 @@ def secrets_of(world: Command, user: str) -> tuple[str, int]:
     )
     try:
         instance = registry.find_instance(user)
-        return registry.api_server_key(instance.id), registry.model_token_generation(instance.id)
+        return registry.api_server_key(instance.id), registry.model_token(instance.id)
     finally:
         registry.close()
 
@@ -87,7 +87,10 @@ async def test_what_the_agent_can_read_holds_only_its_own_tokens(world: Command)
 
 async def token_of(world: Command, user: str, router_key: str) -> str:
     shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
-    return issue_token(router_key.encode(), InstanceId(shown["instance_id"]), secrets_of(world, user)[1])
+    row = secrets_of(world, user)[1]
+    assert row.expires_at
+    expires_at = int(row.expires_at.timestamp())
+    return issue_token(router_key.encode(), InstanceId(shown["instance_id"]), row.generation, expires_at)
 
 
 async def test_secrets_stay_in_their_files(world: Command) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,7 +83,7 @@ async def machine(made: Made) -> AsyncIterator[Prepared]:
 
 def _payload(world: ConvergedWorld) -> Payload:
     instance = InstanceId("5b8d2c00-0000-4000-8000-000000000001")
-    token = issue_token(world.cloud.model_secret, instance, 1)
+    token = issue_token(world.cloud.model_secret, instance, 1, int(time.time()) + 3600)
     return Payload(
         Identity(instance, "5b8d2c00-0000-4000-8000-00000000000a", "light", "c1", 1),
         Secrets(secrets.token_hex(32), token),

@@ -3,6 +3,7 @@
 import json
 import secrets
 import shlex
+import time
 from uuid import uuid4
 
 import pytest
@@ -38,7 +39,7 @@ async def test_a_warm_machine_becomes_a_users_without_a_restart_and_no_placehold
         placeholder = Payload.from_json(await channel.get(str(Layout().warm)))
         instance_id = InstanceId(str(uuid4()))
         key = placeholder.secrets.api_server_key
-        token = issue_token(world.cloud.model_secret, instance_id, 1)
+        token = issue_token(world.cloud.model_secret, instance_id, 1, int(time.time()) + 3600)
         payload = Payload(
             Identity(instance_id, str(uuid4()), "light", "cell1", 1), Secrets(key, token), url, Settings(model="gpt-4o")
         )

@@ -3,6 +3,7 @@
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ def role_variables(world: ConvergedWorld) -> dict[str, object]:
 async def living_agent(world: ConvergedWorld, image_id: ImageId) -> AsyncIterator[Agent]:
     """A machine that belongs to a user, with a healthy gateway; gone afterwards."""
     instance_id, key = InstanceId(str(uuid4())), secrets.token_hex(32)
-    token = issue_token(world.cloud.model_secret, instance_id, 1)
+    token = issue_token(world.cloud.model_secret, instance_id, 1, int(time.time()) + 3600)
     payload = Payload(
         Identity(instance_id, str(uuid4()), "light", "cell1", 1),
         Secrets(api_server_key=key, model_token=token),

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import httpx
 
+from hermesops.localcloud.floors import ReadFloors
 from hermesops.localcloud.host_driver import HostDriver
 from hermesops.localcloud.router import Upstream
 from hermesops.localcloud.server import Serving, serve
@@ -81,7 +82,12 @@ class LocalCloud:
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, driver: HostDriver, *, model_port: int = 0, upstream: Upstream | None = None
+    folder: Path,
+    driver: HostDriver,
+    *,
+    model_port: int = 0,
+    upstream: Upstream | None = None,
+    floors: ReadFloors | None = None,
 ) -> AsyncIterator[LocalCloud]:
     """Run a server until the block ends; machines stay."""
     stop, up = asyncio.Event(), asyncio.Event()
@@ -92,7 +98,15 @@ async def serving(
         up.set()
 
     server = asyncio.create_task(
-        serve(folder, driver, model_port=model_port, upstream=upstream, serving=serving_at, stop=stop)
+        serve(
+            folder,
+            driver,
+            model_port=model_port,
+            upstream=upstream,
+            floors=floors,
+            serving=serving_at,
+            stop=stop,
+        )
     )
     waiting = asyncio.create_task(up.wait())
     await asyncio.wait([server, waiting], return_when=asyncio.FIRST_COMPLETED)

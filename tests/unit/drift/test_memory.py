@@ -1,6 +1,7 @@
 """What a machine was handed is read back whole, and a machine that cannot tell is no error."""
 
 import json
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from hermesops.lifecycle.handover import payload_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.recovery import Recovered
-from hermesops.model.route import instance_of_token, issue_token
+from hermesops.model.route import issue_token, read_token
 from hermesops.node.credential import Credential
 from hermesops.node.protocol import Payload
 from tests.support.fleets import machine_for, ordered
@@ -46,8 +47,11 @@ class Files:
         return self.files[path]
 
 
+EXPIRES_AT = 1_800_000_000
+
+
 def payload(generation: int = 3, key: bytes = ROUTER_KEY) -> bytes:
-    secrets = InstanceSecrets("k" * 43, issue_token(key, ROW.instance.id, generation))
+    secrets = InstanceSecrets("k" * 43, issue_token(key, ROW.instance.id, generation, EXPIRES_AT))
     return payload_of(ROW.instance, SETTINGS, secrets, model_base_url="http://router:1/v1").to_json()
 
 
@@ -56,7 +60,7 @@ def identity(of: bytes) -> bytes:
 
 
 async def told_by(files: dict[str, bytes] | None, **changes: object) -> Recovered | Forgotten:
-    generation_of = partial(instance_of_token, ROUTER_KEY)
+    generation_of = partial(read_token, ROUTER_KEY)
     return await recall(Files(files), machine_for(ROW, **changes), generation_of)  # type: ignore[arg-type]
 
 
@@ -66,7 +70,9 @@ async def test_an_instance_comes_back_as_it_was_handed_over() -> None:
     assert (told.id, told.user_id, told.plan) == (ROW.instance.id, ROW.instance.user_id, ROW.instance.plan)
     assert (told.settings, told.api_server_key, told.model_token_generation) == (SETTINGS, "k" * 43, 3)
     # Handed over anew it is byte for byte the same, so no gateway has to restart.
-    secrets = InstanceSecrets(told.api_server_key, issue_token(ROUTER_KEY, told.id, told.model_token_generation))
+    assert told.model_token_expires_at == datetime.fromtimestamp(EXPIRES_AT, UTC)
+    token = issue_token(ROUTER_KEY, told.id, told.model_token_generation, EXPIRES_AT)
+    secrets = InstanceSecrets(told.api_server_key, token)
     again = payload_of(ROW.instance, told.settings, secrets, model_base_url="http://router:1/v1")
     assert again.to_json() == payload()
     assert "canary" not in repr(told)
@@ -76,7 +82,7 @@ async def test_a_token_that_is_not_genuine_counts_as_of_the_first_generation() -
     forged = payload(key=bytes(32))
     told = await told_by({IDENTITY: identity(forged), PAYLOAD: forged})
     assert isinstance(told, Recovered)
-    assert told.model_token_generation == 1
+    assert (told.model_token_generation, told.model_token_expires_at) == (1, None)
     assert "not issued by this environment" in told.doubt
 
 
@@ -84,7 +90,7 @@ async def test_a_token_of_another_instance_makes_a_claim_doubtful_and_a_genuine_
     other = payload_of(
         ROW.instance,
         SETTINGS,
-        InstanceSecrets("k" * 43, issue_token(ROUTER_KEY, InstanceId("another"), 1)),
+        InstanceSecrets("k" * 43, issue_token(ROUTER_KEY, InstanceId("another"), 1, EXPIRES_AT)),
         model_base_url="http://router:1/v1",
     ).to_json()
     told = await told_by({IDENTITY: identity(other), PAYLOAD: other})

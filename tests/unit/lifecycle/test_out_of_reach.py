@@ -20,7 +20,7 @@ DECIDED: dict[str, Callable[[Sight], object]] = {
     "backup": lambda sight: back_up.decide(back_up.Copying(sight, None)),
     "settings": lambda sight: configure.decide(sight, payload_digest="newer"),
     "restore": lambda sight: put_back.decide(
-        put_back.PuttingBack(sight, SOURCE, None, None, is_recorded=False), keeps=True
+        put_back.PuttingBack(sight, SOURCE, None, None, is_recorded=False), keeps=True, payload_digest="newer"
     ),
     "restart": lambda sight: restart.decide(restart.Starting(sight, ""), before=""),
 }

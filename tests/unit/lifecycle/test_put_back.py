@@ -28,6 +28,10 @@ class Restorable(SmallWorld):
     restored: OperationId | None = None
     is_damaged: bool = False
     times_put_back: int = 0
+    generation: int = 0
+
+    def payload_digest(self, instance: Instance) -> str:
+        return super().payload_digest(instance) + "+" * self.generation
 
     def restored_by(self, _instance_id: InstanceId) -> OperationId | None:
         return self.restored
@@ -36,6 +40,7 @@ class Restorable(SmallWorld):
         assert why == WISH.reason
         assert self.here().state == MEMORY
         self.restored = operation_id
+        self.generation += 1  # as the registry, in the same transaction
 
     async def state(self, machine_id: MachineId) -> State | None:
         if self.is_damaged:
@@ -72,14 +77,14 @@ def back_up(world: Restorable) -> BackUp:
 async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_is_kept() -> None:
     world = learned()
     *steps, outcome = await walk(lambda: put_back(world))
-    assert steps == ["Fence", "BackUp", "PutBack", "Record", "Release"]
+    assert steps == ["Fence", "BackUp", "PutBack", "Record", "Release", "Personalise"]
     assert outcome == "ada has the state of backup snapshot of 2026-01-01 00:00 UTC: 7 messages"
     assert world.here().runs
     assert [one.state for one in world.backups] == [MEMORY, LATER]
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(5))
+@pytest.mark.parametrize("killed_at", range(6))
 async def test_killed_at_any_step_the_same_command_finishes_it_and_copies_once(killed_at: int, *, after: bool) -> None:
     world = learned()
     outcome = (await walk(lambda: put_back(world), killed_at=killed_at, after=after))[-1]
@@ -98,7 +103,14 @@ async def test_what_the_agent_writes_after_it_woke_is_not_put_back_a_second_time
 async def test_a_second_restore_of_the_same_agent_puts_its_backup_in_place_again() -> None:
     world = learned()
     world.restored = OperationId("earlier")
-    assert (await walk(lambda: put_back(world)))[:-1] == ["Fence", "BackUp", "PutBack", "Record", "Release"]
+    assert (await walk(lambda: put_back(world)))[:-1] == [
+        "Fence",
+        "BackUp",
+        "PutBack",
+        "Record",
+        "Release",
+        "Personalise",
+    ]
     assert (world.times_put_back, world.restored) == (1, THIS)
     assert world.here().state == MEMORY
 
@@ -107,7 +119,7 @@ async def test_a_state_that_cannot_be_read_is_replaced_without_a_copy_of_it() ->
     world = learned()
     world.is_damaged = True
     steps = await walk(lambda: put_back(world, replace(WISH, keeps=False)))
-    assert steps[:-1] == ["Fence", "PutBack", "Record", "Release"]
+    assert steps[:-1] == ["Fence", "PutBack", "Record", "Release", "Personalise"]
 
 
 async def test_a_living_agent_is_backed_up_once_and_goes_on() -> None:

@@ -24,7 +24,7 @@ from hermesops.node.slots import DiskSlots
 from hermesops.node.warm_up import warm_up
 
 URL = "http://10.0.0.1:18080/v1"
-TOKEN = "hm1.i-1.1." + "a" * 40
+TOKEN = "hm2.i-1.1.1790000000." + "a" * 40
 LEASE = FencingToken("spare/hermes-local-cell1-0123456789ab", 1, 1, "here")
 
 
@@ -260,3 +260,55 @@ def test_an_agent_that_takes_no_turn_is_not_warm(machine: Machine, agent: Agent)
     agent.is_deaf = True
     with pytest.raises(NotReadyError, match="took no turn: 503"):
         warm_up(machine, model_base_url=URL, wait_s=1)
+
+
+# A token that is renewed while the agent runs
+
+RENEWED = "hm2.i-1.1.1800000000." + "b" * 40
+
+
+def renewed(given: Payload, token: str = RENEWED) -> Payload:
+    return replace(given, secrets=replace(given.secrets, model_token=token))
+
+
+def test_a_renewed_token_is_read_by_the_running_agent_without_a_restart(machine: Machine, agent: Agent) -> None:
+    given = payload(machine)
+    claim(machine, given)
+    outcome = claim(machine, renewed(given))
+    assert (outcome.gateway, outcome.healthy, agent.restarts) == ("left alone", True, 1)
+    assert agent.environment[TOKEN_VARIABLE] == RENEWED
+    # The turn that made the agent read it was taken with the one before, and nothing of it stays.
+    assert ([token for token, _ in agent.turns], agent.sessions) == ([TOKEN], set())
+    assert status(machine)["restart_needed"] is False
+    assert claim(machine, renewed(given)).changed == []
+    assert len(agent.turns) == 1
+
+
+@pytest.mark.parametrize("path", ["/health", "/api/sessions", "/api/sessions/hermes-node-warm/chat"])
+def test_a_renewal_that_is_cut_short_is_seen_and_goes_on(machine: Machine, agent: Agent, path: str) -> None:
+    given = payload(machine)
+    claim(machine, given)
+    agent.killed_at = path
+    with pytest.raises(KeyboardInterrupt):
+        claim(machine, renewed(given))
+    agent.killed_at = ""
+    assert status(machine)["restart_needed"] is True
+    claim(machine, renewed(given))
+    assert (agent.restarts, agent.environment[TOKEN_VARIABLE], status(machine)["restart_needed"]) == (1, RENEWED, False)
+
+
+def test_a_renewed_token_beside_another_change_restarts_the_agent(machine: Machine, agent: Agent) -> None:
+    given = payload(machine)
+    claim(machine, given)
+    other = replace(renewed(given), settings=replace(given.settings, model="gpt-4o"))
+    assert claim(machine, other).gateway == "restarted"
+    assert (agent.restarts, agent.turns, agent.environment[TOKEN_VARIABLE]) == (2, [], RENEWED)
+
+
+def test_an_agent_that_was_stopped_starts_with_the_renewed_token(machine: Machine, agent: Agent) -> None:
+    given = payload(machine)
+    claim(machine, given)
+    agent.running = False
+    assert claim(machine, renewed(given)).gateway == "started"
+    assert (agent.turns, agent.environment[TOKEN_VARIABLE]) == ([], RENEWED)
+    assert status(machine)["restart_needed"] is False
