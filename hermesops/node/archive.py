@@ -69,7 +69,7 @@ class _Hashing:
         self.sha256 = hashlib.sha256()
         self.is_whole = True
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         data = self._file.read(size)
         if len(data) < size:
             self.is_whole = False

@@ -16,7 +16,8 @@ from hermesops.backup.store_calls import call
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
-from tests.support.hostile_http import MOODS, hostile_service
+from tests.support.hostile_http import hostile_service
+from tests.support.hostile_moods import MOODS
 
 LIMIT_S = 1.0
 ENDS_S = 60.0

@@ -13,7 +13,8 @@ import pytest
 
 from hermesops.relay import routes
 from hermesops.waiting import pause
-from tests.support.hostile_http import MOODS, Write, hostile_service
+from tests.support.hostile_http import hostile_service
+from tests.support.hostile_moods import MOODS, Write
 from tests.support.relay import TOKEN, Caller, RelayWorld, kind_agent, relaying
 
 LIMIT_S = 1.0

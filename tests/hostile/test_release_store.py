@@ -27,7 +27,7 @@ from hermesops.placement.saved_preview import NAMESPACE as PREVIEW
 from hermesops.release.documents import place
 from hermesops.release.trust import Chain
 from tests.support.bucket import use_credentials
-from tests.support.hostile_http import MOODS
+from tests.support.hostile_moods import MOODS
 from tests.support.mood_server import served_content, served_mood
 from tests.support.release_operator import Operator
 from tests.support.trusting_machine import World

@@ -59,6 +59,7 @@ def test_a_token_as_everybody_may_see_it() -> None:
         "machine_id": "m-1",
         "purpose": "platform",
         "holder": "relay",
+        "generation": None,
         "token_id": "t-1",
         "expires_at": "2026-01-02T05:09:05+00:00",
         "left_s": 7500,
