@@ -122,3 +122,37 @@ async def test_what_another_operator_approved_happens_where_that_is_asked_for(
     assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr
     shown = await asks.ok("approval", "show", approval, "--json")
     assert shown.json["digest"] == signed.json["digest"]
+
+
+async def test_agents_that_end_beyond_so_many_are_approved_by_name(
+    two: tuple[Command, Command], tmp_path: Path
+) -> None:
+    asks, approves = (one.with_variables(HERMESOPS_UNAPPROVED_CHANGES="0") for one in two)
+    listed, approval = str(tmp_path / "list.json"), str(tmp_path / "approval.json")
+    ends = ("instance", "terminate", "hal", "--yes", "--reason", "test")
+    await asks.ok("provision", "hal", "--plan", "light")
+    alone = await asks.run(*ends)
+    assert (alone.exit_code, "need another operator's approval" in alone.stderr) == (3, True), str(alone)
+    await asks.ok("approval", "request", "hal", "--save", listed, "--reason", "it costs too much")
+    own = await asks.run("approval", "sign", listed, "--save", approval, "--yes")
+    assert (own.exit_code, "cannot approve" in own.stderr) == (3, True)
+    signed = await approves.ok("approval", "sign", listed, "--save", approval, "--yes", "--json")
+    assert (signed.json["asked_by"], signed.json["approved_by"]) == ("ada@example.net", "bob@example.net")
+    half = await asks.run(*ends, "--from", listed)
+    assert (half.exit_code, "go together" in half.stderr) == (2, True)
+    other = await asks.run(
+        *("instance", "resize", "ada", "--plan", "heavy", "--reason", "test"),
+        *("--from", listed, "--approved-by", approval),
+    )
+    assert (other.exit_code, "is not about instance" in other.stderr) == (3, True), str(other)
+    await asks.ok(*ends, "--from", listed, "--approved-by", approval)
+
+
+async def test_approvals_are_refused_where_operators_are_only_named(world: Command) -> None:
+    refused = await world.with_variables(HERMESOPS_APPROVALS="required").run("instance", "list")
+    assert (refused.exit_code, 'operators = "verified"' in refused.stderr) == (2, True)
+
+
+async def test_whoever_starts_a_rollout_cannot_raise_what_needs_two_people(two: tuple[Command, Command]) -> None:
+    raised = await two[0].run("rollout", "start", "0.19.0", "--all", "--two-person-above", "1000000000000")
+    assert (raised.exit_code, "would raise that" in raised.stderr) == (2, True), str(raised)

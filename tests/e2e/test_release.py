@@ -118,3 +118,19 @@ async def test_the_key_is_rotated_as_its_steps_say(command: Command, tmp_path: P
         "number": 3,
     }
     assert await _build(command) == release
+
+
+async def test_a_store_that_was_put_back_is_refused_and_restored(command: Command) -> None:
+    release = await _build(command)
+    await command.ok("release", "floor", AGENT, "--reason", "older ones forget")
+    for name in ("revocations.json", "signers.json"):
+        kept = (_store(command) / name).read_bytes()
+        (_store(command) / name).unlink()
+        refused = await command.run("release", "list")
+        assert (refused.exit_code, "release signers restore" in refused.stderr) == (3, True), str(refused)
+        restored = await command.ok("release", "signers", "restore", "--reason", "put back", "--yes", "--json")
+        assert restored.json["restored"] == [name.removesuffix(".json")]
+        assert (_store(command) / name).read_bytes() == kept
+    assert (await command.ok("release", "show", release, "--json")).json["release"]["id"] == release
+    nothing = await command.ok("release", "signers", "restore", "--reason", "put back", "--yes", "--json")
+    assert nothing.json["restored"] == []
