@@ -1,7 +1,8 @@
 """What agents that somebody has taken over cost the others: the same commands, without any and with five of 20.
 
 All commands are run one after the other with every agent well, and then so in each mood, in the same run. Counted is
-when the last of the others was done, where rows tell, and the whole command; a mood may cost the others a fifth.
+when the last of the others was done, where rows tell, and the whole command.
+A mood may cost the others a fifth at most.
 """
 
 import asyncio
