@@ -17,12 +17,16 @@ from hermesops.localcloud.sim import hostility
 from hermesops.registry import schema
 from hermesops.settings import Environment
 from tests.support.behind_its_back import vendor_of
-from tests.support.command import Command, local_world
+from tests.support.command import Command, Ran, local_world
 from tests.support.hostile_http import hostile_service
 from tests.support.hostile_moods import ESCAPES, MOODS
+from tests.support.simulated_releases import built
+from tests.support.taken_over import check_text
 
 QUICK = ("--soak", "1s", "--settle", "0s", "--vitals", "none", "--drill", "no", "--stages", "5%,25%,100%")
 """Of rollouts to such a fleet."""
+
+AT_ONCE = ("--max-unavailable", "100%", "--stages", "20%,100%")
 
 LIES: dict[str, Mapping[str, Any]] = {
     "root: no JSON": {"out": "all is well\n"},
@@ -134,3 +138,40 @@ async def hostile_fleet(home: Path, *, good: int = 15, bad: int = 5) -> AsyncIte
 
 def _named(users: Sequence[str], kind: str) -> tuple[str, ...]:
     return tuple(user for user in users if user.startswith(kind))
+
+
+async def run(fleet: HostileFleet, *words: str, ends: set[int], names: bool = True) -> Ran:
+    """Run a command that has to end so; where it did not do everything it names every bad one."""
+    ran = await fleet.world.run(*words)
+    check_text(ran)
+    assert ran.exit_code in ends, str(ran)
+    if ran.exit_code and names:
+        assert all(user in ran.stdout + ran.stderr for user in fleet.bad), str(ran)
+    return ran
+
+
+async def see_everything_done(fleet: HostileFleet, mood: str) -> None:
+    """Run jobs, looks and a rollout while the bad ones are in a mood: all of it is done for the good ones.
+
+    Raises:
+        AssertionError: It is not, or a bad one is not named.
+    """
+    world, good = fleet.world, set(fleet.good)
+    release = await built(world, mood.replace(" ", "-").replace(":", ""))
+    fleet.make_all_due()
+    async with fleet.in_mood(mood):
+        await run(fleet, "instance", "show", fleet.bad[0], ends={0, 4}, names=False)
+        shown = await run(fleet, "instance", "show", fleet.good[0], "--json", ends={0})
+        assert shown.json["instance"]["gateway"] == "ok"
+        await run(fleet, "chore", "run", "tokens", ends={0, 6})
+        await run(fleet, "chore", "run", "backups", ends={0, 6})
+        await run(fleet, "fleet", "drift", "--deep", ends={0, 6, 7})
+        ran = await run(fleet, "rollout", "start", release, "--all", *QUICK, *AT_ONCE, ends={6}, names=False)
+        told = (await world.ok("rollout", "status", "--json")).json
+        owed = {row["user"]: row["why"] for row in (await run(fleet, "fleet", "owed", "--json", ends={0})).json["owed"]}
+    reached = {one["user"] for one in told["targets"] if one["on_release"]}
+    assert (told["rollout"]["state"], reached) == ("done", good), str(ran)
+    assert owed.keys() == set(fleet.bad)
+    assert all("before anything was changed" in why for why in owed.values()), owed
+    backed = {row["user"]: row for row in (await world.ok("backup", "list", "--json")).json["backups"]}
+    assert good <= backed.keys()

@@ -3,6 +3,10 @@
 import base64
 import io
 import tarfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import hostile_hook, hostile_moods
@@ -57,3 +61,45 @@ def check_text(ran: Ran) -> None:
     assert "Traceback" not in said, said
     assert "a bug" not in said, said
     assert not [line for line in said.splitlines() if line.startswith("hermes-node: all is well")]
+
+
+LONGEST_S = 120.0
+"""Seconds for one command, on a computer that is at other things too."""
+
+
+@dataclass(frozen=True)
+class TakenOver:
+    """Two users: the agent of ``bad`` was taken over, that of ``good`` is as it should be."""
+
+    world: Command
+    bad: str
+    good: str
+
+    async def gateway(self, user: str) -> str:
+        """What an operator is told of an agent."""
+        ran = await self.world.run("instance", "show", user, "--json", timeout_s=LONGEST_S)
+        check_text(ran)
+        return str(ran.json["instance"]["gateway"])
+
+
+@asynccontextmanager
+async def taken_over(world: Command) -> AsyncIterator[TakenOver]:
+    """Two users in a world; gone afterwards, which no mood keeps from being done."""
+    pair = TakenOver(world, *(f"u{uuid.uuid4().hex[:8]}" for _ in range(2)))
+    for user in (pair.bad, pair.good):
+        await world.ok("provision", user, "--plan", "light")
+    await take_over(world, pair.bad, "links")
+    yield pair
+    for user in (pair.bad, pair.good):
+        await world.ok("instance", "terminate", user, "--yes", "--reason", "test")
+
+
+async def see_it_backed_up(pair: TakenOver, mood: str) -> None:
+    """Have the agent be in a mood: an operator is told, the other agent is well, and a backup is made all the same."""
+    await set_mood(pair.world, pair.bad, proxy=mood, node=mood)
+    told = await pair.gateway(pair.bad)
+    assert told in {"ok", "silent", "degraded"}, told
+    assert await pair.gateway(pair.good) == "ok"
+    backed_up = await pair.world.run("backup", "create", pair.bad, timeout_s=LONGEST_S)
+    check_text(backed_up)
+    assert backed_up.exit_code == 0, str(backed_up)
