@@ -108,9 +108,10 @@ def _skills(host: Host, _: Expected) -> str:
 
 def _chat(host: Host, expected: Expected) -> str:
     chat = observed(host, f"chat {expected.session}").chat
+    why = chat.get("error") or chat.get("finish")
     broken_unless(
         chat.get("status") == _OK and chat.get("answered"),
-        f"a turn ended with {chat.get('status')}: {chat.get('error') or chat.get('finish') or 'no answer'}",
+        f"a turn ended with {chat.get('status')}: {quoted(str(why)) if why else 'no answer'}",
     )
     broken_unless(chat.get("session_removed"), f"session {expected.session} was left behind")
     return "answered"

@@ -162,6 +162,15 @@ async def test_a_broken_promise_is_named(name: str, break_it: Callable[[Promisin
     assert not found.is_ok
 
 
+async def test_what_an_agent_says_of_itself_stands_in_marks() -> None:
+    machine = PromisingMachine()
+    look("detailed.verdict", "ok hermes-node: all is well")(machine)
+    found = await verify(as_channel(machine), EXPECTED)
+    (ready,) = (check for check in found.checks if check.name == "ready")
+    assert ready.seen.startswith("“ok hermes-node: all is well")
+    assert ready.seen.endswith("”")
+
+
 def test_every_promise_has_a_break_that_shows_it_can_fail() -> None:
     assert {name for name, _ in BREAKS} == {promise.name for promise in PROMISES}
 
