@@ -146,12 +146,16 @@ def _ring_in(file: Path, is_new: bool) -> KeyRing:  # noqa: FBT001 - as the regi
     return KeyRing.load(file, create=is_new)
 
 
+_WHO = ("user", "password", "sslpassword")
+"""Of a URL's query, what says who asks and not which registry is meant."""
+
+
 def _anchor_name(given: str) -> str:
     """The anchor belongs to the registry: another URL, another file."""
     if not given:
         return "audit.anchor"
     try:
-        which = sa.make_url(given).set(username=None, password=None).render_as_string()
+        which = sa.make_url(given).set(username=None, password=None).difference_update_query(_WHO).render_as_string()
     except sa.exc.ArgumentError:
         which = ""  # opening it will say what is wrong with it
     return f"audit-{hashlib.sha256(which.encode()).hexdigest()[:8]}.anchor"

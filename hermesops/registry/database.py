@@ -45,6 +45,16 @@ def ending_of(connection: sa.Connection) -> Ending:
     return ending
 
 
+_SHOWN = frozenset({"host", "port", "dbname", "user", "sslmode"})
+"""Of a URL's query; others may be a password, as ``password`` and ``sslpassword`` are. Source: libpq, 34.1.2."""
+
+
+def _shown(url: sa.URL) -> str:
+    """A URL as people may see it: of what libpq takes behind the question mark, only where the server is."""
+    shown = url.difference_update_query([key for key in url.query if key not in _SHOWN])
+    return shown.render_as_string(hide_password=True)
+
+
 class Database:
     """One registry database.
 
@@ -59,7 +69,7 @@ class Database:
         self._url = _parsed(url)
         self._clock = clock
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
-        self.title = self._url.database or "" if self.is_sqlite else self._url.render_as_string(hide_password=True)
+        self.title = self._url.database or "" if self.is_sqlite else _shown(self._url)
         self.before_write: Callable[[], None] | None = None
         """Called before each transaction that writes, unless that asks for none; may refuse it."""
         self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
