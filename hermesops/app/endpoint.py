@@ -9,6 +9,22 @@ if TYPE_CHECKING:
     from hermesops.access.endpoint import Endpoint
 
 
+def api_url_of(env: Environment) -> str:
+    """Where an environment's vendor is, for what uses no key of it.
+
+    Raises:
+        UnavailableError: It is the local world, which is not up.
+        UsageError: It is not set.
+    """
+    from hermesops.access.endpoint import local_endpoint
+
+    if env.is_local:
+        return local_endpoint(env.world / "world.json").api_url
+    if not env.settings.api_url:
+        raise _no_url(env)
+    return env.settings.api_url
+
+
 def endpoint_of(env: Environment) -> "Endpoint":
     """Where an environment's vendor and model router are.
 
@@ -25,7 +41,7 @@ def endpoint_of(env: Environment) -> "Endpoint":
     if env.is_local:
         return local_endpoint(env.world / "world.json")
     if not settings.api_url:
-        raise UsageError(f"environment {env.name} has no api_url", hint="hermesops settings show")
+        raise _no_url(env)
     key, file = settings.api_key.get_secret_value() if settings.api_key else None, settings.api_key_file
     if not key:
         secrets = secrets_of(env)
@@ -47,3 +63,7 @@ def endpoint_of(env: Environment) -> "Endpoint":
         settings.daemon_port,
         settings.platform_url,
     )
+
+
+def _no_url(env: Environment) -> UsageError:
+    return UsageError(f"environment {env.name} has no api_url", hint="hermesops settings show")

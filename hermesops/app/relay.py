@@ -36,6 +36,7 @@ async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, 
     """
     from hermesops.access.mutual_tls import MutualTlsListener
     from hermesops.access.own_certificate import OwnCertificate
+    from hermesops.app.endpoint import api_url_of
     from hermesops.app.identities import authority_of
     from hermesops.justavps.proxy import ProxyClient
     from hermesops.relay.service import Relay
@@ -43,7 +44,7 @@ async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, 
     life = timedelta(days=app.env.settings.certificate_days)
     own = OwnCertificate(authority_of(app), app.registry, hosts, life)
     await own.context()  # a key that is missing is told now, not to the first caller
-    async with ProxyClient(app.endpoint.api_url, domain=app.env.settings.proxy_domain, alone=True) as proxy:
+    async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, alone=True) as proxy:
         relay = Relay(app.registry, callers_of(app), proxy)
         server = MutualTlsListener(
             lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)

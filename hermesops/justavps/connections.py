@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 import httpx
 
+from hermesops.justavps.own_connection import OwnConnection
+
 CONNECT_S = 10.0
 _AT_ONCE = 200
 _IDLE_S = 3.0
 """Idle connections are dropped before a server does (uvicorn: 5 s), else a change may be sent into a closing one."""
-
-_SHARED = httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=50, keepalive_expiry=_IDLE_S)
-_ALONE = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 # They print whole addresses, and those may hold a proxy token.
 for _talkative in ("httpx", "httpcore"):
@@ -35,16 +34,17 @@ def http_client(
         url: The origin; only its scheme matters.
         headers: Sent with every request, beside the one that asks for answers as they are (see ``answer_body``).
         transport: For tests: what carries requests instead of the network.
-        alone: Each request on a connection of its own, and any number of them: what answers one cannot answer another.
+        alone: Each request on a connection of its own, without any proxy that variables name; see ``own_connection``.
     """
     encrypted = url.scheme == "https"
+    # A context without any CA trusts nobody, should TLS be used after all.
+    trusted = httpx.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return httpx.AsyncClient(
         headers={**(headers or {}), "Accept-Encoding": "identity", **({"Connection": "close"} if alone else {})},
         timeout=httpx.Timeout(30, connect=CONNECT_S),
-        limits=_ALONE if alone else _SHARED,
-        # A context without any CA trusts nobody, should TLS be used after all.
-        verify=True if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        trust_env=encrypted,
-        transport=transport,
+        limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
+        verify=trusted,
+        trust_env=encrypted and not alone,
+        transport=OwnConnection(trusted) if alone and transport is None else transport,
         follow_redirects=False,
     )

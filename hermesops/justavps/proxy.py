@@ -15,6 +15,7 @@ import httpx
 from hermesops.justavps import errors
 from hermesops.justavps.answer_body import AnswerBody, Deadline
 from hermesops.justavps.connections import CONNECT_S, http_client
+from hermesops.justavps.own_connection import begin_head
 from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.transport import NOT_ANSWERED, Call, lost
 from hermesops.justavps.wire import Machine
@@ -202,8 +203,9 @@ class ProxyClient:
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
         )
         try:
-            deadline = Deadline(total_s)
+            deadline, head = Deadline(total_s), begin_head()
             response = await deadline.bound(self._http.send(request, stream=True))
+            head.end()
             try:
                 yield ProxyStream(response, AnswerBody(response, deadline=deadline, largest=largest))
             finally:

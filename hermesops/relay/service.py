@@ -41,7 +41,7 @@ _MOST_PIECES = 250_000
 """Pieces of an answer: an hour of seventy words a second, each sent alone."""
 
 _IN_A_ROW, _REST_S = 8, 0.005
-"""Pieces after which an answer rests, and seconds for which it does: what comes in crumbs costs more than it weighs."""
+"""Pieces after which an answer rests, and seconds for which it does: crumbs cost more than they weigh."""
 
 _SUCCESS_OR_FAULT = (*range(200, 300), *range(400, 600))
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})

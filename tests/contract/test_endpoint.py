@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.endpoint import local_endpoint
-from hermesops.app.endpoint import endpoint_of
+from hermesops.app.endpoint import api_url_of, endpoint_of
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.settings import Environment
 
@@ -44,6 +44,15 @@ def test_the_key_is_read_from_its_file(monkeypatch: pytest.MonkeyPatch, key_file
     endpoint = endpoint_of(production(monkeypatch, key_file))
     assert (endpoint.api_key, endpoint.api_key_file) == ("sk_1", key_file)
     assert "sk_1" not in repr(endpoint)
+
+
+def test_what_needs_no_key_is_told_where_the_vendor_is_without_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert api_url_of(production(monkeypatch, tmp_path / "none")) == "https://vendor.example/api/v1"
+    monkeypatch.setenv("HERMESOPS_API_URL", "")
+    with pytest.raises(UsageError, match="production has no api_url"):
+        api_url_of(Environment.load("production"))
 
 
 def test_a_world_that_is_down_is_told(tmp_path: Path) -> None:

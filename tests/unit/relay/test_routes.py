@@ -84,6 +84,12 @@ def test_a_path_that_somebody_could_read_in_another_way_is_refused(target: str) 
     assert refused.value.status == HTTPStatus.BAD_REQUEST
 
 
+def test_no_name_is_longer_than_one_of_a_session_is() -> None:
+    assert wanted("GET", f"/agents/ada/v1/runs/{'r' * 128}").target.endswith("r" * 128)
+    with pytest.raises(NotRelayedError, match="does not carry"):
+        wanted("GET", f"/agents/ada/v1/runs/{'r' * 129}")
+
+
 @pytest.mark.parametrize("query", ["limit=10", "limit=10&offset=20&source=web&include_children=true", "limit="])
 def test_a_list_of_sessions_is_asked_for_in_parts(query: str) -> None:
     assert wanted("GET", f"/agents/ada/api/sessions?{query}").target == f"/api/sessions?{query}"
