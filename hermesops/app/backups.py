@@ -1,7 +1,6 @@
 """Composes backups: the object store that settings name, keys from the registry, restic here, hermes-node there."""
 
 import asyncio
-import sys
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -65,7 +64,6 @@ class Backups:
     def proof(self) -> "Proof":
         """Restores backups here, to compare."""
         from hermesops.backup.proof import Proof
-        from hermesops.node.errand import WORD
 
         registry, tell = self._app.registry, self._app.tell
         if self._is_simulated:
@@ -73,8 +71,7 @@ class Backups:
             from hermesops.localcloud.sim.copies import digest_of_copy
 
             return SimulatedProof(registry, self.keys, self._restic, partial(digest_of_copy, self._app.env.world), tell)
-        unpack = [sys.executable, "-m", "hermesops.node", WORD, "unpack"]
-        return Proof(registry, self.keys, self._restic, unpack, tell)
+        return Proof(registry, self.keys, self._restic, tell)
 
     async def open_backup(self, instance: "Instance", *, why: str) -> "Operation":
         """Write down that an instance shall be backed up, once the object store answers."""

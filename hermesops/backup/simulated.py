@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from hermesops.backup.keys import Keys
-from hermesops.backup.proof import Proof, Rows
+from hermesops.backup.proof import NotProvedError, Proof, Rows
 from hermesops.backup.restic import Restic
-from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.state import State
 
@@ -25,15 +24,15 @@ class SimulatedProof(Proof):
     def __init__(
         self, rows: Rows, keys: Keys, restic: Restic, count: Callable[[str], object | None], tell: Callable[[str], None]
     ) -> None:
-        super().__init__(rows, keys, restic, (), tell)
+        super().__init__(rows, keys, restic, tell)
         self._count = count
 
     async def check(self, backup: Backup) -> Backup:
         """Prove it: there is no repository that could be damaged."""
         return await self.prove(backup)
 
-    async def _restored(self, backup: Backup) -> State:
+    async def _restored(self, backup: Backup) -> tuple[State, str]:
         counted = await asyncio.to_thread(self._count, backup.id)
         if counted is None:
-            raise RefusedError(f"the repository has no snapshot {backup.id}")
-        return State.from_json(counted)
+            raise NotProvedError(f"the repository has no snapshot {backup.id}")
+        return State.from_json(counted), ""

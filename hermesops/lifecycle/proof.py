@@ -26,10 +26,12 @@ def next_step(instance: Instance, backup: Backup) -> ProveBackup | Impossible | 
 
 
 def _not_proved(instance: Instance, backup: Backup) -> BrokenInvariantError:
+    name = instance.title
     return BrokenInvariantError(
-        f"the last backup of {instance.title} is not what was copied: {backup.checked}",
-        hint=f"nothing was deleted; hermesops backup check {instance.title}, then hermesops instance show "
-        f"{instance.title}",
+        f"the last backup of {name} does not prove: {backup.checked}",
+        hint=f"nothing was deleted. Look again: hermesops backup check {name}. Keep the agent: hermesops instance "
+        f"terminate {name} --undo. Keep machine and backups, asleep: hermesops instance suspend {name}. End it without "
+        f"a proof: hermesops instance terminate {name} --now --without-backup; its backups stay for ended_backups_days",
     )
 
 

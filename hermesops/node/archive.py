@@ -113,6 +113,16 @@ def _look_at_database(home: Path, digest: Digest, *, is_alone: bool) -> None:
         digest.no_database()
 
 
+def unreadable(home: Path) -> str:
+    """Why the agent's database cannot be read, where nobody has it open; empty where it can."""
+    try:
+        with databases.opened(databases.path_of(home, DATABASE), is_alone=True) as held:
+            Digest().database(held)
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return ""
+
+
 def _take_in(digest: Digest, item: Item, file: BinaryIO) -> None:
     if is_document(item.name):
         data = file.read(DOCUMENT_BYTES + 1)

@@ -46,6 +46,12 @@ _PROCESS = frozenset(
 Source: hermes-agent 0.19.0; the shutdown log holds the command lines of every process of the machine.
 """
 
+LONGEST_NAME = 3800
+"""Bytes of a name below a home: with the folders in which we lay a state beside it, what a path may have.
+
+Source: PATH_MAX in linux/limits.h.
+"""
+
 _PROCESS_ENDINGS = (b".lock", b"-wal", b"-shm", b"-journal")
 _MAGIC = b"SQLite format 3\0"
 _SPARSE_FACTOR = 8
@@ -80,7 +86,7 @@ class Walk:
     Attributes:
         home: Which.
         used: Bytes of the disk that what was seen so far takes, whether it belongs to the state or not.
-        left_out: Plain files that could not be copied: unreadable, or nearly all hole.
+        left_out: What could not be copied: unreadable, nearly all hole, or of a name that is too long.
     """
 
     home: Path
@@ -108,6 +114,9 @@ class Walk:
             return
         for last in names:
             name = folder + b"/" + last if folder else last
+            if len(name) > LONGEST_NAME:
+                self.left_out += 1
+                continue
             try:
                 found = os.lstat(self._path(name))
             except OSError as error:

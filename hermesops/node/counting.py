@@ -15,6 +15,9 @@ from hermesops.node import databases
 from hermesops.node.digest import Tables, tables_of
 from hermesops.node.errors import NotReadyError
 
+_LONGEST_S = 1800.0
+"""After which a count is given up. Reading ends by itself before, wherever SQLite lets it be told to."""
+
 _FORK = multiprocessing.get_context("fork")
 """The errand that counts has one thread, and nothing to be imported anew."""
 
@@ -48,9 +51,11 @@ class Counting:
         """Wait for its end; what the rows amount to.
 
         Raises:
-            sqlite3.DatabaseError: It is damaged, or none.
+            sqlite3.DatabaseError: It is damaged, none, or without an end.
             NotReadyError: It was killed.
         """
+        if not self._answer.poll(_LONGEST_S):
+            raise sqlite3.DatabaseError(f"no end after {_LONGEST_S:g} s")
         try:
             told = self._answer.recv()
         except EOFError:

@@ -1,11 +1,17 @@
 """SQLite files of the agent's, read and copied as its own user and never as plain files.
 
-A plain copy of a database in use is torn; SQLite's backup reads one moment of it while others write.
+A plain copy of a database in use is torn; SQLite's backup reads one moment of it while others write. Every byte of such
+a file is the agent's choice: its schema may compute what it seems to hold, and its pages may lead in circles. So only
+tables are read, as they lie in the file, and never more of them than a file of that size can hold.
+
+Source: sqlite.org/fileformat2.html (cells, overflow pages), sqlite.org/security.html, sqlite.org/limits.html.
 """
 
 import os
+import re
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote_from_bytes
@@ -13,10 +19,53 @@ from urllib.parse import quote_from_bytes
 _LOCKED_S = 10.0
 """How long somebody else's lock is waited for."""
 
+_STEPS = 10_000
+"""Steps of SQLite's machine, some 100 microseconds, after which the clock is looked at."""
+
+_LEAST_S = 30.0
+_BYTES_PER_S = 1 << 20
+"""What is read in a second of processor time at the slowest; a million messages take a tenth of what this allows."""
+
+_CELL_BYTES = 4
+"""A row takes no less of a file."""
+
+_SWELLING = 8
+"""How often a byte of a file counts at most: a character may be stored in two bytes and read in three, and a column
+that was added later has its default in every row."""
+
+_SCHEMA_ENTRIES = 2000
+
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 64 << 20,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 500,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 20,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 25_000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+"""Far above what hermes-agent 0.19.0 has. A longer message or statement than that is none of its."""
+
+_ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_TRANSACTION})
+
+_TABLE_LIKE = re.compile(
+    r"CREATE (?P<kind>TABLE|VIRTUAL TABLE|VIEW) "
+    r"""(?:(?P<quote>["'`])(?P<quoted>(?:(?!(?P=quote)).|(?P=quote){2})*)(?P=quote)"""
+    r"""|\[(?P<bracketed>[^\]]*)\]|(?P<plain>[^\s("'`\[]+))""",
+    re.DOTALL,
+)
+"""How SQLite writes what makes a table down, up to its name."""
+
+
+class ForeignSchemaError(sqlite3.DatabaseError):
+    """A database is not built as an agent builds it: to read it would be to run what somebody put there."""
+
 
 @contextmanager
 def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads.
+    """A connection that only reads, and whose statements end.
 
     Args:
         path: Of the file.
@@ -32,11 +81,114 @@ def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connectio
         isolation_level=None,
     )
     try:
+        limit_work(connection, _LEAST_S)
+        for limit, largest in _LIMITS.items():
+            connection.setlimit(limit, largest)
         # Whatever an agent wrote into the schema does nothing but be read.
-        connection.execute("PRAGMA trusted_schema=OFF")
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "query_only=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_authorizer(_authorized)
+        limit_work(connection, _LEAST_S + _size(connection) / _BYTES_PER_S)
         yield connection
     finally:
         connection.close()
+
+
+def limit_work(connection: sqlite3.Connection, within_s: float) -> None:
+    """Have a connection's statements end with ``sqlite3.OperationalError`` when they took too long.
+
+    Args:
+        connection: Whose.
+        within_s: Seconds of this process's processor time from now on; that somebody else is slow counts for nothing.
+    """
+    until = time.process_time() + within_s
+    connection.set_progress_handler(lambda: time.process_time() > until, _STEPS)
+
+
+def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
+    """The columns of a table, all of which lie in the file; none where there is no such table.
+
+    Raises:
+        ForeignSchemaError: It is a view or virtual, or computes some of its columns.
+        sqlite3.DatabaseError: The schema is damaged.
+    """
+    if not _is_table(connection, table):
+        return frozenset()
+    found = connection.execute(f"PRAGMA table_xinfo({table})").fetchall()
+    names = {_text(row[1]): row[6] for row in found}
+    if any(names.values()):
+        raise ForeignSchemaError(f"{table} has columns that are computed")
+    if any(name.lower() == "rowid" for name in names):  # rows come in this order, and such ones would be sorted first
+        raise ForeignSchemaError(f"{table} has a column rowid")
+    return frozenset(names)
+
+
+def rows(connection: sqlite3.Connection, table: str, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """The rows of a table, as far as it has such columns; a column that it lacks is empty, and so is a table.
+
+    Raises:
+        ForeignSchemaError: It is no plain table, or its pages hold more than a file of that size can.
+        sqlite3.DatabaseError: It is damaged, or takes too long to read.
+    """
+    held = columns(connection, table)
+    if not held:
+        return
+    chosen = ", ".join(name if name in held else f"NULL AS {name}" for name in names)
+    most, size = _size(connection), 0
+    query = f"SELECT {chosen} FROM {table} NOT INDEXED ORDER BY rowid"  # noqa: S608 - our own names
+    for count, row in enumerate(connection.execute(query)):
+        for value in row:
+            if isinstance(value, (bytes, str)):
+                size += len(value)
+        if count * _CELL_BYTES > most or size > _SWELLING * most:
+            raise ForeignSchemaError(f"{table} holds more than its file")
+        yield row
+
+
+def _is_table(connection: sqlite3.Connection, table: str) -> bool:
+    """Whether there is a plain table of that name.
+
+    SQLite goes by the statement of an entry, whatever kind and name stand beside it, so these have to agree.
+    """
+    held = connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT ?", (_SCHEMA_ENTRIES + 1,))
+    entries = held.fetchall()
+    if len(entries) > _SCHEMA_ENTRIES:
+        raise ForeignSchemaError(f"its schema has more than {_SCHEMA_ENTRIES} entries")
+    kinds = [_kind_of(_text(kind), _text(name), _text(sql or ""), table) for kind, name, sql in entries]
+    found = [kind for kind in kinds if kind]
+    if found not in ([], ["TABLE"]):
+        raise ForeignSchemaError(f"{table} is no table, but a {found[0].lower()}")
+    return bool(found)
+
+
+def _kind_of(kind: str, name: str, statement: str, table: str) -> str:
+    """What an entry of the schema makes of a name; empty where it is about another one."""
+    if not statement or statement.startswith(("CREATE INDEX ", "CREATE UNIQUE INDEX ", "CREATE TRIGGER ")):
+        return ""
+    made = _TABLE_LIKE.match(statement)
+    if made is None:
+        raise ForeignSchemaError("its schema holds a statement that SQLite has not written")
+    called = (made["quoted"] or made["bracketed"] or made["plain"] or "").replace(
+        (made["quote"] or "\0") * 2, made["quote"] or ""
+    )
+    if called.lower() != name.lower() or kind != made["kind"].rpartition(" ")[2].lower():
+        raise ForeignSchemaError("its schema holds a statement under another name")
+    return made["kind"] if called.lower() == table else ""
+
+
+def _authorized(action: int, _one: str | None, _two: str | None, _schema: str | None, within: str | None) -> int:
+    """Allow what reads tables; no function runs, and nothing that a view or trigger asks for is read."""
+    return sqlite3.SQLITE_OK if action in _ALLOWED and within is None else sqlite3.SQLITE_DENY
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    """Bytes of a database as a connection sees it, with what is only in its log yet."""
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int(pages) * int(size)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 class LockedError(sqlite3.OperationalError):

@@ -10,9 +10,11 @@ Source: ``hermes_state.py``, ``cron/jobs.py``, ``gateway/pairing.py``, ``tools/s
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from hermesops.node import databases
 
 KINDS = ("memory", "skills", "sessions", "messages", "cron", "pairings")
 """What a state consists of."""
@@ -151,7 +153,7 @@ def tables_of(connection: sqlite3.Connection) -> Tables:
     connection.text_factory = bytes
     tables = {table: _Part() for table in _ROWS}
     for table, names in _ROWS.items():
-        for row in rows(connection, table, names):
+        for row in databases.rows(connection, table, names):
             tables[table].add_row(row)
     return tables
 
@@ -180,16 +182,3 @@ def jobs_in(data: bytes) -> tuple[Mapping[str, Any], ...]:
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise ValueError("not a list of jobs")
     return tuple(jobs)
-
-
-def rows(connection: sqlite3.Connection, table: str, names: Iterable[str]) -> Iterable[tuple[object, ...]]:
-    """The rows of a table, as far as it has such columns; a column that it lacks is empty, and so is a table."""
-    held = {_text(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")}
-    if not held:
-        return ()
-    columns = ", ".join(name if name in held else f"NULL AS {name}" for name in names)
-    return connection.execute(f"SELECT {columns} FROM {table} ORDER BY rowid")  # noqa: S608 - our own names
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

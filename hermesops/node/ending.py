@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
+from hermesops.node import strict_json
 from hermesops.node.errors import NotReadyError, RefusedError
 
 MANIFEST = ".hermes-node/manifest.json"
@@ -28,6 +29,9 @@ Source: github.com/restic/chunker: a piece has at least 512 KiB, and ends as soo
 """
 
 _GAP_BYTES = (512 << 10) + 4096
+LARGEST = 1 << 43
+"""Bytes of a file: what a file system of ours can hold."""
+
 _VERSION = 2
 _MANIFEST_BYTES = 1 << 20
 _TIME_BYTES = 8
@@ -57,6 +61,16 @@ def write(archive: tarfile.TarFile, state: dict[str, dict[str, Any]], files: int
     _add(archive, MANIFEST, json.dumps(manifest, sort_keys=True).encode())
 
 
+def refuse_large(size: int) -> None:
+    """See that gap and manifest are no way to have somebody read for ever.
+
+    Raises:
+        RefusedError: One is larger than ours are.
+    """
+    if size > _MANIFEST_BYTES:
+        raise RefusedError("the copy ends with more than it may")
+
+
 def read_times(file: BinaryIO, count: int) -> Iterable[int]:
     """When that many files were changed.
 
@@ -79,14 +93,12 @@ def read_manifest(file: BinaryIO) -> dict[str, Any]:
         NotReadyError: It is of another version.
     """
     try:
-        manifest = json.loads(file.read(_MANIFEST_BYTES))
-    except (ValueError, RecursionError):
-        manifest = None
-    if not isinstance(manifest, dict):
-        raise RefusedError("the copy does not say what it amounts to")
+        manifest = strict_json.parse_object(file.read(_MANIFEST_BYTES))
+    except strict_json.MalformedJSONError:
+        raise RefusedError("the copy does not say what it amounts to") from None
     if manifest.get("version") != _VERSION:
         # No word against the copy: another hermes-node reads it.
-        raise NotReadyError(f"the copy is of version {manifest.get('version')!r}, this hermes-node reads {_VERSION}")
+        raise NotReadyError(f"the copy is of another version, this hermes-node reads {_VERSION}")
     return manifest
 
 

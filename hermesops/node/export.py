@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from hermesops.node import contents, databases
 from hermesops.node.contents import Walk
-from hermesops.node.digest import DATABASE, jobs_in, rows
+from hermesops.node.digest import DATABASE, jobs_in
 from hermesops.node.errors import NotReadyError
 
 _TEXT_BYTES = 16 << 20
@@ -64,11 +64,11 @@ def _rows(home: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _conversations(held: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
     held.text_factory = lambda data: data.decode(errors="replace")
     platforms: dict[Any, Any] = {}
-    for row in rows(held, "sessions", _SESSION):
+    for row in databases.rows(held, "sessions", _SESSION):
         session = dict(zip(_SESSION, row, strict=True))
         platforms[session["id"]] = session["source"]
         yield "sessions", session
-    for row in rows(held, "messages", _MESSAGE):
+    for row in databases.rows(held, "messages", _MESSAGE):
         said = dict(zip(_MESSAGE, row, strict=True))
         yield (
             "conversations",

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.support.registries import placed, registry_at
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
 Copy = Callable[[str], Awaitable[Backup]]
-UNPACK = (sys.executable, "-m", "hermesops.node", "errand", "unpack")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +111,7 @@ async def test_a_machine_adds_what_the_platform_proves(
 ) -> None:
     backup = await copy("likes tea")
     told: list[str] = []
-    proof = Proof(registry, keys, restic, UNPACK, told.append)
+    proof = Proof(registry, keys, restic, told.append)
     assert (await proof.check(backup)).is_proved
     assert "likes tea" not in "".join(told)
     other = Backup(backup.id, ada.id, NOW, "", 1, 1, State({}))
@@ -129,7 +127,7 @@ async def test_a_damaged_repository_is_told_and_noted(
     prefix = f"test/{backup.instance_id}/index/"  # restic asks ten times for data that is gone
     for one in s3.list_objects_v2(Bucket="backups", Prefix=prefix)["Contents"]:
         s3.delete_object(Bucket="backups", Key=one["Key"])
-    checked = await Proof(registry, keys, restic, UNPACK, lambda _: None).check(backup)
+    checked = await Proof(registry, keys, restic, lambda _: None).check(backup)
     assert not checked.is_proved
     assert "damaged" in checked.checked
 

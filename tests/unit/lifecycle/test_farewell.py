@@ -68,7 +68,7 @@ async def test_a_backup_that_does_not_restore_stops_it_with_the_machine_there() 
         "Fence",
         "BackUp",
         "ProveBackup",
-        "BrokenInvariantError: the last backup of ada is not what was copied: messages differ",
+        "BrokenInvariantError: the last backup of ada does not prove: messages differ",
     ]
     assert world.here().status is MachineStatus.READY
 

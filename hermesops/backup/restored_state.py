@@ -1,0 +1,69 @@
+"""The program that makes a folder of a backup and counts what is in it, confined: it trusts nothing that it reads.
+
+It reads the archive on its standard input and says on its standard output, as one object of JSON, what it came to.
+Only ``node`` and the standard library are imported here, and all that is needed before the process is confined.
+"""
+
+import errno
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hermesops.backup.confinement import Limits, UnconfinedError, confine
+from hermesops.node import unpack
+from hermesops.node.archive import unreadable
+from hermesops.node.errors import NodeError, NotReadyError
+
+UNCONFINED, NOT_HERE = "unconfined", "not here"
+"""Kinds of errors that say nothing against the backup: the reader cannot be kept apart here, or something lacks."""
+
+_STATE = Path("/state")
+"""In the reader's own file system."""
+
+
+def command(root: Path, folder: Path, bounds: unpack.Bounds, limits: Limits) -> list[str]:
+    """The words that start it.
+
+    Args:
+        root: Where the package ``hermesops`` is.
+        folder: Empty; becomes all that it sees.
+        bounds: How much of the archive is taken.
+        limits: What it may use.
+    """
+    start = "import sys; sys.path.insert(0, sys.argv[1]); from hermesops.backup.restored_state import main; main()"
+    given = {"folder": str(folder), "bounds": vars(bounds), "limits": vars(limits)}
+    return [sys.executable, "-I", "-c", start, str(root), json.dumps(given)]
+
+
+def main() -> None:
+    """Confine this process, read, and say what came of it."""
+    given = json.loads(sys.argv[2])
+    limits, bounds = Limits(**given["limits"]), unpack.Bounds(**given["bounds"])
+    source = sys.stdin.buffer
+    try:
+        confined = confine(Path(given["folder"]), limits)
+    except UnconfinedError as error:
+        told: dict[str, Any] = {"error": str(error), "kind": UNCONFINED}
+    else:
+        told = {"confined": confined, **_read(source, bounds, limits)}
+    os.write(1, json.dumps(told).encode())
+    os._exit(0)  # nothing of Python's own end, which would flush and free what an agent has made
+
+
+def _read(source: Any, bounds: unpack.Bounds, limits: Limits) -> dict[str, Any]:  # noqa: ANN401 - as sys has it
+    try:
+        _STATE.mkdir(mode=0o700)
+        packed = unpack.read(source, _STATE, bounds)
+    except NodeError as error:
+        return {"error": str(error), "kind": NOT_HERE if isinstance(error, NotReadyError) else ""}
+    except OSError as error:
+        lacks = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        return {"error": f"it cannot be unpacked: {error.strerror}", "kind": NOT_HERE if lacks else ""}
+    except MemoryError:
+        return {"error": f"reading it takes more than {limits.memory_bytes >> 20} MiB of memory"}
+    except Exception as error:  # noqa: BLE001 - whatever an archive provokes is a word against it
+        return {"error": f"it cannot be read: {type(error).__name__}"}
+    is_whole = all(part["count"] >= 0 for part in packed.state.values())
+    return {"state": packed.state, "why": "" if is_whole else unreadable(_STATE)}
