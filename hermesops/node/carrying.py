@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from hermesops.node import databases
+
 _NOT_ROWS = frozenset({"schema_version"})
 """Tables that say how a database is built."""
+
+_LONGEST_S = 1800.0
+"""Processor time after which it is given up: triggers and computed columns of the agent's own may have no end."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ def carry(older: Path, newer: Path, tell: Tell, *, is_meant: bool = True) -> Car
     with closing(
         sqlite3.connect(f"file:{quote(os.fspath(older))}", uri=True, isolation_level=None, timeout=10)
     ) as held:
+        databases.limit_work(held, _LONGEST_S)
         held.execute("ATTACH ? AS newer", (f"file:{quote(os.fspath(newer))}?mode=ro",))
         held.execute("BEGIN IMMEDIATE")
         try:
