@@ -24,7 +24,7 @@ from hermesops.node.protocol import Payload, identity_from_json
 _LAYOUT = Layout()
 
 Generation = Callable[[str], ModelToken | None]
-"""The instance and generation that a token for the model router was issued for; ``None`` when it is not genuine."""
+"""What a token for the model router says, run out or not; ``None`` when it is not genuine."""
 
 
 @dataclass(frozen=True)
