@@ -14,7 +14,7 @@ from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
 from semver import VersionInfo
 
-from hermesops.errors import UsageError
+from hermesops.errors import UnavailableError
 
 _OLDEST = VersionInfo(3, 1, 0)
 """That the SDK takes. Source: ``pulumi/automation/_minimum_version.py``."""
@@ -32,7 +32,7 @@ class CleanCommand(PulumiCommand):
         environment: All that it sees, beside what the SDK adds for a command.
 
     Raises:
-        UsageError: It is too old for the SDK, or no pulumi CLI.
+        UnavailableError: It is too old for the SDK, or no pulumi CLI.
     """
 
     def __init__(self, program: Path, environment: Mapping[str, str]) -> None:
@@ -95,9 +95,12 @@ def _version(program: Path, environment: Mapping[str, str]) -> VersionInfo:
         )
         version = VersionInfo.parse(done.stdout.strip().removeprefix("v"))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise UsageError(f"{program} does not say its version: {error}", hint=f"{program} version") from error
+        raise UnavailableError(f"the pulumi CLI cannot be used: {error}", hint=f"{program} version") from error
     if version < _OLDEST:
-        raise UsageError(f"{program} is {version}, older than {_OLDEST}", hint="https://www.pulumi.com/docs/install/")
+        raise UnavailableError(
+            f"the pulumi CLI cannot be used: {program} is of version {version}, older than {_OLDEST}",
+            hint="https://www.pulumi.com/docs/install/",
+        )
     return version
 
 

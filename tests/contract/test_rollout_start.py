@@ -27,7 +27,7 @@ WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
     releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None, verify=lambda _: ())
-    env = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}))
+    env = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}), is_local=True)
     app = SimpleNamespace(registry=registry, releases=releases, env=env)
     operations = Operations(registry, {}, lambda _: None)
     return Rollouts(cast("Session", SimpleNamespace(app=app, operations=operations)))

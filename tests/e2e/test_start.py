@@ -22,7 +22,7 @@ NOT_NEEDED = {
     "structlog",
     "yaml",
 }
-OURS = {"access", "app", "assets", "cli", "errors", "model", "node", "registry", "settings"}
+OURS = {"access", "app", "assets", "child_environment", "cli", "errors", "model", "node", "registry", "settings"}
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
 
 PROGRAM = """

@@ -216,8 +216,8 @@ _MADE = {
     "release build": ("release", ("release", "list"), "releases", "id"),
     "rollout start": ("rollout", ("rollout", "list", "--all"), "rollouts", "id"),
     "freeze set": ("freeze", ("freeze", "list"), "freezes", "id"),
-    "provision bob": ("cell", ("cell", "list"), "cells", "name"),
-    "snapshot create": ("snapshot", ("snapshot", "list", "ada"), "snapshots", "id"),
+    "provision bob": ("cell", ("cell", "list"), "cells", "cell"),
+    "snapshot create": ("snapshot", ("snapshot", "list", "ada"), "snapshots", "snapshot"),
     "operation list": ("operation", ("operation", "list"), "operations", "id"),
 }
 """What a command makes: its word, how it is listed, and where the listing has it."""
@@ -229,4 +229,4 @@ async def _learn(command: Command, line: str, known: dict[str, str]) -> None:
             ran = await command.run(*listing, "--json")
             rows = ran.json.get(key) if ran.exit_code == 0 else None
             if rows:
-                known[word] = str(rows[-1][name])
+                known[word] = str(rows[-1].get(name, ""))
