@@ -48,32 +48,6 @@ async def agent(made: Made) -> AsyncIterator[Agent]:
         yield agent
 
 
-_SWAP = """
-import os, pathlib, time
-place = pathlib.Path("/var/lib/hermes/.hermes-node/trial")
-while True:
-    if (place / "config.yaml").exists() and not place.is_symlink():
-        place.rename(place.with_name("away"))
-        place.symlink_to("/proc")
-        break
-"""
-"""As the agent's user, as soon as the copy is whole."""
-
-_LOOK = """
-import os, subprocess
-seen = set()
-while not os.path.exists("/run/stop-looking"):
-    words = ["systemctl", "show", "-P", "MainPID", "hermes-trial.service"]
-    shown = subprocess.run(words, capture_output=True, text=True)
-    try:
-        seen |= set(os.listdir(f"/proc/{int(shown.stdout)}/root/var/lib/hermes")) if int(shown.stdout) else set()
-    except OSError:
-        pass
-print(" ".join(sorted(seen)))
-"""
-"""As root: whatever a tried gateway saw in the place of its home."""
-
-
 async def answer_to(agent: Agent, session: str, text: str) -> str:
     await agent.channel.put("/run/chat.py", _CHAT.encode())
     return await agent.run(f"python3 /run/chat.py {agent.api_server_key} {session} '{text}'", timeout_s=90)
@@ -178,30 +152,3 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     done = await made.world.apply(agent.machine_id, ROLES, variables)
     assert (done.status, done.changed) == ("done", ())
     assert (await node(agent, "health"))["ok"]
-
-
-async def test_a_trial_sees_the_copy_whatever_the_agent_puts_in_its_place(
-    made: Made, agent: Agent, tmp_path: Path
-) -> None:
-    unit = await agent.channel.get("/etc/systemd/system/hermes-gateway.service")
-    bundle = Path(str(role_variables(made.world)["hermes_agent_bundle"]))
-    releases = RealReleases(bundle, base_python(), unit, tmp_path)
-    tried = releases.same("tried")
-    await releases.bring(agent.channel, tried)
-    await agent.channel.put("/opt/swap.py", _SWAP.encode(), mode=0o644)
-    await agent.channel.put("/run/look.py", _LOOK.encode())
-    await agent.run(
-        "systemd-run --quiet --unit=swap --uid=hermes python3 /opt/swap.py; "
-        "systemd-run --quiet --unit=look --property=StandardOutput=file:/run/seen python3 /run/look.py"
-    )
-    done = await agent.channel.run(f"{PROGRAM} release activate {tried.id}", timeout_s=240)
-    await agent.run("touch /run/stop-looking; systemctl stop swap; sleep 2")
-    assert await agent.run("readlink /var/lib/hermes/.hermes-node/trial || echo removed") in {"/proc", "removed"}
-    seen = set((await agent.run("cat /run/seen")).split())
-    assert seen.isdisjoint({"1", "self", "sys", "meminfo", "cmdline"}), seen
-    # Taken before the swap, or refused after it: nothing between.
-    assert done.exit_code in {0, 4}, done.text
-    assert (done.exit_code == 0) == bool(seen), done.stderr.decode()
-    if done.exit_code:
-        assert "was replaced by something else" in done.stderr.decode()
-    assert not (await agent.run("findmnt --noheadings /run/hermes-node/trial-state || true"))
