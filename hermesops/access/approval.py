@@ -79,7 +79,7 @@ def from_file(text: str) -> tuple[Approval, str]:
         if (envelope["kind"], envelope["version"]) != (KIND, VERSION):
             raise UsageError(f"not an approval of version {VERSION}", hint=hint)
         return TypeAdapter(Approval).validate_python(envelope["approval"]), str(envelope["signature"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise UsageError("not an approval, or a damaged one", hint=hint) from error
 
 

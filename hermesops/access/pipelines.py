@@ -3,12 +3,19 @@
 Source: OpenID Connect Core 1.0 §2 (claims), Discovery 1.0 §4 (where keys are), RFC 8725 (algorithms named by us alone).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.node import strict_json
+from hermesops.node.foreign_text import one_line
+
+if TYPE_CHECKING:
+    import httpx
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Of two keys only: with one that both sides know, whoever checks could also sign."""
@@ -60,7 +67,7 @@ class Pipelines:
             )
         except jwt.PyJWTError as error:
             # What PyJWT says names claims, never the token.
-            raise RefusedError(f"the pipeline's token does not hold: {error}", hint=_HINT) from error
+            raise RefusedError(f"the pipeline's token does not hold: {one_line(str(error))}", hint=_HINT) from error
         subject = str(claims["sub"])
         if not any(fnmatchcase(subject, pattern) for pattern in self.subjects):
             raise RefusedError(f"the pipeline {subject} may not act here", hint=_HINT)
@@ -77,25 +84,53 @@ class Pipelines:
         raise jwt.InvalidKeyError(f"its key {wanted} is none of the issuer's")
 
 
+def keys_in(document: bytes | str) -> Mapping[str, Any]:
+    """The keys in a document of an issuer's.
+
+    Raises:
+        UnavailableError: It is no set of keys.
+    """
+    try:
+        return strict_json.parse_object(document)
+    except strict_json.MalformedJSONError as error:
+        raise UnavailableError(f"this is no list of keys: {error}", hint=_HINT) from error
+
+
 def published_keys(issuer: str) -> KeySet:
     """The keys that an issuer publishes; asked for over the network."""
 
     def fetch() -> Mapping[str, Any]:
         if not issuer.startswith("https://"):  # whoever stands between could name any keys
             raise RefusedError(f"oidc_issuer {issuer} is no https URL", hint=_HINT)
-        import httpx  # noqa: PLC0415 - only where keys are fetched
-
-        try:
-            with httpx.Client(timeout=_TIME_S, follow_redirects=False) as client:
-                told = client.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration").raise_for_status().json()
-                where = str(told["jwks_uri"])
-                if told.get("issuer") != issuer or not where.startswith("https://"):
-                    raise RefusedError(f"{issuer} does not say of itself who it is, or shows its keys to everybody")
-                keys: Mapping[str, Any] = client.get(where).raise_for_status().json()
-                return keys
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise UnavailableError(f"{issuer} does not say with which keys it signs: {error}", hint=_HINT) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise UnavailableError(f"{issuer} answers what is no list of keys", hint=_HINT) from error
+        # Beside whatever loop runs here: this is asked from code that is not asynchronous.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(lambda: asyncio.run(_published(issuer))).result()
 
     return fetch
+
+
+async def _published(issuer: str) -> Mapping[str, Any]:
+    import httpx  # noqa: PLC0415 - only where keys are fetched
+
+    from hermesops.justavps.answer_body import UnreadableAnswerError  # noqa: PLC0415 - as above
+    from hermesops.justavps.connections import http_client  # noqa: PLC0415 - as above
+
+    try:
+        async with asyncio.timeout(_TIME_S), http_client(httpx.URL(issuer)) as client:
+            told = keys_in(await _body(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration"))
+            where = str(told.get("jwks_uri"))
+            if told.get("issuer") != issuer or not where.startswith("https://"):
+                raise RefusedError(f"{issuer} does not say of itself who it is, or shows its keys to everybody")
+            return keys_in(await _body(client, where))
+    except (httpx.HTTPError, httpx.InvalidURL, UnreadableAnswerError, TimeoutError) as error:
+        raise UnavailableError(
+            f"{issuer} does not say with which keys it signs: {str(error) or type(error).__name__}", hint=_HINT
+        ) from error
+
+
+async def _body(client: "httpx.AsyncClient", url: str) -> bytes:
+    from hermesops.justavps.answer_body import AnswerBody, Deadline  # noqa: PLC0415 - as above
+
+    async with client.stream("GET", url) as answer:
+        body = AnswerBody(answer.raise_for_status(), deadline=Deadline(_TIME_S), largest=strict_json.LARGEST)
+        return await body.whole()

@@ -1,14 +1,13 @@
 """Who acts in an environment."""
 
 import getpass
-import json
 import os
 import socket
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
@@ -57,11 +56,12 @@ def _pipelines(env: Environment) -> "Pipelines":
 
 
 def _keys_in(file: Path) -> dict[str, Any]:
+    from hermesops.access.pipelines import keys_in
+
     try:
-        keys: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+        return dict(keys_in(file.read_text()))
+    except (OSError, ValueError, UnavailableError) as error:
         raise RefusedError(f"no keys of the pipelines' issuer can be read from {file}") from error
-    return keys
 
 
 def _read(file: Path) -> str:

@@ -62,7 +62,7 @@ class Restic:
     async def snapshots(self, repository: Repository, password: str) -> list[Snapshot]:
         """What is in a repository, oldest first."""
         told = await self._told(repository, password, "snapshots", "--json", "--no-lock")
-        return _snapshots_in(told, repository)
+        return snapshots_in(told)
 
     async def check(self, repository: Repository, password: str) -> None:
         """Look whether a repository is whole.
@@ -186,16 +186,21 @@ async def _said(process: asyncio.subprocess.Process, stream: asyncio.StreamReade
     return bytes(said)
 
 
-def _snapshots_in(told: str, repository: Repository) -> list[Snapshot]:
+def snapshots_in(out: str) -> list[Snapshot]:
+    """The snapshots that restic listed, oldest first; machines write into the repository that it reads.
+
+    Raises:
+        UnavailableError: It wrote something else.
+    """
     try:
-        found = strict_json.parse(told, largest=_LARGEST)
+        found = strict_json.parse(out, largest=_LARGEST)
         listed = _list(found if found is not None else [])
         read = [Snapshot(_text(one["id"]), datetime.fromisoformat(_short(_text(one["time"])))) for one in listed]
         return sorted(read, key=lambda one: one.at)  # a time without a zone is not to be compared with one that has it
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UnavailableError(
-            f"what lies in {repository.prefix} is not understood ({type(error).__name__})",
-            hint="the object store, or the machine that may write there, is not what it was",
+            f"restic lists its snapshots in a form that is not understood ({type(error).__name__})",
+            hint="restic snapshots --json with the same repository shows it",
         ) from error
 
 

@@ -113,10 +113,20 @@ def _next(cell: str) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        document = json.loads(file.read_bytes())
+        return state_in(file.read_bytes(), str(file))
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
+
+
+def state_in(data: bytes, file: str) -> dict[str, Any]:
+    """The exported state in a file's content.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is no JSON: {error}", hint="hermesops stack export CELL > FILE makes one") from error
     if not isinstance(document, dict) or not isinstance(document.get("deployment"), dict):
         raise UsageError(f"{file} is no exported state", hint="hermesops stack export CELL > FILE makes one")

@@ -75,9 +75,8 @@ class Prometheus:
         for begin in range(0, len(ordered), _AT_ONCE):
             some = ordered[begin : begin + _AT_ONCE]
             for vital, query in self._queries.items():
-                for sample in await self._ask(query.promql(some, window_s), until):
-                    whose, value = InstanceId(sample["metric"].get(LABEL, "")), float(sample["value"][1])
-                    if whose in figures and math.isfinite(value):
+                for whose, value in by_instance(await self._ask(query.promql(some, window_s), until)).items():
+                    if whose in figures:
                         figures[whose][vital] = value
         return {each: self._vitals(each, figures[each], since, until) for each in ordered}
 
@@ -116,3 +115,19 @@ class Prometheus:
         # Without: three tries, and each may take the whole time.
         self._opened = self._opened or PrometheusConnect(url=self._url, retry=Retry(total=0), timeout=self._timeout_s)
         return self._opened
+
+
+def by_instance(samples: object) -> dict[InstanceId, float]:
+    """The finite figures of a vector, by instance. Pure.
+
+    Raises:
+        UnavailableError: It is no vector.
+    """
+    try:
+        told = [(InstanceId(one["metric"].get(LABEL, "")), float(one["value"][1])) for one in samples]  # type: ignore[attr-defined]  # what is no list of objects raises below
+        return {whose: value for whose, value in told if math.isfinite(value)}
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise UnavailableError(
+            f"Prometheus answers what is no vector of samples ({type(error).__name__})",
+            hint="curl PROMETHEUS_URL/api/v1/query?query=up shows whether it is one",
+        ) from error

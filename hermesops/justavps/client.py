@@ -8,7 +8,7 @@ from typing import Self
 
 import httpx
 
-from hermesops.justavps import ordering, wire
+from hermesops.justavps import errors, ordering, wire
 from hermesops.justavps.sharing import Shared
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import Toolbox
@@ -77,8 +77,12 @@ class Client:
 
         Raises:
             NotFoundError: It does not exist, or was ordered within the last minute.
+            ReadNotJsonError: The answer is of another machine.
         """
-        return await self._transport.ask_for(_read(f"/machines/{machine_id}"), wire.Machine)
+        call = _read(f"/machines/{machine_id}")
+        found = await self._transport.ask_for(call, wire.Machine)
+        _refuse_other(call, "machine", found.id == machine_id)
+        return found
 
     async def create_machine(self, order: wire.MachineOrder) -> wire.Machine:
         """Rent a machine, once: one of exactly that name that exists already is returned instead.
@@ -99,7 +103,9 @@ class Client:
     async def post_order(self, order: wire.MachineOrder) -> wire.Machine:
         """Send one order, blindly. For ``create_machine`` alone."""
         call = Call("POST", "/machines", body=order.to_wire(), read_timeout_s=_ORDER_S)
-        return await self._transport.ask_for(call, wire.Machine)
+        made = await self._transport.ask_for(call, wire.Machine)
+        _refuse_other(call, "machine", made.name == order.name)
+        return made
 
     async def delete_machine(self, machine_id: str) -> None:
         """Destroy a machine and its disk for good and stop its billing. One that is gone already is success."""
@@ -144,7 +150,10 @@ class Client:
 
     async def get_image(self, image_id: str) -> wire.Image:
         """Look at one image."""
-        return await self._transport.ask_for(_read(f"/images/{image_id}"), wire.Image)
+        call = _read(f"/images/{image_id}")
+        found = await self._transport.ask_for(call, wire.Image)
+        _refuse_other(call, "image", found.id == image_id)
+        return found
 
     async def delete_image(self, image_id: str) -> None:
         """Delete an image for good. One that is gone already is success."""
@@ -185,6 +194,13 @@ class Client:
     async def get_usage(self) -> wire.Usage:
         """What the current period has cost so far, by the vendor's own estimate."""
         return (await self._transport.ask_for(_read("/account/usage"), wire.UsageAnswer)).current_period
+
+
+def _refuse_other(call: Call, what: str, is_meant: bool) -> None:  # noqa: FBT001 - what was found out
+    """Take no answer about one thing for an answer about another: what is done next would be done to that one."""
+    if not is_meant:
+        kind = errors.ChangeNotJsonError if call.changes else errors.ReadNotJsonError
+        raise kind(call.shown, f"an answer about another {what}", status=200)
 
 
 def _read(path: str, *, query: dict[str, str] | None = None) -> Call:

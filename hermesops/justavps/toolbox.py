@@ -97,7 +97,7 @@ class Toolbox:
         call = replace(_post(machine_id, "process/execute/stream", execution), largest=_LARGEST_FILE)
         async with self._transport.opened(call) as answer:
             async for event in events_of(answer.lines()):
-                told = _told(call, event)
+                told = told_in(call, event)
                 if told is not None:
                     yield told
                 if isinstance(told, ExitEvent):
@@ -198,7 +198,7 @@ async def _chunks(path: Path) -> AsyncIterator[bytes]:
             yield chunk
 
 
-def _told(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
+def told_in(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
     """What one event says. Only "the last one carries the exit code" is documented, so several spellings are read."""
     try:
         told = strict_json.parse(event.data) if event.data else {}

@@ -120,12 +120,16 @@ class Transport:
         return parsed(call, await self.ask(call), model)
 
     async def ask_for_list(self, call: Call, key: str, model: type[ModelT]) -> list[ModelT]:
-        """Make one call and parse the list under ``key`` of its answer; a missing list is empty."""
+        """Make one call and parse the list under ``key`` of its answer; ``null`` is an empty one.
+
+        Raises:
+            NotJsonError: There is no list: who believed that nothing is there would order everything anew.
+        """
         answer = loaded(call, await self.ask(call))
-        items = answer.get(key) if isinstance(answer, dict) else answer
-        if not isinstance(items, list):
-            items = []
-        return [validated(call, item, model) for item in items]
+        items = answer.get(key, "") if isinstance(answer, dict) else answer
+        if items is not None and not isinstance(items, list):
+            raise _not_json(call)(call.shown, f"no list of {key}", status=200)
+        return [validated(call, item, model) for item in items or ()]
 
     async def ask_gone(self, call: Call) -> None:
         """Make one call that removes something; that it is gone already is success."""

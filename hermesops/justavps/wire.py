@@ -7,11 +7,14 @@ with it every ``setup_command``, which is a shell line around the same key.
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from hermesops.justavps.errors import scrubbed
+
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
+"""The vendor's name for one of its things; it becomes part of a path, so it leads nowhere else."""
 
 
 class MachineStatus(StrEnum):
@@ -50,6 +53,14 @@ class Wire(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
+def _known_price(value: object) -> object:
+    """A price below nothing would make room in a budget: nobody knows what that costs."""
+    return None if isinstance(value, int | float) and value < 0 else value
+
+
+Price = Annotated[float | None, BeforeValidator(_known_price)]
+
+
 class MachineUrls(Wire):
     """Where a machine is reached.
 
@@ -84,7 +95,7 @@ class Machine(Wire):
         price_monthly: In US dollars a month, with backups where they are on.
     """
 
-    id: str
+    id: Id
     slug: str = ""
     name: str = ""
     status: MachineStatus = MachineStatus.UNKNOWN
@@ -94,7 +105,7 @@ class Machine(Wire):
     server_type: str = ""
     region: str = ""
     ip: str | None = None
-    price_monthly: float | None = None
+    price_monthly: Price = None
     backups_enabled: bool = False
     created_at: datetime | None = None
     ready_at: datetime | None = None
@@ -147,7 +158,7 @@ class Image(Wire):
         description: Why it failed, where the vendor says so.
     """
 
-    id: str
+    id: Id
     name: str = ""
     status: ImageStatus = ImageStatus.UNKNOWN
     source_machine_id: str | None = None
@@ -166,7 +177,7 @@ class Image(Wire):
 class ProxyToken(Wire):
     """A token for a machine's ports; the vendor caps its life at seven days."""
 
-    id: str
+    id: Id
     token: str = Field(repr=False)
     expires_at: datetime | None = None
 
@@ -179,7 +190,7 @@ class ServerType(Wire):
     ram_gb: float = 0
     disk_gb: float = 0
     architecture: str = ""
-    price_monthly: float | None = None
+    price_monthly: Price = None
     available: bool = True
 
 
@@ -199,7 +210,7 @@ class UsageAnswer(Wire):
 class Account(Wire):
     """Whose key this is."""
 
-    id: str
+    id: Id
     email: str = ""
     machines_count: int = 0
 

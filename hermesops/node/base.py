@@ -1,11 +1,11 @@
 """The base configuration: what the role that installed the gateway says about every instance on such a machine."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hermesops.node import strict_json
 from hermesops.node.errors import NotReadyError
 from hermesops.node.ways import Files
 
@@ -54,8 +54,17 @@ def load(files: Files, path: Path) -> Base:
     data = files.read(path)
     if data is None:
         raise NotReadyError(f"{path} is absent: role hermes_gateway has not been applied to this machine")
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> Base:
+    """Read its text.
+
+    Raises:
+        NotReadyError: It is damaged.
+    """
     try:
-        raw = json.loads(data)
+        raw = strict_json.parse(data)
         return Base(
             unit=str(raw["unit"]),
             user=str(raw["user"]),
@@ -67,5 +76,5 @@ def load(files: Files, path: Path) -> Base:
             environment={str(name): str(value) for name, value in raw["environment"].items()},
             user_config=dict(raw["user_config"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise NotReadyError(f"{path} is damaged ({type(error).__name__}): apply role hermes_gateway again") from error

@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hermesops.node import strict_json
 from hermesops.node.checked import exactly, listed, mapping, matching
 from hermesops.node.errors import BadRequestError
 
@@ -51,7 +52,7 @@ class Credential:
             BadRequestError: It is none.
         """
         try:
-            return cls.parse(json.loads(data))
+            return cls.parse(strict_json.parse(data))
         except ValueError:
             raise BadRequestError("credential: not JSON") from None
 
@@ -98,7 +99,7 @@ class Credential:
         """
         head, _, certificate = data.decode(errors="replace").partition("\n")
         try:
-            facts: Any = json.loads(head.removeprefix(_HEAD))
+            facts: Any = strict_json.parse(head.removeprefix(_HEAD))
         except ValueError:
             raise BadRequestError("certificate: its first line is damaged") from None
         both = {"certificate": certificate, "authority": authority.decode(errors="replace")}

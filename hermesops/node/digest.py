@@ -177,7 +177,10 @@ def jobs_in(data: bytes) -> tuple[Mapping[str, Any], ...]:
     Raises:
         ValueError: It is none.
     """
-    raw = json.loads(data)
+    try:
+        raw = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     jobs = raw.get("jobs", []) if isinstance(raw, dict) else raw
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise ValueError("not a list of jobs")

@@ -113,7 +113,7 @@ class Errand:
                     raise NotReadyError(f"{self._verb}: said more than {_REPORT_BYTES} bytes")
         finally:
             self.stop()
-        return _told(self._verb, data)
+        return told_in(self._verb, data)
 
     def _said(self, until: float, timeout_s: float) -> bytes:
         """The next piece of its report; empty at the end of the report, or of the process."""
@@ -166,9 +166,14 @@ _KINDS: Mapping[str, type[NodeError]] = {
 }
 
 
-def _told(verb: str, data: bytes) -> dict[str, Any]:
+def told_in(verb: str, data: bytes) -> dict[str, Any]:
+    """What an errand, which runs as the agent's user, came to.
+
+    Raises:
+        NodeError: It failed, or said nothing that is understood.
+    """
     try:
-        told = parse_object(data)
+        told = parse_object(data, largest=_REPORT_BYTES)
     except MalformedJSONError:
         raise NotReadyError(f"{verb}: the errand was cut short") from None
     if "error" in told:

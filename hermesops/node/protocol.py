@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from hermesops.node import strict_json
 from hermesops.node.checked import exactly, listed, mapping, matching, one_line, string
 from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError
@@ -184,7 +185,7 @@ class Payload:
             BadRequestError: It is not one; the message names the field, never its value.
         """
         try:
-            raw = json.loads(data)
+            raw = strict_json.parse(data, largest=MAX_PAYLOAD_BYTES)
         except ValueError:
             raise BadRequestError("payload: not JSON") from None
         fields = mapping(raw, "payload")
@@ -205,7 +206,7 @@ class Payload:
 def identity_from_json(data: bytes) -> Identity:
     """The identity in a machine's identity file."""
     try:
-        return _identity(json.loads(data))
+        return _identity(strict_json.parse(data))
     except ValueError:
         raise BadRequestError("identity: not JSON") from None
 

@@ -3,10 +3,10 @@
 Pure.
 """
 
-import json
 import re
 from dataclasses import dataclass, field
 
+from hermesops.node import strict_json
 from hermesops.node.checked import exactly, listed, mapping, matching, one_line, string
 from hermesops.node.errors import BadRequestError
 
@@ -49,7 +49,7 @@ class Repository:
             BadRequestError: It is not that; the message names the field, never its value.
         """
         try:
-            fields = mapping(json.loads(data), "payload")
+            fields = mapping(strict_json.parse(data), "payload")
         except ValueError:
             raise BadRequestError("payload: not JSON") from None
         exactly(

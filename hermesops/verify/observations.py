@@ -1,6 +1,5 @@
 """What the probe on a machine saw, as plain data; parsing is lenient, a machine may run an older probe's world."""
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +7,12 @@ from typing import Any
 
 from testinfra.host import Host
 
+from hermesops.node import strict_json
 from hermesops.verify.on_machine import PROBE, PYTHON
 from hermesops.verify.promise import output_of
+
+_LARGEST = 1 << 20
+"""Bytes of an answer."""
 
 _FORGETFUL = frozenset({"tmpfs", "ramfs"})
 
@@ -107,5 +110,17 @@ def look_command(words: str = "look") -> str:
 
 def observed(host: Host, words: str = "look") -> Observations:
     """Ask a machine's probe."""
-    answer = json.loads(output_of(host, look_command(words)))
-    return Observations.parse({}, answer) if words.startswith("chat") else Observations.parse(answer)
+    return observations_in(output_of(host, look_command(words)), is_chat=words.startswith("chat"))
+
+
+def observations_in(text: str, *, is_chat: bool = False) -> Observations:
+    """What a machine's probe printed.
+
+    Raises:
+        ValueError: It printed something else.
+    """
+    try:
+        answer = strict_json.parse_object(text, largest=_LARGEST)
+        return Observations.parse({}, answer) if is_chat else Observations.parse(answer)
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        raise ValueError(f"what the probe says is not understood ({type(error).__name__})") from error

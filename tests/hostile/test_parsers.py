@@ -13,13 +13,19 @@ from hermesops.errors import UnavailableError
 from hermesops.health.reading import Reading
 from hermesops.model.slot import SlotsSeen
 from hermesops.node import foreign_text, strict_json
+from tests.support.parsers import JSON, PARSERS
+from tests.support.shard import shard
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=20,
-)
+CASES = 100
+"""Documents for each parser of the table; ``tests/soak`` tries ten thousand."""
+
 ANYTHING = st.binary() | st.text() | JSON.map(json.dumps)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_whatever_comes_is_a_value_or_an_error_of_ours_and_cheap(name: str) -> None:
+    outcomes = PARSERS[name].fuzz(CASES, number=shard())
+    assert sum(outcomes.ends.values()) >= CASES // 2
 
 
 def message_of(read: Callable[[], object]) -> str:

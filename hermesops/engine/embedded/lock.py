@@ -88,7 +88,7 @@ def _is_outranked(content: bytes | None, token: Token | None) -> bool:
     try:
         theirs = json.loads(content or b"")[OURS]
         return token is not None and tuple(theirs["token"]) < token and not processes.is_visible(_fingerprint(theirs))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
@@ -177,7 +177,7 @@ def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
 def _document(content: bytes | None) -> dict[str, Any]:
     try:
         doc = json.loads(content or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return doc if isinstance(doc, dict) else {}
 
@@ -198,7 +198,7 @@ def _describe(place: Place, file: str) -> str:
     try:
         doc = json.loads(place.read(file) or b"")
         return f"{where}: created by {doc['username']}@{doc['hostname']} (pid {doc['pid']}) at {doc['timestamp']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return f"{where}: unreadable"
 
 

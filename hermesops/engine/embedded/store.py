@@ -107,7 +107,7 @@ class FileBackend:
                     hint=f"run a `pulumi up` of a newer CLI on it, or {self._way_back(ref)}",
                 )
             wrong = forgeries(ref, latest)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise self.damaged(ref, f"no state in it: {error!r}", name) from error
         if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
             wrong.insert(0, f"it is of {owner}")
@@ -160,7 +160,7 @@ class FileBackend:
         """Read the records of a stack's finished operations, newest first; damaged ones are left out."""
         found = []
         for file in reversed(self.history_folder(ref).files(".history.json")):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 found.append(json.loads(self.place.read(file) or b""))
         return found
 

@@ -86,8 +86,13 @@ class StoredStacks:
             for entry in self._backend.history(stack)
         ]
 
-    async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
-        """Replace a stack's state by an exported one; see Engine."""
+    def checked(self, stack: StackRef, document: Mapping[str, Any]) -> tuple[dict[str, Any], Deployment]:
+        """What an exported state says, if it can be the stack's.
+
+        Raises:
+            UsageError: It is no exported state.
+            RefusedError: It is another stack's, or contradicts itself.
+        """
         if document.get("version") != EXPORTED or not isinstance(document.get("deployment"), Mapping):
             raise UsageError(
                 f"this is no exported state of version {EXPORTED}", hint="`hermesops stack export` makes one"
@@ -95,7 +100,7 @@ class StoredStacks:
         latest = dict(document["deployment"])
         try:
             given, wrong = deployment_from_doc(latest), flaws(stack, latest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise UsageError(f"this is no exported state: {error!r}") from error
         if wrong:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
@@ -103,6 +108,11 @@ class StoredStacks:
                 f"this cannot be the state of stack {stack.stack}: {wrong[0]}{more}; nothing was changed",
                 hint=f"`hermesops stack export {stack.stack}` makes one that can; take all of it",
             )
+        return latest, given
+
+    async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
+        """Replace a stack's state by an exported one; see Engine."""
+        latest, given = self.checked(stack, document)
         async with self._locked(stack, EventLog()) as lock:
             _, vault = self._opened(stack, latest)
             if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in given.resources):
@@ -133,7 +143,7 @@ class StoredStacks:
             secrets_of = before.secrets_provider or {}
             kind = secrets_of.get("type", "passphrase")
             salt = (secrets_of.get("state") or {}).get("salt", "")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise self._backend.damaged(stack, f"no deployment in it: {error!r}") from error
         if kind not in {"passphrase", ""}:
             raise UsageError(

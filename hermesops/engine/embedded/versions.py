@@ -128,7 +128,7 @@ class Versions:
         return found
 
     def _what(self, note: str) -> str:
-        with suppress(ValueError, KeyError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             entry = json.loads(self.backend.place.read(note) or b"") if note else {}
             return f"{entry['kind']} {entry['result']}"
         return ""

@@ -72,8 +72,8 @@ async def test_images_are_listed_looked_at_and_saved() -> None:
     assert answers.asked[-1] == "POST /api/v1/machines/m1/image"
 
 
-async def test_a_missing_list_is_empty() -> None:
-    client, _ = _client(json(200, {}))
+async def test_no_images_may_be_null() -> None:
+    client, _ = _client(json(200, {"images": None}))
     assert await client.list_images() == []
 
 
