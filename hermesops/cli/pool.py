@@ -8,7 +8,7 @@ from hermesops.cli import context, render_cells
 from hermesops.cli.console import Why, Yes, agree, result, table
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
-from hermesops.errors import UsageError
+from hermesops.errors import HermesError, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -102,16 +102,27 @@ def _fill(
 ) -> None:
     composed = context.compose()
 
+    failed: list[tuple[str, HermesError]] = []
+
     async def work() -> list[dict[str, object]]:
         done: list[dict[str, object]] = []
         async with composed.session() as session:
             for cell in session.pools.cells(cells or (), opening=opening):
-                operation = await begin(session, cell.name)
-                outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
+                try:
+                    operation = await begin(session, cell.name)
+                    outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
+                except HermesError as error:
+                    failed.append((cell.name, error))
+                    continue
                 done.append({"cell": cell.name, "operation_id": operation.id, "outcome": outcome})
         return done
 
     rows = context.run(work())
-    result(
-        kind, {"cells": rows}, [str(row["outcome"]) for row in rows] or ["no cells; the setting pool_size wants none"]
-    )
+    if rows or not failed:
+        lines = [str(row["outcome"]) for row in rows] or ["no cells; the setting pool_size wants none"]
+        result(kind, {"cells": rows}, lines)
+    if len(failed) == 1 and not rows:
+        raise failed[0][1]
+    if failed:
+        words = "; ".join(f"{cell}: {error.message}" for cell, error in failed)
+        raise PartlyDoneError(f"{len(failed)} of {len(failed) + len(rows)} cells are not done: {words}")

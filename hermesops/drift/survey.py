@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from hermesops.drift.accounts import Accounts, MachineAccount, Rebooted, StackAccount, StackMachine
 from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Image, Machine
 from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
@@ -17,7 +18,7 @@ from hermesops.model.operation import Lease
 from hermesops.model.sighting import Sighting
 from hermesops.model.spare import Spare
 
-_STATES_AT_ONCE = 8
+_STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
 
 
 class Rows(Protocol):
@@ -153,16 +154,14 @@ class Survey:
         return {image.id: name for name in sorted(names) if (image := self._rows.latest_image(name))}
 
     async def _look_at_stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackAccount]:
-        turn = asyncio.Semaphore(_STATES_AT_ONCE)
-
         async def one(cell: CellName) -> StackAccount:
-            async with turn:
-                try:
-                    return self._read(await self._states.state(cell))
-                except HermesError as error:
-                    return StackAccount(unseen=error.message)
+            return self._read(await self._states.state(cell))
 
-        return dict(zip(cells, await asyncio.gather(*map(one, cells)), strict=True))
+        looked = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        return {
+            cell: StackAccount(unseen=seen.message) if isinstance(seen, HermesError) else seen
+            for cell, seen in zip(cells, looked, strict=True)
+        }
 
     def _read(self, state: Mapping[str, Any]) -> StackAccount:
         begun = (state.get("deployment") or {}).get("pending_operations") or []

@@ -27,6 +27,9 @@ _CLASSES = (
     BrokenInvariantError,
 )
 
+LONGEST_S = 2 * 3600.0
+"""Seconds after which a cell's run is given up: making its machines takes minutes, whatever the vendor does."""
+
 
 @dataclass(frozen=True)
 class CellRun:
@@ -45,7 +48,11 @@ class CellRun:
 
 
 async def run_cells(
-    cells: Sequence[CellName], work: Callable[[CellName], Awaitable[CellRun]], *, parallel: int
+    cells: Sequence[CellName],
+    work: Callable[[CellName], Awaitable[CellRun]],
+    *,
+    parallel: int,
+    longest_s: float = LONGEST_S,
 ) -> tuple[CellRun, ...]:
     """Do the work for each cell; one that fails does not hold up the others.
 
@@ -53,6 +60,7 @@ async def run_cells(
         cells: Which.
         work: Done once for each.
         parallel: How many at the same time.
+        longest_s: Seconds after which one is given up.
 
     Returns:
         An end for every cell, in their order.
@@ -62,9 +70,15 @@ async def run_cells(
     async def one(cell: CellName) -> CellRun:
         async with slots:
             try:
-                return await work(cell)
+                async with asyncio.timeout(longest_s) as limit:
+                    return await work(cell)
             except HermesError as error:
                 return CellRun(cell, error=error)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            why = UnavailableError(f"not done after {longest_s:g} s, and given up", hint="the same command goes on")
+            return CellRun(cell, error=why)
 
     return tuple(await asyncio.gather(*(one(cell) for cell in cells)))
 

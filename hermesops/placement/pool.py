@@ -158,7 +158,9 @@ def _to_retire(seen: PoolSight) -> list[tuple[MachineName, str]]:
         size = targets[plan].size if plan in targets else 0
         # What is not ready goes first, then what waited longest: the newest was looked at last.
         of_plan.sort(key=lambda held: held.spare.status is SpareStatus.READY)
-        retiring += [(held.spare.name, f"the pool of {plan} is {size}") for held in of_plan[: len(of_plan) - size]]
+        retiring += [
+            (held.spare.name, f"the pool of {plan} is {size}") for held in of_plan[: max(0, len(of_plan) - size)]
+        ]
     return retiring
 
 

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Protocol, assert_never
 
 from hermesops.errors import HermesError, RefusedError
+from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.operation import Finished, Impossible, Lease, LeaseHeldError
+from hermesops.model.operation import Finished, Impossible, Lease, LeaseHeldError, LeaseLostError
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.placement.gathering import StillWanted
@@ -27,6 +29,10 @@ from hermesops.placement.pool import (
     decide,
     describe,
 )
+
+_ASKING = Limits(16, slow_after_s=10.0, within_s=60.0)
+_MAKING = Limits(16, slow_after_s=120.0, within_s=1500.0)
+"""How many are asked, and made ready, at once; seconds for which one holds up others, and after which it is left."""
 
 
 class Rows(Protocol):
@@ -151,6 +157,7 @@ class PoolFill:
         self._cells = cells
         self._alone = alone
         self._lost: tuple[str, ...] = ()
+        self._made: set[MachineName] = set()
 
     async def observe(self) -> PoolSight:
         """Look at rows, state, vendor and machines.
@@ -163,26 +170,25 @@ class PoolFill:
             for one in self._rows.list_spares(cell=self._cell)
             if one.purpose is Purpose.POOL or not one.wanted  # what others gave up goes with the same run
         ]
-        told = await asyncio.gather(*(self._held(one, listed.get(one.name), in_stack) for one in spares))
+        held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in spares]
+        asked = [one for one in held if _is_to_be_asked(one)]
+        told = {one.spare.name: one for one in await self._told(asked)}
         room = self._size - self._rows.get_cell(self._cell).machines
-        return PoolSight(self._cell, self._targets, tuple(told), max(0, room), self._lost)
+        seen = tuple(told.get(one.spare.name, one) for one in held)
+        return PoolSight(self._cell, self._targets, seen, max(0, room), self._lost)
 
-    async def _held(self, spare: Spare, machine: Listed | None, in_stack: frozenset[MachineName]) -> Held:
-        is_held = spare.name in in_stack
-        if machine is None:
-            return Held(spare, in_stack=is_held)
-        machine_id = MachineId(machine.id)
-        if not spare.wanted or spare.status is not SpareStatus.READY or machine.status is not MachineStatus.READY:
-            return Held(spare, machine_id, machine.status, in_stack=is_held)
-        node = await self._world.node(machine_id)
-        return Held(
-            spare,
-            machine_id,
-            machine.status,
-            in_stack=is_held,
-            is_silent=node is None,
-            belongs_to=node.instance_id if node else None,
-        )
+    async def _told(self, asked: Sequence[Held]) -> list[Held]:
+        """What the machines say; one that answers nonsense, or not in its time, is as good as silent."""
+
+        async def one(held: Held) -> Held:
+            node = await self._world.node(held.machine_id) if held.machine_id else None
+            return replace(held, is_silent=node is None, belongs_to=node.instance_id if node else None)
+
+        answers = await fan_out(asked, one, _ASKING)
+        return [
+            replace(held, is_silent=True) if isinstance(said, HermesError) else said
+            for held, said in zip(asked, answers, strict=True)
+        ]
 
     def decide(self, seen: PoolSight) -> Step | Finished | Impossible:
         """The next step for what was seen."""
@@ -213,8 +219,7 @@ class PoolFill:
                 for name, machine_id in recorded:
                     self._rows.set_spare_machine(name, machine_id)
             case MakeReady(names=names):
-                spares = {held.spare.name: held.spare for held in seen.held}
-                await asyncio.gather(*(self._make_ready(spares[name]) for name in names))
+                await self._make_all_ready([held.spare for held in seen.held if held.spare.name in names])
             case _ as never:
                 assert_never(never)
 
@@ -252,28 +257,52 @@ class PoolFill:
         in_stack = await self._cells.held(self._cell)
         return any((one.name in in_stack) != one.wanted for one in self._rows.list_spares(cell=self._cell))
 
+    async def _make_all_ready(self, spares: Sequence[Spare]) -> None:
+        for spare, end in zip(spares, await fan_out(spares, self._make_ready, _MAKING), strict=True):
+            if isinstance(end, HermesError) and not isinstance(end, LeaseLostError):
+                await self._lose(spare.name, end.message)
+
     async def _make_ready(self, spare: Spare) -> None:
         if spare.machine_id is None:
             return
         try:
             async with self._alone(spare_subject(spare.name)) as turn:
                 why = await self._unwell(spare, spare.machine_id)
-                if why:
-                    self._lost = (*self._lost, f"{spare.name}: {why}")
-                    self._rows.retire_spare(spare.name, why=why)
-                    return
-                key = await self._world.warm(spare.machine_id, turn.lease)
-                self._rows.mark_spare_ready(spare.name, api_server_key=key)
+                if not why:
+                    key = await self._world.warm(spare.machine_id, turn.lease)
+                    self._rows.mark_spare_ready(spare.name, api_server_key=key)
         except LeaseHeldError:
             return
+        if why:
+            await self._lose(spare.name, why)
+
+    async def _lose(self, name: MachineName, why: str) -> None:
+        """Give up a machine that did not become well; the others go on."""
+        self._lost = (*self._lost, f"{name}: {why}")
+        await self._retire(name, why)
 
     async def _unwell(self, spare: Spare, machine_id: MachineId) -> str:
         """Why a machine cannot be used, in a line; empty when it can."""
+        if spare.name in self._made:  # or it could keep this run busy for ever
+            return "it fell silent again right after it was made ready"
+        self._made.add(spare.name)
         try:
             await self._world.await_machine(spare)
             return "; ".join(await self._world.faults(machine_id))[:300]
         except HermesError as error:
             return error.message
+
+
+def _held(spare: Spare, machine: Listed | None, *, is_in_stack: bool) -> Held:
+    """What is known of a spare machine without asking it."""
+    if machine is None:
+        return Held(spare, in_stack=is_in_stack)
+    return Held(spare, MachineId(machine.id), machine.status, in_stack=is_in_stack)
+
+
+def _is_to_be_asked(held: Held) -> bool:
+    spare = held.spare
+    return spare.wanted and spare.status is SpareStatus.READY and held.status is MachineStatus.READY
 
 
 class _FullError(RefusedError):

@@ -92,7 +92,7 @@ def from_file(text: str) -> tuple[SavedPreview, str]:
                 f"not a saved preview of version {VERSION}", hint="hermesops stack preview CELL --save FILE"
             )
         return TypeAdapter(SavedPreview).validate_python(envelope["preview"]), str(envelope["signature"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise UsageError(
             "not a saved preview, or a damaged one", hint="hermesops stack preview CELL --save FILE"
         ) from error

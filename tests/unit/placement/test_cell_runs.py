@@ -40,6 +40,18 @@ async def test_a_bug_is_no_cells_end() -> None:
         await run_cells(CELLS, work, parallel=1)
 
 
+async def test_a_cell_that_hangs_is_given_up_and_its_place_goes_to_the_next() -> None:
+    async def work(cell: CellName) -> CellRun:
+        if cell in CELLS[:2]:
+            await asyncio.Event().wait()
+        return CellRun(cell)
+
+    async with asyncio.timeout(10):
+        runs = await run_cells(CELLS, work, parallel=2, longest_s=0.1)
+    assert [run.cell for run in runs if run.error] == CELLS[:2]
+    assert all("given up" in run.error.message for run in runs if run.error)
+
+
 def ended(*errors: HermesError | None) -> list[CellRun]:
     return [CellRun(cell, error=error) for cell, error in zip(CELLS, errors, strict=False)]
 
