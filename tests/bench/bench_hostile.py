@@ -163,5 +163,5 @@ async def _measure(board: Board, folder: Path, moods: Sequence[str], cases: Sequ
 
 
 async def _in_mood(fleet: HostileFleet, name: str, mood: str) -> Measured:
-    async with fleet.in_mood(mood) if mood else nullcontext():
+    async with fleet.in_moods(mood) if mood else nullcontext():
         return await CASES[name](fleet, mood)

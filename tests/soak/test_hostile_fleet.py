@@ -12,16 +12,18 @@ from tests.support.taken_over import TakenOver, see_it_backed_up, taken_over
 
 pytestmark = pytest.mark.timeout(7200)
 
+BAD = 5
+
 
 @pytest.fixture(scope="module")
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HostileFleet]:
-    async with hostile_fleet(tmp_path_factory.mktemp("hostile"), good=15, bad=5) as fleet:
+    async with hostile_fleet(tmp_path_factory.mktemp("hostile"), good=15, bad=BAD) as fleet:
         yield fleet
 
 
-@pytest.mark.parametrize("mood", ALL_MOODS)
-async def test_everything_is_done_for_the_others(fleet: HostileFleet, mood: str) -> None:
-    await see_everything_done(fleet, mood)
+@pytest.mark.parametrize("first", range(0, len(ALL_MOODS), BAD))
+async def test_everything_is_done_for_the_others(fleet: HostileFleet, first: int) -> None:
+    await see_everything_done(fleet, *ALL_MOODS[first : first + BAD])
 
 
 @pytest.fixture(scope="module")

@@ -65,32 +65,18 @@ class HostileFleet:
     machines: dict[str, str] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
-    async def in_mood(self, mood: str) -> AsyncIterator[None]:
-        """Have the bad ones be in a mood until the context ends; both the proxy and hermes-node get it."""
-        if mood in LIES:
-            await self._put(hostility.ROOT, LIES[mood])
-        async with contextlib.AsyncExitStack() as stack:
-            if mood in MOODS:
-                views = [await stack.enter_async_context(hostile_service(mood)) for _ in range(2)]
-                await self._put(
-                    hostility.AGENT, dict(zip(("proxy", "node"), (view.port for view in views), strict=True))
-                )
-            try:
-                yield
-            finally:
-                await self._remove(hostility.ROOT if mood in LIES else hostility.AGENT)
-
-    async def _put(self, path: str, said: Mapping[str, Any]) -> None:
-        async with vendor_of(self.world.home / "local" / "world") as vendor:
-            for user in self.bad:
-                where = f"machines/{self.machines[user]}/toolbox/files/upload"
-                told = await vendor.post(where, params={"path": path, "mode": "644"}, content=json.dumps(said))
+    async def in_moods(self, *moods: str) -> AsyncIterator[None]:
+        """Have each bad one be in the next of the moods until the context ends; the proxy and hermes-node get it."""
+        async with contextlib.AsyncExitStack() as stack, vendor_of(self.world.home / "local" / "world") as vendor:
+            for number, user in enumerate(self.bad):
+                mood = moods[number % len(moods)]
+                path, said = await _made(stack, mood)
+                files = f"machines/{self.machines[user]}/toolbox/files"
+                where = {"path": path, "mode": "644"}
+                told = await vendor.post(f"{files}/upload", params=where, content=json.dumps(said))
                 told.raise_for_status()
-
-    async def _remove(self, path: str) -> None:
-        async with vendor_of(self.world.home / "local" / "world") as vendor:
-            for user in self.bad:
-                await vendor.delete(f"machines/{self.machines[user]}/toolbox/files", params={"path": path})
+                stack.push_async_callback(vendor.delete, files, params={"path": path})
+            yield
 
     def make_all_due(self) -> None:
         """Let backups and tokens be a day old, so that the next job is about every agent."""
@@ -119,6 +105,14 @@ class HostileFleet:
             listed = (await vendor.get("machines")).json()
         machines = listed if isinstance(listed, list) else listed["machines"]
         self.machines.update({users[one["name"]]: one["id"] for one in machines if one["name"] in users})
+
+
+async def _made(stack: contextlib.AsyncExitStack, mood: str) -> tuple[str, Mapping[str, Any]]:
+    """The file by which a simulated machine is in a mood, and what it says."""
+    if mood in LIES:
+        return hostility.ROOT, LIES[mood]
+    views = [await stack.enter_async_context(hostile_service(mood)) for _ in range(2)]
+    return hostility.AGENT, dict(zip(("proxy", "node"), (view.port for view in views), strict=True))
 
 
 @contextlib.asynccontextmanager
@@ -150,28 +144,29 @@ async def run(fleet: HostileFleet, *words: str, ends: set[int], names: bool = Tr
     return ran
 
 
-async def see_everything_done(fleet: HostileFleet, mood: str) -> None:
-    """Run jobs, looks and a rollout while the bad ones are in a mood: all of it is done for the good ones.
+async def see_everything_done(fleet: HostileFleet, *moods: str) -> None:
+    """Run jobs, looks and a rollout while each bad one is in a mood: all of it is done for the good ones.
 
     Raises:
         AssertionError: It is not, or a bad one is not named.
     """
     world, good = fleet.world, set(fleet.good)
-    release = await built(world, mood.replace(" ", "-").replace(":", ""))
+    release = await built(world, f"release-{len(world.said)}")
     fleet.make_all_due()
-    async with fleet.in_mood(mood):
-        await run(fleet, "instance", "show", fleet.bad[0], ends={0, 4}, names=False)
+    async with fleet.in_moods(*moods):
+        for user in fleet.bad:
+            await run(fleet, "instance", "show", user, ends={0, 4}, names=False)
         shown = await run(fleet, "instance", "show", fleet.good[0], "--json", ends={0})
         assert shown.json["instance"]["gateway"] == "ok"
-        await run(fleet, "chore", "run", "tokens", ends={0, 6})
-        await run(fleet, "chore", "run", "backups", ends={0, 6})
-        await run(fleet, "fleet", "drift", "--deep", ends={0, 6, 7})
-        ran = await run(fleet, "rollout", "start", release, "--all", *QUICK, *AT_ONCE, ends={6}, names=False)
+        await run(fleet, "chore", "run", "tokens", ends={0, 6}, names=False)
+        await run(fleet, "chore", "run", "backups", ends={0, 6}, names=False)
+        await run(fleet, "fleet", "drift", "--deep", ends={0, 6, 7}, names=False)
+        ran = await run(fleet, "rollout", "start", release, "--all", *QUICK, *AT_ONCE, ends={6})
         told = (await world.ok("rollout", "status", "--json")).json
         owed = {row["user"]: row["why"] for row in (await run(fleet, "fleet", "owed", "--json", ends={0})).json["owed"]}
     reached = {one["user"] for one in told["targets"] if one["on_release"]}
     assert (told["rollout"]["state"], reached) == ("done", good), str(ran)
     assert owed.keys() == set(fleet.bad)
     assert all("before anything was changed" in why for why in owed.values()), owed
-    backed = {row["user"]: row for row in (await world.ok("backup", "list", "--json")).json["backups"]}
-    assert good <= backed.keys()
+    ages = {row["user"]: row["age_s"] for row in (await world.ok("backup", "list", "--json")).json["instances"]}
+    assert all(ages[user] < _A_DAY.total_seconds() for user in good), ages
