@@ -42,7 +42,7 @@ class Ring:
             content = json.loads(text)
             keys = {key_id: urlsafe_b64decode(key) for key_id, key in content["keys"].items()}
             retired = {key_id: datetime.fromisoformat(at) for key_id, at in content.get("retired", {}).items()}
-            current = content["current"]
+            current = str(content["current"])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             # The cause would carry the text, that is, the keys.
             raise ValueError("damaged") from None
