@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 export UV_PYTHON_DOWNLOADS := never
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# uv of this computer, else the one of .ci/uv.txt in a folder of our own: Debian lets nobody install into its Python.
+# uv of this computer, else the one of .uv.txt in a folder of our own: Debian lets nobody install into its Python.
 UV := $(or $(shell command -v uv),build/uv/bin/uv)
 
 # command=package: a package is installed only when its command is missing.
@@ -102,11 +102,11 @@ lint-shell: need-linting
 	$(UV) sync --locked --quiet
 	touch $@
 
-build/uv/bin/uv: .ci/uv.txt
+build/uv/bin/uv: .uv.txt
 	@if ! python3 -c 'import ensurepip' 2>/dev/null; then $(call apt,python3-venv); fi
 	echo "==> Installing uv into build/uv"
 	python3 -m venv build/uv
-	build/uv/bin/pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes --requirement .ci/uv.txt
+	build/uv/bin/pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes --requirement .uv.txt
 
 need-machines:
 	@$(call need,$(MACHINES))

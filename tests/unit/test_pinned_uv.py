@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PINS = (ROOT / ".ci" / "uv.txt").read_text()
+PINS = (ROOT / ".uv.txt").read_text()
 
 
 def test_it_is_the_version_of_the_lock_and_every_hash_is_of_a_wheel_in_it() -> None:
