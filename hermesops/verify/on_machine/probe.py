@@ -1,4 +1,4 @@
-# ruff: noqa: PTH112, PTH115, PTH123 - pathlib would cost every start of this program on every machine 10 ms
+# ruff: noqa: PTH112, PTH114, PTH115, PTH123 - pathlib would cost every start of this program on every machine 10 ms
 """Look at the agent on this machine and print what is seen as one JSON object: no secret, nothing that a user said.
 
 Usage: ``probe.py look`` or ``probe.py chat SESSION``. Keys are used, never printed: only whether they fit, and a digest
@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 TYPE_CHECKING = False  # importing typing would cost as much as all the rest
 if TYPE_CHECKING:
@@ -31,14 +32,20 @@ PROPERTIES = (
 )
 LOOK_S = 5.0
 CHAT_S = 60.0
+LARGEST = 1 << 20
+"""Bytes that are read of a file or an answer. The agent decides what its API answers and what lies in its home."""
+
+MOST_FOLDERS = 20_000
+"""Folders that are looked into for skills: some forty times those of an agent with all that are bundled."""
+
 GONE = frozenset({200, 204, 404})
 
 
 def read(path: str) -> str:
-    """A file's text; empty when there is none."""
+    """A file's text, as far as it may go; empty when there is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            return file.read(LARGEST).decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -47,9 +54,26 @@ def parsed(text: str) -> "dict[str, Any]":
     """A JSON object; empty when it is none."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def part(value: object, *names: str) -> "dict[str, Any]":
+    """The object that stands under these names, one in the other; empty where anything else does."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> "list[Any]":
+    """A list; empty where it is none."""
+    return value if isinstance(value, list) else []
+
+
+def word(value: object) -> str:
+    """A text of the agent's, cut; empty where it is none."""
+    return value[:300] if isinstance(value, str) else ""
 
 
 def variables() -> "dict[str, str]":
@@ -76,7 +100,7 @@ def ask(
     try:
         with connected(name, int(port or (443 if scheme == "https" else 80)), scheme, timeout_s) as connection:
             connection.sendall("\r\n".join(lines).encode() + content)
-            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            answer = received(connection, time.monotonic() + timeout_s)
     except OSError as error:
         return 0, {"reason": str(error) or type(error).__name__}
     head, _, text = answer.partition(b"\r\n\r\n")
@@ -84,6 +108,22 @@ def ask(
     if len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - protocol, status
         return 0, {"reason": "what answered does not speak HTTP"}
     return int(words[1]), parsed(text.decode("utf-8", "replace"))
+
+
+def received(connection: socket.socket, until: float) -> bytes:
+    """All that comes, within a time and a size: an answer that drips would satisfy any limit of one read."""
+    answer = bytearray()
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no whole answer in time")
+        connection.settimeout(left)
+        piece = connection.recv(65536)
+        answer += piece
+        if not piece:
+            return bytes(answer)
+        if len(answer) > LARGEST:
+            raise OSError(f"an answer of more than {LARGEST} bytes")
 
 
 def connected(name: str, port: int, scheme: str, timeout_s: float) -> socket.socket:
@@ -136,11 +176,13 @@ def filesystem(pid: int, path: str) -> str:
 
 
 def skills(folder: str) -> int:
-    """How many skills are below a folder; -1 when there is no such folder."""
-    if not os.path.isdir(folder):
+    """How many skills are below a folder, as far as it is looked through; -1 when there is no such folder."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
         return -1
-    count = 0
-    for _, folders, files in os.walk(folder):
+    count, until = 0, time.monotonic() + LOOK_S
+    for number, (_, folders, files) in enumerate(os.walk(folder)):
+        if number >= MOST_FOLDERS or time.monotonic() > until:
+            break
         if "SKILL.md" in files:
             count += 1
             folders.clear()  # a skill's own files do not matter, and there are many
@@ -150,8 +192,8 @@ def skills(folder: str) -> int:
 def model(environment: "dict[str, str]") -> "dict[str, object]":
     """What the agent would ask the model router for, and what that says to the agent's token."""
     config = parsed(read("/etc/hermes/config.yaml"))
-    chosen = config.get("model") or {}
-    provider = (config.get("providers") or {}).get(str(chosen.get("provider", "")).partition(":")[2]) or {}
+    chosen = part(config, "model")
+    provider = part(config, "providers", str(chosen.get("provider", "")).partition(":")[2])
     variable = str(provider.get("key_env", ""))
     key = environment.get(variable, "")
     status, body = ask("GET", f"{provider['base_url']}/models", key=key) if provider.get("base_url") else (0, {})
@@ -160,8 +202,8 @@ def model(environment: "dict[str, str]") -> "dict[str, object]":
         "key_variable": variable,
         "has_key": bool(key),
         "router_status": status,
-        "offered": sorted(str(entry.get("id")) for entry in body.get("data") or ()),
-        "reason": body.get("reason", ""),
+        "offered": sorted(word(part(entry).get("id")) for entry in listed(body.get("data"))),
+        "reason": word(body.get("reason")),
     }
 
 
@@ -181,18 +223,18 @@ def look() -> "dict[str, object]":
     key = environment.get("API_SERVER_KEY", "")
     alive_status, alive = ask("GET", api("/health"))
     status, detailed = ask("GET", api("/health/detailed"), key=key) if alive_status else (0, {})
-    checks = (detailed.get("readiness") or {}).get("checks") or {}
+    checks = part(detailed, "readiness", "checks")
     return {
         "unit": properties,
         "identity": parsed(read("/etc/hermes-node/identity.json")) or None,
         "release": release(),
-        "alive": {"status": alive_status, "version": alive.get("version", ""), "reason": alive.get("reason", "")},
+        "alive": {"status": alive_status, "version": word(alive.get("version")), "reason": word(alive.get("reason"))},
         "key_digest": hashlib.sha256(key.encode()).hexdigest() if key else "",
         "detailed": {
             "status": status,
-            "verdict": detailed.get("status", ""),
-            "state": detailed.get("gateway_state", ""),
-            "failing": sorted(name for name, part in checks.items() if part.get("status") != "ok"),
+            "verdict": word(detailed.get("status")),
+            "state": word(detailed.get("gateway_state")),
+            "failing": sorted(name[:300] for name in checks if part(checks, name).get("status") != "ok"),
         },
         "model": model(environment),
         "home": home(pid),
@@ -205,13 +247,13 @@ def chat(session: str) -> "dict[str, object]":
     asked = {"messages": [{"role": "user", "content": "Answer with the one word: pong"}], "stream": False}
     status, body = ask("POST", api("/v1/chat/completions"), key=key, body=asked, session=session, timeout_s=CHAT_S)
     removed, _ = ask("DELETE", api(f"/api/sessions/{session}"), key=key)
-    choice = (body.get("choices") or [{}])[0]
-    error = body.get("error")
+    choice = part(next(iter(listed(body.get("choices"))), None))
+    finish, error = word(choice.get("finish_reason")), body.get("error")
     return {
         "status": status,
-        "answered": bool((choice.get("message") or {}).get("content")) and choice.get("finish_reason") != "error",
-        "finish": choice.get("finish_reason") or "",
-        "error": str(error.get("message", "") if isinstance(error, dict) else body.get("reason", ""))[:300],
+        "answered": bool(part(choice, "message").get("content")) and finish != "error",
+        "finish": finish,
+        "error": word(part(error).get("message") if isinstance(error, dict) else body.get("reason")),
         "session_removed": removed in GONE,
     }
 
