@@ -3,12 +3,13 @@
 Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which waits for ever unless told how long.
 """
 
-import asyncio
 import math
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hermesops import blocking
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.queries import DEFAULTS, LABEL, Query, is_metric
 from hermesops.model.ids import InstanceId
@@ -16,8 +17,15 @@ from hermesops.model.vitals import Source, Vital, Vitals
 
 if TYPE_CHECKING:
     from prometheus_api_client import PrometheusConnect
+    from requests import Session
 
 _TIMEOUT_S = 10
+_LARGEST = 16 << 20
+"""Bytes of an answer: some hundred for each instance that a question names."""
+
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What the library raises of JSON that is no answer of Prometheus's."""
+
 _AT_ONCE = 200
 """Instances a question names: an address holds some thousands of characters."""
 
@@ -33,6 +41,7 @@ class Prometheus:
 
     def __init__(self, url: str, queries: Mapping[Vital, Query] = DEFAULTS, *, timeout_s: int = _TIMEOUT_S) -> None:
         self._url = url
+        self._name = f"Prometheus at {url}"
         self._queries = queries
         self._timeout_s = timeout_s
         self._opened: PrometheusConnect | None = None
@@ -47,7 +56,7 @@ class Prometheus:
         known = is_metric(metric) and await self._ask(f"count(last_over_time({metric}[1h]))", None)
         if not known:
             raise RefusedError(
-                f"Prometheus at {self._url} has no metric {metric}: a gate on it would never pass",
+                f"{self._name} has no metric {metric}: a gate on it would never pass",
                 hint="correct the gate's metric, or take that gate out",
             )
 
@@ -92,7 +101,7 @@ class Prometheus:
 
     async def _ask(self, promql: str, at: datetime | None) -> list[dict[str, Any]]:
         params = {"time": f"{at.timestamp():.3f}"} if at else {}
-        return await asyncio.to_thread(self._asked, promql, params)
+        return await blocking.call(partial(self._asked, promql, params), whom=self._name, within_s=self._timeout_s)
 
     def _asked(self, promql: str, params: dict[str, str]) -> list[dict[str, Any]]:
         # Lazily: a command that asks no Prometheus must not pay for it.
@@ -101,9 +110,9 @@ class Prometheus:
 
         try:
             result: list[dict[str, Any]] = self._server().custom_query(promql, params=params, timeout=self._timeout_s)
-        except (RequestException, PrometheusApiClientException, ValueError, LookupError) as error:
+        except (RequestException, PrometheusApiClientException, *_WRONG) as error:
             raise UnavailableError(
-                f"Prometheus at {self._url} gives no answer: {error}",
+                f"{self._name} gives no answer: {str(error)[:300]}",
                 hint="gates take their figures from the instances' nodes while the setting prometheus_url is empty",
             ) from error
         return result
@@ -112,9 +121,34 @@ class Prometheus:
         from prometheus_api_client import PrometheusConnect  # noqa: PLC0415
         from urllib3.util.retry import Retry  # noqa: PLC0415
 
-        # Without: three tries, and each may take the whole time.
-        self._opened = self._opened or PrometheusConnect(url=self._url, retry=Retry(total=0), timeout=self._timeout_s)
+        if self._opened is None:
+            session = _session(self._name)
+            # Without: three tries, and each may take the whole time.
+            self._opened = PrometheusConnect(
+                url=self._url, retry=Retry(total=0), timeout=self._timeout_s, session=session
+            )
         return self._opened
+
+
+def _session(whom: str) -> "Session":
+    """A session of requests whose answers are bounded, and which goes where it was sent and nowhere else."""
+    from requests import ConnectionError as BrokenOffError  # noqa: PLC0415 - as above
+    from requests import Response, Session  # noqa: PLC0415 - as above
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415 - as above
+
+    def bounded(answer: Response, **_: object) -> None:
+        try:
+            # Whoever asks what an answer holds finds it there (requests.models.Response.content).
+            answer._content = blocking.read(answer.raw, whom=whom, largest=_LARGEST)  # noqa: SLF001
+        except HTTPError as error:
+            raise BrokenOffError(error) from error
+
+    session = Session()
+    session.stream = True  # the answer is read by the hook, not by the session
+    session.max_redirects = 0
+    session.headers["Accept-Encoding"] = "identity"
+    session.hooks["response"].append(bounded)
+    return session
 
 
 def by_instance(samples: object) -> dict[InstanceId, float]:

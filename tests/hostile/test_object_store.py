@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops import blocking
 from hermesops.backup import store_calls
 from hermesops.backup.object_store import ObjectStore
 from hermesops.backup.repository import Bucket
@@ -47,7 +48,7 @@ async def test_every_question_to_a_store_ends_within_its_limits(
     mood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_calls, "_LARGEST", 1 << 20)
-    monkeypatch.setattr(store_calls, "_MOST_ABANDONED", 10_000)
+    monkeypatch.setattr(blocking, "_MOST_ABANDONED", 10_000)
 
     async def tried(question: Callable[[ObjectStore], object], store: ObjectStore) -> None:
         async with asyncio.timeout(ENDS_S):
@@ -82,7 +83,7 @@ async def test_a_call_that_was_abandoned_asks_the_store_nothing_more(tmp_path: P
                 assert "too late" in error.message  # noqa: PT017 - looked at by the event below
                 ended.set()
 
-        with pytest.raises(UnavailableError, match=r"not answered within 0\.1 s"):
+        with pytest.raises(UnavailableError, match=r"no answer within 0\.1 s"):
             await call(late, within_s=0.1)
         goes_on.set()
         assert await asyncio.to_thread(ended.wait, ENDS_S)
@@ -92,14 +93,14 @@ async def test_a_call_that_was_abandoned_asks_the_store_nothing_more(tmp_path: P
 async def test_nobody_asks_a_store_any_more_that_left_too_many_calls_without_an_end() -> None:
     goes_on = threading.Event()
     try:
-        for _ in range(store_calls._MOST_ABANDONED):
-            with pytest.raises(UnavailableError, match="not answered within"):
+        for _ in range(blocking._MOST_ABANDONED):
+            with pytest.raises(UnavailableError, match="no answer within"):
                 await call(goes_on.wait, ENDS_S, within_s=0.01)
-        with pytest.raises(UnavailableError, match="left 16 calls without an end"):
+        with pytest.raises(UnavailableError, match="16 calls before were left without an end"):
             await call(goes_on.is_set)
     finally:
         goes_on.set()
-    for thread in tuple(store_calls._abandoned):
+    for thread in tuple(blocking._abandoned):
         thread.join(ENDS_S)
     assert await call(goes_on.is_set)
 

@@ -6,15 +6,14 @@ its buckets with; pulumi ``pkg/backend/diy`` (the URL's path is a folder in the 
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
+from hermesops import blocking
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -225,10 +224,7 @@ class BucketPlace:
 
         where = self.at(name)
         try:
-            return _within(_WHOLE_S, ask)
-        except TimeoutError:
-            words = f"{where}: no whole answer within {_WHOLE_S:g} s"
-            raise UnavailableError(words, hint="run the same command again") from None
+            return blocking.wait(ask, whom=where, within_s=_WHOLE_S)
         except ClientError as error:
             raise _refusal(where, error, self._setting) from error
         except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
@@ -240,24 +236,6 @@ class BucketPlace:
             raise UsageError(f"{where}: {error}", hint=f"hermesops settings show: look at {self._setting}") from error
         except BotoCoreError as error:
             raise UnavailableError(f"{where}: {error}", hint="run the same command again") from error
-
-
-def _within(seconds: float, ask: Callable[[], T]) -> T:
-    """Ask in a thread, and wait for it so long: timeouts of a connection count anew with every byte that comes.
-
-    Raises:
-        TimeoutError: There was no end to it; the thread is left behind.
-    """
-    asked: Future[T] = Future()
-
-    def answer() -> None:
-        try:
-            asked.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            asked.set_exception(error)
-
-    threading.Thread(target=answer, daemon=True).start()
-    return asked.result(seconds)
 
 
 class _NoSuchObjectError(HermesError):

@@ -1,0 +1,30 @@
+"""Whatever answers in Prometheus's place: a question ends in its time and size, and goes nowhere else."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops import blocking
+from hermesops.errors import HermesError
+from hermesops.health import prometheus
+from hermesops.health.prometheus import Prometheus
+from hermesops.model.ids import InstanceId
+from tests.support.hostile_http import hostile_service
+from tests.support.hostile_moods import MOODS
+
+LIMIT_S = 1
+ENDS_S = 30.0
+UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("mood", MOODS)
+async def test_a_question_ends_within_its_time_and_size(mood: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(blocking, "_MOST_ABANDONED", 10_000)
+    async with hostile_service(mood) as service, asyncio.timeout(ENDS_S):
+        server = Prometheus(service.url, timeout_s=LIMIT_S)
+        with pytest.raises(HermesError, match="Prometheus") as told:
+            await server.vitals([InstanceId("i-1")], since=UNTIL - timedelta(minutes=5), until=UNTIL)
+    assert len(told.value.message) < 700
+    assert service.taken < 32 << 20
