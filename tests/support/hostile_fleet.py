@@ -67,7 +67,7 @@ class HostileFleet:
     @contextlib.asynccontextmanager
     async def in_moods(self, *moods: str) -> AsyncIterator[None]:
         """Have each bad one be in the next of the moods until the context ends; the proxy and hermes-node get it."""
-        async with contextlib.AsyncExitStack() as stack, vendor_of(self.world.home / "local" / "world") as vendor:
+        async with vendor_of(self.world.home / "local" / "world") as vendor, contextlib.AsyncExitStack() as stack:
             for number, user in enumerate(self.bad):
                 mood = moods[number % len(moods)]
                 path, said = await _made(stack, mood)
@@ -120,8 +120,8 @@ async def hostile_fleet(home: Path, *, good: int = 15, bad: int = 5) -> AsyncIte
     """A simulated world with that many agents in one cell, the bad ones between the good ones, all of them well yet."""
     async with local_world(home, driver="sim") as world:
         total = good + bad
-        every = total // bad if bad else total + 1
-        users = [f"{'bad' if bad and number % every == 1 else 'good'}-{number}" for number in range(total)]
+        taken = {1 + number * total // bad for number in range(bad)}
+        users = [f"{'bad' if number in taken else 'good'}-{number}" for number in range(total)]
         wanted = home / "users.csv"
         wanted.write_text("user,plan,region\n" + "".join(f"{user},light,\n" for user in users))
         await world.ok("provision", "--from", str(wanted))
