@@ -28,6 +28,7 @@ STARTERS = {
 EXPLAINED = {
     "verify/on_machine/batch.py": "runs on a machine, where nothing of ours is in the environment",
     "verify/on_machine/probe.py": "as batch.py",
+    "backup/confinement.py": "forks itself and starts no program",
     "converge/playbook.py": "ansible-runner takes no environment: it is replaced before the run",
 }
 
