@@ -63,7 +63,7 @@ def asking(what: str) -> Iterator[None]:
         yield
     except ClientError as error:
         raise _refusal(what, error) from error
-    except (ResponseParserError, KeyError, TypeError, AttributeError) as error:  # not S3's XML, or IAM's
+    except (ResponseParserError, LookupError, TypeError, AttributeError, RecursionError) as error:  # no S3, no IAM
         raise UnavailableError(
             f"the object store's answer is not understood: {what} ({type(error).__name__})", hint=_SETTINGS
         ) from error

@@ -15,7 +15,7 @@ import pytest
 from hermesops.child_environment import made
 
 COMMANDS = {
-    "worker": ["-m", "hermesops", "worker"],
+    "worker": ["-m", "hermesops", "--env", "staging", "worker"],
     "identity serve": ["-m", "hermesops", "identity", "serve", "--listen", "127.0.0.1:0"],
     "local serve": ["-m", "hermesops", "local", "serve", "--driver", "sim"],
     "plugin": ["-c", "from hermesops.cli.provider import main; main()"],
@@ -31,7 +31,9 @@ def without_limit() -> None:
 
 @contextmanager
 def running(words: Sequence[str], home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    given = made(added={"HERMESOPS_HOME": str(home), "HERMESOPS_LOCAL_DRIVER": "sim"})
+    # An environment whose vendor never answers: a worker of it goes on, without a world.
+    vendor = {"HERMESOPS_API_URL": "https://127.0.0.1:9/api/v1", "HERMESOPS_API_KEY": "k"} if "worker" in words else {}
+    given = made(added={"HERMESOPS_HOME": str(home), "HERMESOPS_LOCAL_DRIVER": "sim", **vendor})
     process = subprocess.Popen(
         words,
         cwd=home,

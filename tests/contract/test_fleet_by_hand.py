@@ -121,6 +121,7 @@ def test_another_passphrase_stops_the_run(
     if text is not None:
         monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", text)
     if in_file is not None:
+        Path("passphrase").touch(mode=0o600)
         Path("passphrase").write_text(in_file)
         monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", "passphrase")
     if stops:

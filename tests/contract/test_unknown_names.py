@@ -42,8 +42,18 @@ def test_nothing_is_found_about_nobody_in_silence(registry: Registry, where: str
         refuse_unknown(registry, Selector.parse(f"{known},{where}", fields=FIELDS))
 
 
-@pytest.mark.parametrize("said", ["HERMESOPS_API_URL", "HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRETS_HOME", ""])
-def test_an_environment_is_known_by_its_folder_or_by_what_variables_say_of_it(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("HERMESOPS_API_URL", "https://api.test/v1"),
+        ("HERMESOPS_REGISTRY_URL", "x"),
+        ("HERMESOPS_SECRETS_HOME", "x"),
+        ("", ""),
+    ],
+)
+def test_an_environment_is_known_by_its_folder_or_by_what_variables_say_of_it(
+    tmp_path: Path, said: str, what: str
+) -> None:
     variables = {"HERMESOPS_HOME": str(tmp_path), "HOME": str(tmp_path)}
     require_known(Environment.load("local", variables))
     (tmp_path / "production").mkdir()
@@ -52,4 +62,4 @@ def test_an_environment_is_known_by_its_folder_or_by_what_variables_say_of_it(tm
         require_known(Environment.load("prodution", variables))
     assert unknown.value.hint == "hermesops env list"
     if said:
-        require_known(Environment.load("prodution", {**variables, said: "x"}))
+        require_known(Environment.load("prodution", {**variables, said: what}))

@@ -185,6 +185,7 @@ async def test_a_second_run_changes_nothing(bench: Bench, inventory: Path) -> No
 
 async def test_a_wrong_key_is_said(bench: Bench, inventory: Path, tmp_path: Path) -> None:
     key = tmp_path / "wrong.key"
+    key.touch(mode=0o600)
     key.write_text("sk_live_wrong")
     (tmp_path / "play.yml").write_text('- hosts: instances\n  gather_facts: false\n  tasks: [{command: "true"}]\n')
     environ = {**bench.environ, "HERMESOPS_API_KEY_FILE": str(key)}

@@ -49,6 +49,7 @@ COMMANDS: Sequence[str] = (
     "release floor",
     "release signers show",
     "release signers set {signers} --reason canary",
+    "release signers restore",
     "rollout preview {release} --all",
     "rollout start {release} --all --soak 1s --settle 1s --vitals none --stages 100% --hook smoke",
     "rollout list --all",
@@ -127,6 +128,9 @@ COMMANDS: Sequence[str] = (
     "secrets set api.key --from {managed}",
     "approval sign {managed} --save {managed}.approval",
     "approval show {managed}",
+    "approval request ada --save {managed}.list",
+    "relay list",
+    "relay serve --listen 127.0.0.1:0",
     "audit log",
     "audit verify",
     "release revoke {release} --reason canary --yes",
@@ -140,10 +144,14 @@ COMMANDS: Sequence[str] = (
 )
 """In order; ``{word}`` is filled in by what commands before it made."""
 
-ENDLESS: Mapping[str, float] = {"worker": 6.0, "identity serve": 4.0, "instance shell": 10.0}
+ENDLESS: Mapping[str, float] = {"worker": 6.0, "identity serve": 4.0, "relay serve": 4.0, "instance shell": 10.0}
 """Seconds after which those are told to end that do not by themselves."""
 
-EXPLAINED: Mapping[str, str] = {"local serve": "local up starts it; it runs during all the others, and is watched"}
+EXPLAINED: Mapping[str, str] = {
+    "local serve": "local up starts it; it runs during all the others, and is watched",
+    "relay admit": "needs a request that a service signed with a key of its own; tests/e2e/test_relay.py",
+    "relay revoke": "needs a service that was admitted; tests/e2e/test_relay.py",
+}
 """What is not run by name, and why."""
 
 SHARD = (

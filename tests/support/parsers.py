@@ -63,6 +63,7 @@ from hermesops.node.errors import NodeError
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings, identity_from_json
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release_signers import AllowedSigners
 from hermesops.node.repository import Repository
 from hermesops.node.revocations import Revocations
 from hermesops.node.unpack import unpack
@@ -74,6 +75,7 @@ from hermesops.settings import Environment
 from hermesops.verify.batch import answers_of
 from hermesops.verify.observations import observations_in
 from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
+from tests.support.release_operator import Remembered
 from tests.support.states import state_of
 
 MEBIBYTE = 1 << 20
@@ -303,7 +305,7 @@ LOCK = Lock(
 )
 HANDOUT = Handout(
     Signed(LOCK.to_json().decode(), "by ada"),
-    (Signed("ada\n", "by ada"),),
+    (Signed(AllowedSigners(1, f"ada ssh-ed25519 {'A' * 68}\n").to_json().decode(), "by ada"),),
     Signed(Revocations().to_json().decode(), "by bob"),
     {SHA: "https://store.test/blobs/a?signature=x%2By"},
 )
@@ -561,9 +563,11 @@ _wire(wire.Account, {"id": "a", "email": "a@example.org", "machines_count": 2}, 
 @_parser(_json({"error": True, "message": "no payment method", "code": "x", "checkout_url": "https://pay.example"}))
 def _vendor_refusal(data: bytes) -> object:
     call = Call("POST", "/machines", changes=True)
-    errors = [refusal(call, httpx.Response(status), data, "r") for status in (302, 402, 404, 408, 429, 500)]
-    assert all(error.message.isprintable() and len(error.message) < 2000 for error in errors)
-    return errors
+    statuses = (302, 402, 404, 408, 429, 500)
+    error = refusal(call, httpx.Response(statuses[len(data) % len(statuses)]), data, "r")
+    assert error.message.isprintable()
+    assert len(error.message) < 2000
+    return error
 
 
 async def _lines(data: bytes) -> AsyncIterator[str]:
@@ -590,8 +594,9 @@ def _events_of_a_turn(data: bytes) -> object:
 
 @_parser(_json({"status": "ok", "gateway_state": "running", "error": {"code": "x"}}))
 def _agent_health(data: bytes) -> object:
-    answers = [ProxyAnswer(status, {}, data) for status in (200, 401, 502, 504, 418)]
-    return [(health_of(answer), refusal_of(answer).message) for answer in answers]
+    statuses = (200, 401, 502, 504, 418)
+    answer = ProxyAnswer(statuses[len(data) % len(statuses)], {}, data)
+    return health_of(answer), refusal_of(answer).message
 
 
 @_parser(lambda: b"done 0 inline\neA==\neA==\n")
@@ -632,8 +637,8 @@ class _Kept:
     def __init__(self, data: bytes) -> None:
         self.data = data
 
-    def read(self, _: str) -> bytes:
-        return self.data
+    def read(self, _: str, *, at_most: int | None = None) -> bytes:
+        return self.data if at_most is None else self.data[:at_most]
 
     def at(self, name: str) -> str:
         return name
@@ -681,20 +686,23 @@ def _trusting(store: _Kept) -> Documents:
     def checks(*_: object, **__: object) -> None:
         return None
 
-    trust = Trust(store, checks, lambda: "", lambda _: None)  # type: ignore[arg-type]  # only what reads
+    trust = Trust(store, checks, Remembered())  # type: ignore[arg-type]  # only what reads
     return Documents(store, trust, None)  # type: ignore[arg-type]  # as above
 
 
-@_parser(_json([one.to_dict() for one in HANDOUT.signers]))
+_SIGNERS = json.dumps([one.to_dict() for one in HANDOUT.signers]).encode()
+
+
+@_parser(lambda: _SIGNERS)
 def _release_signers(data: bytes) -> object:
-    return _trusting(_Kept(data)).signers
+    return _trusting(_Kept(data)).trust.chain()
 
 
 @_parser(lambda: json.dumps(HANDOUT.revocations.to_dict() if HANDOUT.revocations else {}).encode())
 def _stored_revocations(data: bytes) -> object:
     class Store(_Kept):
-        def read(self, name: str) -> bytes:
-            return self.data if "revocations" in name else json.dumps([Signed("ada", "x").to_dict()]).encode()
+        def read(self, name: str, *, at_most: int | None = None) -> bytes:
+            return super().read(name, at_most=at_most) if "revocations" in name else _SIGNERS
 
     return _trusting(Store(data)).revocations()
 

@@ -86,7 +86,7 @@ class RealReleases:
         return sorted((self.bundle / "wheels").glob("*.whl"))
 
     def _handout(self, lock: Lock) -> Handout:
-        return Handout(self.operator.signed(lock.to_json().decode()), (self.operator.signed(self.operator.line),))
+        return Handout(self.operator.signed(lock.to_json().decode()), (self.operator.first_signers(),))
 
     def _blob(self, path: Path, name: str = "") -> Blob:
         digest = _sha256(path)
