@@ -22,7 +22,10 @@ NOT_NEEDED = {
     "structlog",
     "yaml",
 }
-OURS = {"access", "app", "assets", "child_environment", "cli", "errors", "model", "node", "registry", "settings"}
+OURS = {
+    *("access", "app", "assets", "child_environment", "cli", "errors", "model", "node", "private_file", "registry"),
+    *("settings", "web_address"),
+}
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
 
 PROGRAM = """

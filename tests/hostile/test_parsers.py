@@ -16,7 +16,7 @@ from hermesops.node import foreign_text, strict_json
 from tests.support.parsers import JSON, PARSERS
 from tests.support.shard import shard
 
-CASES = 100
+CASES = 30
 """Documents for each parser of the table; ``tests/soak`` tries ten thousand."""
 
 ANYTHING = st.binary() | st.text() | JSON.map(json.dumps)
