@@ -6,14 +6,12 @@ of their shape.
 
 import http.client
 import json
-import socket
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hermesops.node import foreign_text, strict_json
+from hermesops.node.socket_deadline import hung_up_after
 
 SOURCE = "127.0.0.9"
 """Where hermes-node's own connections to the agent come from, so that ``node.gate`` can let them through alone."""
@@ -80,7 +78,7 @@ def ask(
         content, headers["Content-Type"] = json.dumps(body), "application/json"
     try:
         connection.connect()
-        with _hung_up_after(connection.sock, timeout_s) as is_over:
+        with hung_up_after(connection.sock, timeout_s) as is_over:
             connection.request(method or ("GET" if body is None else "POST"), path, body=content, headers=headers)
             response = connection.getresponse()
             data = _read(response)
@@ -103,22 +101,3 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     if len(read) > _LARGEST:
         raise ValueError(f"an answer of more than {_LARGEST} bytes")
     return bytes(read)
-
-
-@contextmanager
-def _hung_up_after(connection: socket.socket, seconds: float) -> Iterator[threading.Event]:
-    """Shut a connection down once the time is over, so that whoever reads from it is told that it ended."""
-    is_over = threading.Event()
-
-    def hang_up() -> None:
-        is_over.set()
-        with suppress(OSError):  # it is over already
-            connection.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, hang_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield is_over
-    finally:
-        timer.cancel()

@@ -6,12 +6,11 @@ No redirect is followed: what was signed for is at the link itself, and the file
 import http.client
 import socket
 import ssl
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
+
+from hermesops.node.socket_deadline import hung_up_after
 
 ALL_S = 300.0
 """Seconds for all downloads of one fetch, which holds the machine's lock of releases meanwhile."""
@@ -37,7 +36,7 @@ def download(url: str, target: Path, *, size: int, until: float) -> bool:
         return False
     connection = http.client.HTTPConnection(parts.netloc)
     try:
-        with _connected(parts, min(_STEP_S, left_s)) as opened, _hung_up_after(opened, left_s):
+        with _connected(parts, min(_STEP_S, left_s)) as opened, hung_up_after(opened, left_s):
             if isinstance(opened, ssl.SSLSocket):
                 opened.do_handshake()
             connection.sock = opened
@@ -68,20 +67,3 @@ def _copied(answer: http.client.HTTPResponse, target: Path, size: int) -> bool:
             out.write(piece)
             got += len(piece)
     return got == size
-
-
-@contextmanager
-def _hung_up_after(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """Shut a connection down once the time is over, so that whoever reads from it is told that it ended."""
-
-    def hang_up() -> None:
-        with suppress(OSError):  # it is over already
-            connection.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, hang_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
