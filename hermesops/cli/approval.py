@@ -11,6 +11,7 @@ from hermesops.cli.naming import read_saved, write_saved
 from hermesops.cli.noun import Noun
 
 if TYPE_CHECKING:
+    from hermesops.access.approval import Asked
     from hermesops.app.app import App
 
 app = Noun(no_args_is_help=True)
@@ -33,7 +34,7 @@ def sign(
 ) -> None:
     """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
     from hermesops.access.mass_change import is_file
-    from hermesops.app.approvals import Approvals, asked_by_preview
+    from hermesops.app.approvals import asked_by_preview
 
     composed, text = context.compose(), read_saved(preview)
     if is_file(text):
@@ -49,17 +50,12 @@ def sign(
         spared="nothing was approved",
         yes=yes,
     )
-    text, approver = Approvals(composed.env).sign(asked)
-    write_saved(save, text)
-    shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
-    line = f"{approver} approved: hermesops stack up --from {preview} --approved-by {save}"
-    result("approval-signed", shape, [line])
+    _signed(composed, asked, save, signer, f"hermesops stack up --from {preview}")
     return None
 
 
 def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: bool) -> None:
     from hermesops.access.mass_change import asked_by
-    from hermesops.app.approvals import Approvals
 
     change, signer = composed.mass_changes.open(text)
     asked = asked_by(change, signer)
@@ -73,11 +69,16 @@ def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: boo
         spared="nothing was approved",
         yes=yes,
     )
+    _signed(composed, asked, save, signer, f"hermesops instance terminate USER --from {listed}")
+
+
+def _signed(composed: "App", asked: "Asked", save: Path, signer: str, then: str) -> None:
+    from hermesops.app.approvals import Approvals
+
     approval, approver = Approvals(composed.env).sign(asked)
     write_saved(save, approval)
     shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
-    line = f"{approver} approved: hermesops instance terminate USER --from {listed} --approved-by {save}"
-    result("approval-signed", shape, [line])
+    result("approval-signed", shape, [f"{approver} approved: {then} --approved-by {save}"])
 
 
 @app.command()

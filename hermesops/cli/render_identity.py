@@ -21,12 +21,7 @@ def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, obje
         "machine_id": one.machine_id,
         "instance_id": one.instance_id,
         "cell": one.cell,
-        "state": _state(one, now),
-        "issued_at": one.issued_at.isoformat(),
-        "not_after": one.not_after.isoformat(),
-        "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
-        "why": one.why,
-        "serial": one.serial,
+        **_validity(one, now),
     }
 
 
@@ -37,16 +32,15 @@ def caller(one: "Caller", now: datetime) -> dict[str, object]:
         one: It.
         now: By the registry's clock.
     """
+    return {"service": one.name, **_validity(one, now)}
+
+
+def _validity(one: "Caller | Certificate", now: datetime) -> dict[str, object]:
     return {
-        "service": one.name,
-        "state": _state(one, now),
+        "state": "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good",
         "issued_at": one.issued_at.isoformat(),
         "not_after": one.not_after.isoformat(),
         "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
         "why": one.why,
         "serial": one.serial,
     }
-
-
-def _state(one: "Caller | Certificate", now: datetime) -> str:
-    return "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good"
