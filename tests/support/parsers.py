@@ -63,7 +63,7 @@ from hermesops.node.errors import NodeError
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings, identity_from_json
 from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
-from hermesops.node.release_signers import AllowedSigners
+from hermesops.node.release_signers import NAMESPACES, AllowedSigners
 from hermesops.node.repository import Repository
 from hermesops.node.revocations import Revocations
 from hermesops.node.unpack import unpack
@@ -303,9 +303,10 @@ LOCK = Lock(
     managed=Managed({"gateway": {"systemd_watchdog_seconds": 30}}, {"TZ": "UTC"}),
     node=Node(1, Blob("hermes-node", SHA, 3)),
 )
+PUBLIC = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
 HANDOUT = Handout(
     Signed(LOCK.to_json().decode(), "by ada"),
-    (Signed(AllowedSigners(1, f"ada ssh-ed25519 {'A' * 68}\n").to_json().decode(), "by ada"),),
+    (Signed(AllowedSigners(1, f'ada namespaces="{NAMESPACES}" ssh-ed25519 {PUBLIC}\n').to_json().decode(), "by ada"),),
     Signed(Revocations().to_json().decode(), "by bob"),
     {SHA: "https://store.test/blobs/a?signature=x%2By"},
 )
