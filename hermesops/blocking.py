@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_ABANDONED = 16
-"""Threads of a process that may still wait for an answer; with more of them nobody asks anybody."""
+"""Threads of a process that may still wait for one and the same; with more of them it is not asked."""
 
 _PIECE = 1 << 16
 _HINT = "run the same command again"
@@ -98,8 +98,9 @@ def read(raw: "BaseHTTPResponse", *, whom: str, largest: int) -> bytes:
 
 def _started(work: Callable[[], T], whom: str, within_s: float) -> tuple[threading.Thread, Future[T]]:
     _abandoned.intersection_update({thread for thread in _abandoned if thread.is_alive()})
-    if len(_abandoned) >= _MOST_ABANDONED:
-        raise UnavailableError(f"{whom} is not asked: {len(_abandoned)} calls before were left without an end")
+    left = sum(thread.name == whom for thread in _abandoned)  # of others: they keep nobody from asking this one
+    if left >= _MOST_ABANDONED:
+        raise UnavailableError(f"{whom} is not asked: {left} calls before were left without an end")
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()  # from now on nobody but the thread says what it came to
 
