@@ -16,11 +16,17 @@ from hermesops.child_environment import made
 
 COMMANDS = {
     "worker": ["-m", "hermesops", "--env", "staging", "worker"],
-    "identity serve": ["-m", "hermesops", "identity", "serve", "--listen", "127.0.0.1:0"],
+    "identity serve": ["-m", "hermesops", "--env", "staging", "identity", "serve", "--listen", "127.0.0.1:0"],
     "local serve": ["-m", "hermesops", "local", "serve", "--driver", "sim"],
     "plugin": ["-c", "from hermesops.cli.provider import main; main()"],
 }
 STARTED_S = 120
+# For what serves staging: it goes on without a world, and nobody there ever answers.
+SILENT_VENDOR = {
+    "HERMESOPS_API_URL": "https://127.0.0.1:9/api/v1",
+    "HERMESOPS_API_KEY": "k",
+    "HERMESOPS_PLATFORM_URL": "https://127.0.0.1:9",
+}
 
 
 def without_limit() -> None:
@@ -31,8 +37,7 @@ def without_limit() -> None:
 
 @contextmanager
 def running(words: Sequence[str], home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    # An environment whose vendor never answers: a worker of it goes on, without a world.
-    vendor = {"HERMESOPS_API_URL": "https://127.0.0.1:9/api/v1", "HERMESOPS_API_KEY": "k"} if "worker" in words else {}
+    vendor = SILENT_VENDOR if "staging" in words else {}
     given = made(added={"HERMESOPS_HOME": str(home), "HERMESOPS_LOCAL_DRIVER": "sim", **vendor})
     process = subprocess.Popen(
         words,

@@ -40,6 +40,7 @@ class Direct(Converger):
 @pytest.fixture
 def converger(server: tuple[ToolboxServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Converger:
     key = tmp_path / "api.key"
+    key.touch(mode=0o600)
     key.write_text(API_KEY)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return Direct(assets.folder("ansible"), Access(server[1], key))
