@@ -47,6 +47,7 @@ class SlotMachines:
         """Ask the machine.
 
         Raises:
+            LeaseHeldError: It gives no answer, as somebody else works on the instance.
             UnavailableError: It gives no answer.
         """
         instance = await apart(self._registry.get_instance, instance_id)
@@ -54,6 +55,7 @@ class SlotMachines:
             return Standing("", absent=instance.status.value)
         seen = await Slots(self._session.reach.channel).look(machine_of(instance))
         if seen is None:
+            await leave_to_others(self._session, instance)
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return standing_of(seen)
 
@@ -183,6 +185,7 @@ async def unwell(session: "Session", target: Target) -> str:
     """What is wrong with an agent that nobody has touched: it would not answer after a change either.
 
     Raises:
+        LeaseHeldError: It does not answer, as somebody else works on the instance: that says nothing of the agent.
         HermesError: Nobody could tell.
     """
     instance = await apart(session.app.registry.get_instance, target.instance_id)
@@ -190,9 +193,26 @@ async def unwell(session: "Session", target: Target) -> str:
     try:
         await session.reach.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
+        await leave_to_others(session, instance)
         return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
     seen = await Slots(session.reach.channel).look(machine_of(instance))
     return "its agent did not tell hermes-node what it is at" if seen and seen.is_unheard else ""
+
+
+async def leave_to_others(session: "Session", instance: "Instance") -> None:
+    """Do nothing, unless what was seen of an instance is the doing of an operation.
+
+    Args:
+        session: Where leases are looked up.
+        instance: As it was before it was looked at.
+
+    Raises:
+        LeaseHeldError: Somebody works on it, or did meanwhile: it has to be looked at anew.
+    """
+    registry, subject = session.app.registry, instance_subject(instance.id)
+    holders = [lease.holder for lease in await apart(registry.list_leases) if lease.subject == subject]
+    if holders or await apart(registry.get_instance, instance.id) != instance:
+        raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
 
 
 def standing_of(seen: "SlotsSeen") -> Standing:

@@ -112,6 +112,8 @@ def _in_silence(scene: Scene, spec: Spec) -> Act:
         return Await()
     words = f"no answer for {scene.silent_s:.0f} s"
     if scene.target.touched_at is None:
+        if scene.silent_s < spec.patience_s:  # whoever else works on it takes too long
+            words = f"not begun after {scene.tried_s:.0f} s"
         return Settle(TargetState.UNREACHABLE, words)
     return Settle(TargetState.SILENT, f"{words} since it was told to change")
 

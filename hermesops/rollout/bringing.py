@@ -14,6 +14,7 @@ import structlog
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
 from hermesops.model.ids import InstanceId
+from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
 from hermesops.rollout.acts import (
     Act,
@@ -144,9 +145,9 @@ class Bringing:
         unwell: str | None = None
         began = target.touched_at or heard  # whoever was at it before has had its share of patience
         while True:
-            standing = await self._look(target.id)
+            standing, held = await self._look(target.id)
             now = self._clock.now()
-            heard = now if standing else heard
+            heard = now if standing or held else heard
             scene = Scene(
                 target,
                 standing,
@@ -204,11 +205,14 @@ class Bringing:
                 await self._clock.pause(POLL_S)
         return target, ""
 
-    async def _unwell(self, target: RolloutTarget) -> str:
-        """What is wrong with an agent that nobody has touched; empty when nothing."""
+    async def _unwell(self, target: RolloutTarget) -> str | None:
+        """What is wrong with an agent that nobody has touched; empty when nothing, ``None`` when that is to be seen."""
         try:
             async with asyncio.timeout(_LOOK_S):
                 return await self._machines.observe_agent(target.facts)
+        except LeaseHeldError:
+            await self._clock.pause(POLL_S)
+            return None
         except HermesError as error:
             return error.message
         except TimeoutError:
@@ -311,12 +315,15 @@ class Bringing:
 
     async def _runs(self, rollout: Rollout, target: RolloutTarget) -> bool:
         """Whether a machine is at the release although it refused: a first answer was lost, and it was asked twice."""
-        standing = await self._look(target.id)
+        standing, _ = await self._look(target.id)
         return standing is not None and rollout.release in {standing.activation, standing.current}
 
-    async def _look(self, instance_id: InstanceId) -> Standing | None:
+    async def _look(self, instance_id: InstanceId) -> tuple[Standing | None, bool]:
+        """What a machine says, unless it is silent; and whether it is because somebody else works on the instance."""
         try:
             async with asyncio.timeout(_LOOK_S):
-                return await self._machines.look(instance_id)
+                return await self._machines.look(instance_id), False
+        except LeaseHeldError:
+            return None, True
         except (HermesError, TimeoutError):
-            return None
+            return None, False

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
+from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout import Rollout, RolloutTarget
 from hermesops.rollout.ports import Clock, Machines
 
@@ -101,6 +102,8 @@ class Observations:
                 if standing.absent or standing.activation or standing.current == rollout.release:
                     return ""
                 return await self._machines.observe_agent(target.facts)
+        except LeaseHeldError:
+            return ""  # that says nothing of the agent; it is looked at when its turn comes
         except HermesError as error:
             return error.message
         except TimeoutError:

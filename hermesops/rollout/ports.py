@@ -96,6 +96,7 @@ class Machines(Protocol):
         """Ask the machine.
 
         Raises:
+            LeaseHeldError: It gives no answer, as somebody else works on the instance.
             UnavailableError: It gives no answer.
         """
 
@@ -103,6 +104,7 @@ class Machines(Protocol):
         """What is wrong with the agent of somebody who was not touched; empty when it answers as it should.
 
         Raises:
+            LeaseHeldError: It does not answer, as somebody else works on the instance.
             HermesError: Nobody could tell.
         """
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.freeze import Freeze
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.operation import Finished
+from hermesops.model.operation import Finished, LeaseHeldError
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
@@ -68,6 +68,7 @@ class Machine:
         mute: Gives no answer.
         mute_once_touched: Likewise from when it is told to change.
         unwell: What is wrong with its agent before anything is changed.
+        worked_on_s: Seconds from the beginning for which an operation of somebody else's keeps it from answering.
         unheard: Its gateway does not answer through the proxy on the new release.
         loses: Answers to ``activate`` that get lost.
         misses: Calls of ``activate`` that do not arrive.
@@ -82,6 +83,7 @@ class Machine:
     mute: bool = False
     mute_once_touched: bool = False
     unwell: str = ""
+    worked_on_s: float = 0.0
     loses: int = 0
     misses: int = 0
     busy: str = ""
@@ -205,7 +207,7 @@ class World:
 
     async def look(self, instance_id: InstanceId) -> Standing:
         await self._stall(instance_id, "look")
-        machine = self._reach(instance_id)
+        machine = self._left_alone(instance_id)
         self._count()
         return Standing(
             machine.current,
@@ -222,7 +224,7 @@ class World:
 
     async def observe_agent(self, target: Target) -> str:
         await self._stall(target.instance_id, "agent")
-        return self._reach(target.instance_id).unwell
+        return self._left_alone(target.instance_id).unwell
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
         await self._stall(target.instance_id, "fetch")
@@ -293,6 +295,11 @@ class World:
             raise machine.provokes
         if verb in machine.hangs:
             await asyncio.Event().wait()
+
+    def _left_alone(self, instance_id: InstanceId) -> Machine:
+        if self.clock.now() < BEGAN + timedelta(seconds=self.machines[instance_id].worked_on_s):
+            raise LeaseHeldError("it is being worked on")
+        return self._reach(instance_id)
 
     def _reach(self, instance_id: InstanceId) -> Machine:
         machine = self.machines[instance_id]

@@ -67,6 +67,21 @@ def test_who_misbehaves_before_being_touched_is_left_out_and_halts_nothing(fault
     assert details == {f"unreachable: before anything was changed, {reason}"}
 
 
+def test_who_is_moved_meanwhile_gets_it_once_the_move_is_over() -> None:
+    world = World(fleet(20))
+    for position in (0, 9, 19):
+        world.machine_of(position).worked_on_s = 300
+    assert world.run() == f"done: 20 of 20 run {NEW}"
+
+
+def test_who_is_worked_on_for_ever_is_owed_and_halts_nothing() -> None:
+    world = World(fleet(20))
+    for position in (0, 9, 19):
+        world.machine_of(position).worked_on_s = 1e6
+    assert world.run() == f"done: 17 of 20 run {NEW}, 3 owed"
+    assert "not begun after" in world.nth(0).detail
+
+
 def test_others_take_the_places_of_a_first_stage_that_gives_no_answer() -> None:
     world = World(fleet(200))
     for position in range(10):
