@@ -35,7 +35,7 @@ exec setpriv --reuid {user} --regid "$group" --init-groups sh -c {command}
 
 # $1 folder for the output, $2 command, $3 limit. Prints the exit code and, where they fit, both streams in base64; the
 # folder stays where they do not.
-_BINARY = """
+BINARY = """
 umask 077; mkdir "$1" || exit 126
 sh -c "$2" >"$1/out" 2>"$1/err"; echo "$?"
 if [ "$(cat "$1/out" "$1/err" | wc -c)" -le "$3" ]; then
@@ -114,7 +114,7 @@ class ToolboxChannel:
     async def _run_binary(self, execution: Execution) -> Completed:
         folder = f"{_SPOOL_FOLDER}/hermesops-output-{uuid4().hex}"
         wrapped = Execution(
-            script_command(_BINARY, folder, execution.command, str(_INLINE)),
+            script_command(BINARY, folder, execution.command, str(_INLINE)),
             timeout_s=execution.timeout_s,
             user=execution.user,
             cwd=execution.cwd,

@@ -6,16 +6,18 @@ A mood may cost the others a fifth at most.
 """
 
 import asyncio
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from hermesops.waiting import Pending, until
 from tests.bench.figures import Board, tell
 from tests.support.command import Ran
 from tests.support.hostile_fleet import QUICK, HostileFleet, hostile_fleet
@@ -107,6 +109,90 @@ async def rollback(fleet: HostileFleet, mood: str) -> Measured:
     return await _timed(fleet, ["rollback", "--rollout", told["rollout"]["id"], "--yes", "--reason", "bench"], _TARGETS)
 
 
+async def stopped(fleet: HostileFleet, word: str) -> Measured:
+    """A rollout that is under way is told to pause or to end, until its process knows."""
+    release = await built(fleet.world, f"r{time.monotonic_ns()}")
+    process = await fleet.world.start("rollout", "start", release, "--all", *QUICK, *_SOAK)
+    ending = asyncio.create_task(process.communicate())
+
+    async def has_begun() -> bool | Pending[bool]:
+        ran = await fleet.world.run("rollout", "status", "--json")
+        told = ran.json if ran.exit_code == 0 else {}
+        is_it = told.get("rollout", {}).get("release") == release
+        return (is_it and told["outlook"]["touched"] > 0) or Pending("nobody is touched yet")
+
+    await until(has_begun, what="the first that is touched", timeout_s=300, every_s=0.2)
+    began = time.monotonic()
+    ran = await fleet.world.run("rollout", word, "--reason", "bench")
+    if word == "pause":
+        await fleet.world.run("rollout", "abort", "--reason", "bench")
+    else:
+        await ending
+    took_s = ran.seconds if word == "pause" else time.monotonic() - began
+    await asyncio.wait_for(ending, 300)
+    return Measured(took_s, ran.seconds, ran.exit_code, _told(fleet, ran))
+
+
+def stopping(word: str) -> Case:
+    """``rollout pause`` or ``rollout abort`` of one that is under way."""
+    return lambda fleet, _: stopped(fleet, word)
+
+
+def of_one_taken_over(*said: str, before: Sequence[str] = ()) -> Case:
+    """A command about an agent that is somebody else's from when it came; BAD stands for its user.
+
+    Args:
+        said: Its words.
+        before: The words of what is done to it while it is well.
+    """
+
+    async def run(fleet: HostileFleet, mood: str) -> Measured:
+        user = f"taken-{time.monotonic_ns()}"
+        await fleet.world.ok("provision", user, "--plan", "light")
+        await fleet.learn_machines()
+        alone = replace(fleet, bad=(user,))
+        if before:
+            await fleet.world.ok(*_about(user, before))
+        async with alone.in_moods(mood) if mood else nullcontext():
+            measured = await _timed(alone, _about(user, said), "")
+        await fleet.world.run("instance", "terminate", user, "--yes", "--reason", "bench")
+        return measured
+
+    return run
+
+
+def _about(user: str, said: Sequence[str]) -> list[str]:
+    return [user if word == "BAD" else word for word in said]
+
+
+async def pool(fleet: HostileFleet, mood: str) -> Measured:
+    """A pool filled in the cell where the bad ones are, and emptied."""
+    del mood
+    pooled = replace(fleet, world=fleet.world.with_variables(HERMESOPS_POOL_SIZE="light=2"))
+    measured = await _timed(pooled, ["pool", "refill", "--all"], "")
+    await fleet.world.run("pool", "drain", "--all", "--yes", "--reason", "bench")
+    return measured
+
+
+async def rebuild(fleet: HostileFleet, mood: str) -> Measured:
+    """What a lost registry would be made of; the registry and its copies are away meanwhile."""
+    del mood
+    folder = fleet.world.home / "local"
+    away = folder / "away"
+    away.mkdir()
+    lost = [*folder.glob("registry.db*"), *folder.glob("registry-copies")]
+    for file in lost:
+        file.rename(away / file.name)
+    try:
+        return await _timed(fleet, ["registry", "rebuild", "--dry-run"], "")
+    finally:
+        for file in folder.glob("registry.db*"):
+            file.unlink()
+        for file in lost:
+            (away / file.name).rename(file)
+        shutil.rmtree(away)
+
+
 CASES: dict[str, Case] = {
     "instance list": words("instance", "list"),
     "instance show, a good one": words("instance", "show", "GOOD"),
@@ -127,8 +213,21 @@ CASES: dict[str, Case] = {
     "move back": words("instance", "move", "GOOD", "--region", "hel1", "--reason", "bench"),
     "provision, a new one": words("provision", "newcomer", "--plan", "light"),
     "terminate the new one": words("instance", "terminate", "newcomer", "--yes", "--reason", "bench"),
+    "suspend, a bad one": of_one_taken_over("instance", "suspend", "BAD", "--reason", "bench"),
+    "resume, a bad one": of_one_taken_over(
+        "instance", "resume", "BAD", "--reason", "bench", before=("instance", "suspend", "BAD", "--reason", "bench")
+    ),
+    "move, a bad one": of_one_taken_over("instance", "move", "BAD", "--region", "nbg1", "--reason", "bench"),
+    "terminate, a bad one": of_one_taken_over("instance", "terminate", "BAD", "--yes", "--reason", "bench"),
+    "chore run model-tokens": words("chore", "run", "model-tokens", due=True),
+    "identity renew --all": words("identity", "renew", "--all"),
+    "lifecycle apply": words("lifecycle", "apply"),
+    "pool refill": pool,
+    "registry rebuild --dry-run": rebuild,
     "rollout start, 5 %, 25 %, 100 %": rollout,
     "rollback --rollout": rollback,
+    "rollout pause": stopping("pause"),
+    "rollout abort": stopping("abort"),
 }
 
 

@@ -17,6 +17,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from hermesops.channel.script import script_command
+from hermesops.channel.toolbox import BINARY
 from hermesops.errors import RefusedError
 from hermesops.localcloud.driver import MachinePower, MachineSize
 from hermesops.localcloud.host_driver import HostDriver
@@ -102,6 +104,11 @@ async def test_a_command_ends_with_its_exit_code_and_an_unknown_one_with_127(mac
     assert (late.status_code, late.json()["code"]) == (408, "timeout")
     nobody = await machine.http.post("/toolbox/process/execute", json={"command": "true", "user": "nobody-here"})
     assert (nobody.status_code, nobody.json()["code"]) == (404, "user_not_found")
+
+
+async def test_a_command_brings_the_bytes_of_both_streams_back(machine: TestMachine) -> None:
+    script = script_command(BINARY, "/run/streams", "echo one; false", "1024")
+    assert (await machine.execute(script)).stdout.split("\n")[:3] == ["1", "inline", "b25lCg=="]
 
 
 async def test_the_toolbox_answers_in_the_vendors_shapes(machine: TestMachine) -> None:

@@ -89,6 +89,7 @@ class HostileFleet:
                     connection.execute(column.table.update().where(key == row).values(older))
             soon = registry.now() + timedelta(minutes=5)
             connection.execute(schema.proxy_tokens.update().values(expires_at=soon))
+            connection.execute(schema.instance_details.update().values(model_token_expires_at=soon))
         registry.close()
 
     def last_of(self, query: str) -> datetime | None:

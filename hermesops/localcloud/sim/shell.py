@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hermesops.channel import detached_scripts
+from hermesops.channel.toolbox import BINARY
 from hermesops.localcloud.sim.disk import names_in, normal
 from hermesops.localcloud.sim.guest import Guest
 from hermesops.localcloud.sim.software import ACCOUNTS
@@ -172,6 +173,9 @@ _START, _LOOK, _STOP = (
 
 def _script(guest: Guest, script: str, arguments: Sequence[str]) -> Done:
     folder = arguments[0] if arguments else ""
+    if script == BINARY and len(arguments) > 1:
+        done = run(guest, arguments[1])
+        return Done(out=f"{done.code}\ninline\n{_encoded(done)}")
     if script == _START and len(arguments) > _RUN_FIELDS:
         if guest.disk.look(f"{folder}/told") is None and guest.disk.look(f"{folder}/claim") is None:
             guest.disk.put(f"{folder}/told", _outcome(run(guest, arguments[4])))
@@ -185,8 +189,11 @@ def _script(guest: Guest, script: str, arguments: Sequence[str]) -> Done:
 
 
 def _outcome(done: Done) -> Entry:
-    streams = "".join(f"{base64.b64encode(stream.encode()).decode()}\n" for stream in (done.out, done.err))
-    return Entry(stat.S_IFREG | 0o600, 0, 0, f"{detached_scripts.DONE} {done.code} inline\n{streams}".encode())
+    return Entry(stat.S_IFREG | 0o600, 0, 0, f"{detached_scripts.DONE} {done.code} inline\n{_encoded(done)}".encode())
+
+
+def _encoded(done: Done) -> str:
+    return "".join(f"{base64.b64encode(stream.encode()).decode()}\n" for stream in (done.out, done.err))
 
 
 def _told(guest: Guest, folder: str) -> Done | None:
