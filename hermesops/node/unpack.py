@@ -150,8 +150,6 @@ class _Taken:
         if member.isdir():
             self._count(0)
             _make_folder(self._folder / _inside(member.name))
-        elif not member.isreg():
-            raise RefusedError("the copy holds something else than files and folders")
         elif member.name == ending.MANIFEST:
             ending.refuse_large(member.size)
             self.manifest = ending.read_manifest(_content(archive, member))
