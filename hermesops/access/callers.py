@@ -14,9 +14,6 @@ from hermesops.access.peer import read_peer
 from hermesops.errors import RefusedError
 from hermesops.model.caller import Caller, CallerName
 
-AN_HOUR = 12
-"""Certificates that a service may fetch for itself within an hour; it needs one in days."""
-
 
 class Rows(Protocol):
     """The registry, as far as callers go."""
@@ -27,7 +24,7 @@ class Rows(Protocol):
     def list_authorities(self) -> Sequence[str]:
         """PEM of every authority that is trusted."""
 
-    def add_caller(self, made: Caller, *, renews: str = "", at_most: int = 0) -> None:
+    def add_caller(self, made: Caller, *, renews: str = "") -> None:
         """Write a certificate down."""
 
     def good_caller(self, serial: str) -> Caller | None:
@@ -102,7 +99,7 @@ class Callers:
             RefusedError: The request is none, or what it has counts no more.
             UnavailableError: It fetched too many.
         """
-        return self._issue(held.name, request, why=held.why, renews=held.serial, at_most=AN_HOUR)
+        return self._issue(held.name, request, why=held.why, renews=held.serial)
 
     def caller_of(self, peer: bytes) -> Caller:
         """Whose certificate this is.
@@ -123,10 +120,10 @@ class Callers:
             raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
         return held
 
-    def _issue(self, name: str, request: str, *, why: str, renews: str = "", at_most: int = 0) -> Admitted:
+    def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:
         names = CallerName(self._environment, name)
         issued = self._authority().issue(request, names, now=self._rows.now(), life=self._life)
         made = Caller(issued.serial, name, issued.key, issued_at=issued.not_before, not_after=issued.not_after, why=why)
-        self._rows.add_caller(made, renews=renews, at_most=at_most)
+        self._rows.add_caller(made, renews=renews)
         trusted = "".join(self._rows.list_authorities())
         return Admitted(name, issued.serial, issued.pem, trusted, issued.not_after)

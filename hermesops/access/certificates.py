@@ -14,9 +14,6 @@ from hermesops.node.credential import Credential
 if TYPE_CHECKING:
     from hermesops.access.authority import Authority
 
-AN_HOUR = 12
-"""Certificates that a machine may fetch for itself within an hour; it needs one in days."""
-
 
 class Rows(Protocol):
     """The registry, as far as certificates go."""
@@ -27,7 +24,7 @@ class Rows(Protocol):
     def list_authorities(self) -> Sequence[str]:
         """PEM of every authority that machines trust."""
 
-    def add_certificate(self, made: Certificate, *, renews: str = "", at_most: int = 0) -> None:
+    def add_certificate(self, made: Certificate, *, renews: str = "") -> None:
         """Write a certificate down."""
 
     def find_certificate(self, serial: str) -> Certificate | None:
@@ -82,13 +79,13 @@ class Certificates:
             UnavailableError: It fetched too many.
         """
         names = MachineNames(self._environment, held.machine_id, held.cell, held.instance_id)
-        return self._issue(request, names, renews=held.serial, at_most=AN_HOUR)
+        return self._issue(request, names, renews=held.serial)
 
     def is_known(self, serial: str) -> bool:
         """Whether a certificate is one that was issued here, revoked or not."""
         return self._rows.find_certificate(serial) is not None
 
-    def _issue(self, request: str, names: MachineNames, *, renews: str = "", at_most: int = 0) -> Credential:
+    def _issue(self, request: str, names: MachineNames, *, renews: str = "") -> Credential:
         issued = self._authority().issue(request, names, now=self._rows.now(), life=self._life)
         made = Certificate(
             issued.serial,
@@ -99,7 +96,7 @@ class Certificates:
             issued_at=issued.not_before,
             not_after=issued.not_after,
         )
-        self._rows.add_certificate(made, renews=renews, at_most=at_most)
+        self._rows.add_certificate(made, renews=renews)
         return Credential(
             issued.pem,
             "".join(self._rows.list_authorities()),

@@ -1,22 +1,17 @@
-"""Rows of ``certificates`` and ``authorities``: which machine proves itself with what, and who may have signed it.
+"""Rows of ``certificates`` and ``authorities``: the machines' certificates, and the authorities that machines trust.
 
 It must not know how certificates are made; that is ``hermesops.access``.
 """
 
-from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.certificate import Certificate, KeyTakenError
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.registry.revocation import revoke_machine
+from hermesops.registry.issued_certificates import OF_MACHINES
 from hermesops.registry.rows import Rows
 from hermesops.registry.schema import authorities, certificates
-
-_REMEMBERED = timedelta(days=30)
-"""For how long the row of a certificate stays that has run out: it opens nothing with or without."""
 
 
 class CertificateRows(Rows):
@@ -29,7 +24,7 @@ class CertificateRows(Rows):
             return tuple(connection.scalars(query))
 
     def trust_authority(self, certificate: str, *, only_first: bool = False) -> bool:
-        """Have machines trust an authority, with ``only_first`` only where they trust none; whether they do now."""
+        """Make machines trust an authority, with ``only_first`` only where they trust none; whether they do now."""
         with self._database.writing() as connection:
             known = set(connection.scalars(sa.select(authorities.c.certificate).with_for_update()))
             if certificate not in known and not (known and only_first):
@@ -39,38 +34,37 @@ class CertificateRows(Rows):
                 return True
         return certificate in known
 
-    def add_certificate(self, made: Certificate, *, renews: str = "", at_most: int = 0) -> None:
+    def add_certificate(self, made: Certificate, *, renews: str = "") -> None:
         """Write a certificate down before it is handed out; the registry's clock says when it was issued.
 
         Args:
-            made: It.
-            renews: Serial of the one that asked for it; it must count at this very moment.
-            at_most: Certificates a machine may be issued within an hour; 0 sets no bound.
+            made: The certificate.
+            renews: Serial of the certificate that the machine proved itself with; it must count now. Empty where an
+                operator or a workflow gives the machine one.
 
         Raises:
             KeyTakenError: Its key is another machine's.
-            RefusedError: The one that it renews counts no more.
-            UnavailableError: The machine was issued too many.
+            RefusedError: The certificate that it renews does not count.
+            UnavailableError: The machine renewed too often within an hour.
         """
         columns = certificates.c
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            connection.execute(certificates.delete().where(columns.not_after < now - _REMEMBERED))
-            if renews and self._good_in(connection, renews) is None:
-                raise RefusedError(f"certificate {renews} counts no more")
+            OF_MACHINES.delete_expired(connection, now)
+            if renews:
+                OF_MACHINES.refuse_uncounted(connection, renews, now)
             same = sa.select(columns.machine_id).where(columns.key == made.key, columns.machine_id != made.machine_id)
             if (other := connection.execute(same.limit(1)).scalar()) is not None:
                 raise KeyTakenError(f"machine {made.machine_id} asks with the key of machine {other}")
-            lately = sa.and_(columns.machine_id == made.machine_id, columns.issued_at > now - timedelta(hours=1))
-            count = sa.select(sa.func.count()).where(lately)
-            if at_most and (connection.execute(count).scalar() or 0) >= at_most:
-                raise UnavailableError(f"machine {made.machine_id} was issued {at_most} certificates within an hour")
+            if renews:
+                OF_MACHINES.refuse_many(connection, made.machine_id, now)
             connection.execute(certificates.insert().values({**vars(made), "issued_at": now}))
 
     def good_certificate(self, serial: str) -> Certificate | None:
-        """The certificate of that serial, while it counts: neither revoked nor run out by the registry's clock."""
+        """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
         with self._database.reading() as connection:
-            return self._good_in(connection, serial)
+            row = OF_MACHINES.find_good(connection, serial, self._database.now(connection))
+        return _certificate(row) if row else None
 
     def find_certificate(self, serial: str) -> Certificate | None:
         """The certificate of that serial, whether it counts or not."""
@@ -79,7 +73,7 @@ class CertificateRows(Rows):
         return _certificate(row) if row else None
 
     def list_certificates(self, machine_id: MachineId | None = None) -> tuple[Certificate, ...]:
-        """Every certificate that is remembered, or those of a machine; the newest first."""
+        """Every certificate that has a row, or those of a machine; the newest first."""
         query = sa.select(certificates).order_by(certificates.c.issued_at.desc(), certificates.c.serial)
         if machine_id is not None:
             query = query.where(certificates.c.machine_id == machine_id)
@@ -87,21 +81,13 @@ class CertificateRows(Rows):
             return tuple(_certificate(row) for row in connection.execute(query))
 
     def revoke_certificates(self, machine_id: MachineId, *, why: str) -> int:
-        """Let no certificate of a machine count from now on; how many still did."""
+        """Revoke every certificate of a machine that still counts; how many did."""
         with self._database.writing() as connection:
-            count = revoke_machine(connection, machine_id, self._database.now(connection), why)
+            count = OF_MACHINES.revoke(connection, machine_id, self._database.now(connection), why)
             if count:
                 told = {"certificates": count}
                 self._note(connection, "certificates_revoked", f"machine/{machine_id}", after=told, why=why)
             return count
-
-    def _good_in(self, connection: sa.Connection, serial: str) -> Certificate | None:
-        columns = certificates.c
-        good = sa.and_(columns.serial == serial, columns.revoked_at.is_(None))
-        row = connection.execute(sa.select(certificates).where(good).with_for_update()).one_or_none()
-        if row is None or row.not_after <= self._database.now(connection):
-            return None
-        return _certificate(row)
 
 
 def _certificate(row: sa.Row[Any]) -> Certificate:

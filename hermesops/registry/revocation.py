@@ -1,26 +1,23 @@
-"""A machine's certificates and its agent's model tokens stop to count in the transaction that takes them away."""
+"""Revokes a machine's certificates and its agent's model tokens, in the transaction that takes the machine away."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
-from hermesops.registry.schema import certificates, instance_details
+from hermesops.registry.issued_certificates import OF_MACHINES
+from hermesops.registry.schema import instance_details
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
 def revoke_machine(connection: "sa.Connection", machine_id: str | None, now: datetime, why: str) -> int:
-    """Let no certificate of a machine count from now on; how many still did. ``None`` is no machine."""
-    columns = certificates.c
-    good = certificates.update().where(
-        columns.machine_id == machine_id, columns.revoked_at.is_(None), columns.not_after > now
-    )
-    return connection.execute(good.values(revoked_at=now, why=why)).rowcount if machine_id else 0
+    """Revoke every certificate of a machine that still counts; how many did. ``None`` is no machine."""
+    return OF_MACHINES.revoke(connection, machine_id, now, why) if machine_id else 0
 
 
 def raise_token_floor(connection: "sa.Connection", instance_id: InstanceId) -> None:
-    """Let no token for the model router count that was made for an instance by now."""
+    """Revoke every token for the model router that was made for an instance until now."""
     columns = instance_details.c
     connection.execute(
         instance_details.update()

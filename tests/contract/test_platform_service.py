@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hermesops.access.authority import Authority, fresh_key, make_root, read_key
-from hermesops.access.certificates import AN_HOUR, Certificates
+from hermesops.access.certificates import Certificates
 from hermesops.access.mutual_tls import Bounds, MutualTlsServer, context_of, host_of
 from hermesops.access.own_certificate import OwnCertificate
 from hermesops.access.platform_service import PlatformService
@@ -27,6 +27,7 @@ from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.errors import RefusedError as MachineRefusedError
 from hermesops.node.layout import Layout
 from hermesops.registry import Registry
+from hermesops.registry.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in, credential_of
 from tests.support.registries import TurnedClock, registry_at
@@ -244,7 +245,7 @@ async def test_what_is_too_long_or_unknown_or_no_request_is_said(served: Served)
 
 async def test_a_machine_fetches_only_so_many(served: Served) -> None:
     mine = served.certified()
-    for _ in range(AN_HOUR - 1):
+    for _ in range(MOST_AN_HOUR - 1):
         await served.ask(mine, "/v1/certificate", served.request.encode())
     with pytest.raises(NotReadyError, match="503"):
         await served.ask(mine, "/v1/certificate", served.request.encode())

@@ -14,6 +14,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare
 from hermesops.registry import Registry
+from hermesops.registry.issued_certificates import MOST_AN_HOUR
 from tests.support.registries import CELL, TurnedClock, placed
 
 MACHINE = MachineId("m-1")
@@ -56,11 +57,13 @@ def test_no_two_machines_have_one_key(registry: Registry) -> None:
 
 def test_a_machine_is_issued_so_many_an_hour(registry: Registry, clock: TurnedClock) -> None:
     registry.add_certificate(MADE)
-    registry.add_certificate(replace(MADE, serial="b2"), renews="a1", at_most=2)
-    with pytest.raises(UnavailableError, match="issued 2 certificates within an hour"):
-        registry.add_certificate(replace(MADE, serial="c3"), renews="a1", at_most=2)
+    for number in range(MOST_AN_HOUR - 1):
+        registry.add_certificate(replace(MADE, serial=f"b{number}"), renews="a1")
+    with pytest.raises(UnavailableError, match="machine m-1 was issued 12 certificates within an hour"):
+        registry.add_certificate(replace(MADE, serial="c3"), renews="a1")
+    registry.add_certificate(replace(MADE, serial="d4"))
     clock.turn(3601)
-    registry.add_certificate(replace(MADE, serial="c3"), renews="a1", at_most=2)
+    registry.add_certificate(replace(MADE, serial="c3"), renews="a1")
 
 
 def test_the_first_authority_is_one_and_another_can_be_trusted_beside_it(

@@ -7,12 +7,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from hermesops.access.authority import Authority, fresh_key
-from hermesops.access.callers import AN_HOUR, Admitted, Callers
+from hermesops.access.callers import Admitted, Callers
 from hermesops.access.certificates import Certificates
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.node import keys
 from hermesops.registry import Registry
+from hermesops.registry.issued_certificates import MOST_AN_HOUR
 from tests.support.registries import TurnedClock
 
 LIFE = timedelta(days=7)
@@ -90,9 +91,9 @@ def test_no_other_certificate_of_the_authority_is_a_services(
 def test_a_service_fetches_only_so_many_and_an_operator_as_many_as_needed(callers: Callers, request_: str) -> None:
     first = callers.admit("web", request_, why="asked")
     held = callers.caller_of(shown(first))
-    for _ in range(AN_HOUR - 1):
+    for _ in range(MOST_AN_HOUR - 1):
         callers.renew(held, request_)
-    with pytest.raises(UnavailableError, match="issued 12 certificates within an hour"):
+    with pytest.raises(UnavailableError, match="service web was issued 12 certificates within an hour"):
         callers.renew(held, request_)
     callers.admit("web", request_, why="again")
 
