@@ -8,20 +8,14 @@ it is the name that a computer gave, of which the host says nothing about the pe
 """
 
 import hashlib
-import json
 import unicodedata
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pydantic import TypeAdapter
+from hermesops.errors import RefusedError
+from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
 
-from hermesops.errors import RefusedError, UsageError
-
-NAMESPACE = "hermesops-approval"
-"""Of its signature."""
-
-KIND, VERSION = "hermesops-approval", 1
-_SKEW = timedelta(minutes=5)
+_HINT = "hermesops approval sign FILE --save APPROVAL"
 
 
 @dataclass(frozen=True)
@@ -44,43 +38,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Approval:
+class Approval(SignedContent):
     """What a second operator signs."""
 
     asked: Asked
     at: datetime
 
-    def to_bytes(self) -> bytes:
-        """What is signed; the same for the same approval."""
-        fields = {"asked": asdict(self.asked), "at": self.at.isoformat()}
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+FILE = SignedFile("hermesops-approval", Approval, field="approval", title="an approval", hint=_HINT)
 
 
 def digest_of(content: bytes) -> str:
     """Names a content by itself."""
     return hashlib.sha256(content).hexdigest()
-
-
-def to_file(approval: Approval, signature: str) -> str:
-    """The file that is handed round."""
-    content = json.loads(approval.to_bytes())
-    return json.dumps({"kind": KIND, "version": VERSION, "approval": content, "signature": signature}, indent=2) + "\n"
-
-
-def from_file(text: str) -> tuple[Approval, str]:
-    """An approval and its signature, which nobody has checked yet.
-
-    Raises:
-        UsageError: It is no such file.
-    """
-    hint = "hermesops approval sign FILE --save APPROVAL"
-    try:
-        envelope = json.loads(text)
-        if (envelope["kind"], envelope["version"]) != (KIND, VERSION):
-            raise UsageError(f"not an approval of version {VERSION}", hint=hint)
-        return TypeAdapter(Approval).validate_python(envelope["approval"]), str(envelope["signature"])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise UsageError("not an approval, or a damaged one", hint=hint) from error
 
 
 def is_own(asked: Asked, signer: str) -> bool:
@@ -127,12 +97,11 @@ def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
     Raises:
         RefusedError: It is about something else, or by who asked.
     """
-    hint = "hermesops approval sign FILE --save APPROVAL"
     if approval.asked != asked:
         raise RefusedError(
             f"the approval is about another {approval.asked.what} of {approval.asked.environment}, asked for by "
             f"{approval.asked.by}",
-            hint=hint,
+            hint=_HINT,
         )
     refuse_own(asked, signer)
 
@@ -149,11 +118,9 @@ def refuse_old(approval: Approval, *, now: datetime, life: timedelta) -> None:
         RefusedError: It was, or it will be.
     """
     if old := age_of(approval, now=now, life=life):
-        raise RefusedError(old, hint="hermesops approval sign FILE --save APPROVAL")
+        raise RefusedError(old, hint=_HINT)
 
 
 def age_of(approval: Approval, *, now: datetime, life: timedelta) -> str:
     """Why an approval counts no more, or not yet, as a sentence; empty when it counts."""
-    if -_SKEW <= now - approval.at <= life:
-        return ""
-    return f"the approval is of {approval.at:%Y-%m-%d %H:%M} UTC; it counts for {life.total_seconds() / 3600:g} h"
+    return why_outdated("the approval is of", approval.at, now=now, life=life)

@@ -1,21 +1,14 @@
 """Many agents that shall end, or change their plan: a list that one operator signs and another one approves. Pure."""
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pydantic import TypeAdapter
-
 from hermesops.access.approval import Asked, digest_of
-from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.signed_file import SignedContent, SignedFile
 
-NAMESPACE = "hermesops-mass-change"
-"""Of the signature of who asks."""
-
-KIND, VERSION = "hermesops-mass-change", 1
 WINDOW = timedelta(hours=24)
 """In which agents are counted that end or change their plan."""
 
@@ -32,7 +25,7 @@ _UNDONE = frozenset({OperationStatus.ABANDONED, OperationStatus.FAILED})
 
 
 @dataclass(frozen=True)
-class MassChange:
+class MassChange(SignedContent):
     """What one operator asks for.
 
     Attributes:
@@ -45,39 +38,8 @@ class MassChange:
     reason: str
     at: datetime
 
-    def to_bytes(self) -> bytes:
-        """What is signed; the same for the same list."""
-        fields = {**asdict(self), "at": self.at.isoformat()}
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
-
-def to_file(change: MassChange, signature: str) -> str:
-    """The file that is handed round."""
-    content = json.loads(change.to_bytes())
-    return json.dumps({"kind": KIND, "version": VERSION, "change": content, "signature": signature}, indent=2) + "\n"
-
-
-def is_file(text: str) -> bool:
-    """Whether a text says of itself that it is such a file."""
-    try:
-        return bool(json.loads(text)["kind"] == KIND)
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return False
-
-
-def from_file(text: str) -> tuple[MassChange, str]:
-    """A list and its signature, which nobody has checked yet.
-
-    Raises:
-        UsageError: It is no such file.
-    """
-    try:
-        envelope = json.loads(text)
-        if (envelope["kind"], envelope["version"]) != (KIND, VERSION):
-            raise UsageError(f"not a list of agents of version {VERSION}", hint=HINT)
-        return TypeAdapter(MassChange).validate_python(envelope["change"]), str(envelope["signature"])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise UsageError("not a list of agents, or a damaged one", hint=HINT) from error
+FILE = SignedFile("hermesops-mass-change", MassChange, field="change", title="a list of agents", hint=HINT)
 
 
 def asked_by(change: MassChange, signer: str) -> Asked:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.signed_file import Content, SignedFile
 
 _TIME_S = 60.0
 """An agent may ask its owner to touch a key."""
@@ -78,6 +79,24 @@ class Signers:
                 f"the revoked signers are missing: no file {self.revoked}", hint="hermesops settings show"
             )
         return _verified(data, signature, self.allowed, str(self.allowed), namespace, self.revoked)
+
+    def sign_file(self, form: SignedFile[Content], content: Content) -> str:
+        """The text of a file, signed with the operator's key.
+
+        Raises:
+            RefusedError: As ``sign``.
+        """
+        return form.to_text(content, self.sign(content.to_bytes(), namespace=form.kind))
+
+    def verify_file(self, form: SignedFile[Content], text: str) -> tuple[Content, str]:
+        """The content of a signed file, and the identity that signed it.
+
+        Raises:
+            UsageError: The text is no such file.
+            RefusedError: As ``verify``.
+        """
+        content, signature = form.parse(text)
+        return content, self.verify(content.to_bytes(), signature, namespace=form.kind)
 
     def public(self) -> str:
         """The operator's public key, as ``ssh-ed25519 AAAA…``.

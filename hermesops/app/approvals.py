@@ -4,16 +4,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.access.approval import (
-    NAMESPACE,
+    FILE,
     Approval,
     Asked,
     age_of,
     digest_of,
-    from_file,
     refuse_old,
     refuse_other,
     refuse_own,
-    to_file,
 )
 from hermesops.app.operators import signers_of
 from hermesops.errors import RefusedError
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Approvals:
-    """Gives approvals and looks at them.
+    """Signs approvals and checks them.
 
     Args:
         env: Where they count.
@@ -45,11 +43,10 @@ class Approvals:
         Raises:
             RefusedError: The key does not sign, counts for nobody here, or is that of who asked.
         """
-        approval = Approval(asked, datetime.now(UTC))
-        signature = self._signers.sign(approval.to_bytes(), namespace=NAMESPACE)
-        signer = self._signers.verify(approval.to_bytes(), signature, namespace=NAMESPACE)
+        text = self._signers.sign_file(FILE, Approval(asked, datetime.now(UTC)))
+        _, signer = self.read(text)
         refuse_own(asked, signer)
-        return to_file(approval, signature), signer
+        return text, signer
 
     def read(self, text: str) -> tuple[Approval, str]:
         """An approval, and who gave it.
@@ -58,8 +55,7 @@ class Approvals:
             UsageError: It is none.
             RefusedError: Its signature does not hold.
         """
-        approval, signature = from_file(text)
-        return approval, self._signers.verify(approval.to_bytes(), signature, namespace=NAMESPACE)
+        return self._signers.verify_file(FILE, text)
 
     def require(self, asked: Asked, text: str) -> str:
         """Let something happen that was approved, or that needs no approval; who gave it, empty for nobody.

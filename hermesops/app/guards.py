@@ -16,13 +16,11 @@ from hermesops.placement.guard import NOTHING_NAMED, Cost, Limits, Named, judge
 from hermesops.placement.price import PriceList, bill_of
 from hermesops.placement.prices import prices_of
 from hermesops.placement.saved_preview import (
-    NAMESPACE,
+    FILE,
     SavedPreview,
-    from_file,
     refuse_moved,
     refuse_stale,
     saved,
-    to_file,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +105,7 @@ class Guards:
             cost=str(cost.after),
             now=datetime.now(UTC),
         )
-        return to_file(preview, self._signers.sign(preview.to_bytes(), namespace=NAMESPACE))
+        return self._signers.sign_file(FILE, preview)
 
     def open(self, text: str) -> tuple[SavedPreview, str]:
         """A saved preview that counts here and now, and who signed it.
@@ -116,8 +114,7 @@ class Guards:
             UsageError: It is none.
             RefusedError: Its signature does not hold, or it is too old or another environment's.
         """
-        preview, signature = from_file(text)
-        signer = self._signers.verify(preview.to_bytes(), signature, namespace=NAMESPACE)
+        preview, signer = self._signers.verify_file(FILE, text)
         env = self._app.env
         refuse_stale(
             preview,

@@ -13,12 +13,10 @@ from hermesops.access.approval import refuse_old, refuse_other
 from hermesops.access.mass_change import (
     APPROVED,
     COUNTED,
+    FILE,
     HINT,
-    NAMESPACE,
     MassChange,
     asked_by,
-    from_file,
-    to_file,
     unapproved_before,
 )
 from hermesops.app.approvals import Approvals
@@ -68,7 +66,7 @@ class MassChanges:
             RefusedError: The operator's key does not sign.
         """
         change = MassChange(self._env.name, tuple(sorted(instances)), reason, datetime.now(UTC))
-        return to_file(change, signers_of(self._env).sign(change.to_bytes(), namespace=NAMESPACE))
+        return signers_of(self._env).sign_file(FILE, change)
 
     def open(self, text: str) -> tuple[MassChange, str]:
         """A list, and who signed it.
@@ -77,8 +75,7 @@ class MassChanges:
             UsageError: It is none.
             RefusedError: Its signature does not hold, or it is another environment's.
         """
-        change, signature = from_file(text)
-        signer = signers_of(self._env).verify(change.to_bytes(), signature, namespace=NAMESPACE)
+        change, signer = signers_of(self._env).verify_file(FILE, text)
         if change.environment != self._env.name:
             raise RefusedError(f"the list is of environment {change.environment}, this is {self._env.name}", hint=HINT)
         return change, signer

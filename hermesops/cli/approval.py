@@ -33,11 +33,11 @@ def sign(
     yes: Yes = False,
 ) -> None:
     """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
-    from hermesops.access.mass_change import is_file
+    from hermesops.access.mass_change import FILE
     from hermesops.app.approvals import asked_by_preview
 
     composed, text = context.compose(), read_saved(preview)
-    if is_file(text):
+    if FILE.is_kind_of(text):
         return _sign_list(composed, text, preview, save, yes=yes)
     seen, signer = composed.guards.open(text)
     asked = asked_by_preview(seen, signer)

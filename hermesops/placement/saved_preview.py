@@ -1,31 +1,24 @@
-"""A preview that somebody looked at, signed, and wants to happen: just that, or nothing. Pure.
+"""A preview that an operator saved and signed: it is applied as it was signed, or not at all. Pure.
 
-It is bound to everything it was made from: rows, state, what runs it, and the changes themselves. Whoever applies it
-makes the preview anew and compares.
+It holds digests of everything it was made from: rows, state, versions, and the changes themselves. Whoever applies it
+makes the preview again and compares.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pydantic import TypeAdapter
-
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName, MachineName
+from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind
 from hermesops.placement.guard import DESTRUCTIVE
 from hermesops.placement.outlook import Outlook
 
-NAMESPACE = "hermesops-preview"
-"""Of its signature."""
-
-KIND, VERSION = "hermesops-preview", 1
-
 
 @dataclass(frozen=True)
-class SavedPreview:
-    """What was looked at.
+class SavedPreview(SignedContent):
+    """A preview of one cell, with all that it was made from.
 
     Attributes:
         rows: Digest of the cell's rows.
@@ -52,14 +45,18 @@ class SavedPreview:
         """The machines it would destroy: who signed it has named them."""
         return frozenset(MachineName(change.name) for change in self.changes if change.kind in DESTRUCTIVE)
 
-    def to_bytes(self) -> bytes:
-        """What is signed; the same for the same preview."""
-        fields = {**asdict(self), "made_at": self.made_at.isoformat()}
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+FILE = SignedFile(
+    "hermesops-preview",
+    SavedPreview,
+    field="preview",
+    title="a saved preview",
+    hint="hermesops stack preview CELL --save FILE",
+)
 
 
 def saved(outlook: Outlook, *, environment: str, versions: Mapping[str, str], cost: str, now: datetime) -> SavedPreview:
-    """What there is to sign of a cell as it is now."""
+    """The saved preview of a cell as it is now."""
     return SavedPreview(
         environment=environment,
         cell=outlook.cell,
@@ -73,51 +70,21 @@ def saved(outlook: Outlook, *, environment: str, versions: Mapping[str, str], co
     )
 
 
-def to_file(preview: SavedPreview, signature: str) -> str:
-    """The file that is handed round."""
-    content = json.loads(preview.to_bytes())
-    return json.dumps({"kind": KIND, "version": VERSION, "preview": content, "signature": signature}, indent=2) + "\n"
-
-
-def from_file(text: str) -> tuple[SavedPreview, str]:
-    """A saved preview and its signature, which nobody has checked yet.
-
-    Raises:
-        UsageError: It is no such file.
-    """
-    try:
-        envelope = json.loads(text)
-        if (envelope["kind"], envelope["version"]) != (KIND, VERSION):
-            raise UsageError(
-                f"not a saved preview of version {VERSION}", hint="hermesops stack preview CELL --save FILE"
-            )
-        return TypeAdapter(SavedPreview).validate_python(envelope["preview"]), str(envelope["signature"])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise UsageError(
-            "not a saved preview, or a damaged one", hint="hermesops stack preview CELL --save FILE"
-        ) from error
-
-
 def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life: timedelta) -> None:
     """Let only a preview of this environment through that is not too old.
 
     Raises:
-        RefusedError: It is another's, of the future, or too old.
+        RefusedError: It is another environment's, of the future, or too old.
     """
     again = f"hermesops stack preview {preview.cell} --save FILE"
     if preview.environment != environment:
         raise RefusedError(f"the preview is of environment {preview.environment}, this is {environment}", hint=again)
-    age = now - preview.made_at
-    if not timedelta(minutes=-5) <= age <= life:
-        raise RefusedError(
-            f"the preview was made at {preview.made_at:%Y-%m-%d %H:%M} UTC; "
-            f"it counts for {life.total_seconds() / 3600:g} h",
-            hint=again,
-        )
+    if outdated := why_outdated("the preview was made at", preview.made_at, now=now, life=life):
+        raise RefusedError(outdated, hint=again)
 
 
 def refuse_moved(preview: SavedPreview, outlook: Outlook, versions: Mapping[str, str]) -> None:
-    """Let a run begin only if it would be the one that was looked at.
+    """Let a run begin only if it would do what was signed.
 
     Raises:
         RefusedError: Something moved since; the message says what.
@@ -141,7 +108,7 @@ def refuse_moved(preview: SavedPreview, outlook: Outlook, versions: Mapping[str,
 
 
 def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Those that change something, in an order that does not depend on who was quicker."""
+    """Those that change something, in an order that does not depend on which came first."""
     telling = (change for change in changes if change.kind is not ChangeKind.SAME)
     return tuple(
         replace(change, properties=tuple(sorted(change.properties)))

@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from hermesops.access.approval import NAMESPACE as APPROVAL
-from hermesops.access.approval import Approval, to_file
+from hermesops.access.approval import FILE, Approval
 from hermesops.access.signature import Signers
 from hermesops.app.approvals import Approvals
 from hermesops.app.rollout_approvals import RolloutApprovals, asked_for
@@ -130,8 +129,7 @@ async def test_nobody_approves_their_own_by_any_spelling(place: Place, started_b
         place.approved()
     # Signed without asking us whether it may be.
     approval = Approval(asked_for(place.records, STAGES, "staging"), datetime.now(UTC))
-    signature = Signers(place.folder / "bob").sign(approval.to_bytes(), namespace=APPROVAL)
-    state = await place.check(place.keeping(to_file(approval, signature)))
+    state = await place.check(place.keeping(Signers(place.folder / "bob").sign_file(FILE, approval)))
     assert (state.stages, "cannot approve it" in state.objection) == (0, True)
 
 
@@ -151,14 +149,13 @@ async def test_who_counts_no_more_has_approved_nothing(place: Place) -> None:
 async def test_another_kind_of_signature_is_no_approval(place: Place) -> None:
     approval = Approval(asked_for(place.records, STAGES, "staging"), datetime.now(UTC))
     signature = Signers(place.folder / "bob").sign(approval.to_bytes(), namespace="hermesops-release")
-    state = await place.check(place.keeping(to_file(approval, signature)))
+    state = await place.check(place.keeping(FILE.to_text(approval, signature)))
     assert (state.stages, "does not hold" in state.objection) == (0, True)
 
 
 async def test_an_approval_that_grew_old_lapses_and_is_no_fault(place: Place) -> None:
     approval = Approval(asked_for(place.records, STAGES, "staging"), datetime.now(UTC) - timedelta(hours=25))
-    signature = Signers(place.folder / "bob").sign(approval.to_bytes(), namespace=APPROVAL)
-    state = await place.check(place.keeping(to_file(approval, signature)))
+    state = await place.check(place.keeping(Signers(place.folder / "bob").sign_file(FILE, approval)))
     assert (state.stages, state.objection, "counts for 24 h" in state.lapsed) == (0, "", True)
 
 

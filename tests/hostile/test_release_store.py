@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from hermesops.access.approval import NAMESPACE as APPROVAL
+from hermesops.access import approval
 from hermesops.access.approval import Approval, Asked, digest_of
 from hermesops.engine.embedded import bucket_place
 from hermesops.engine.embedded.place import open_place
@@ -23,7 +23,7 @@ from hermesops.node.release_handout import Handout, Signed
 from hermesops.node.release_lock import canonical
 from hermesops.node.release_signers import AllowedSigners, Kind
 from hermesops.node.revocations import Revocations
-from hermesops.placement.saved_preview import NAMESPACE as PREVIEW
+from hermesops.placement import saved_preview
 from hermesops.release.documents import place
 from hermesops.release.trust import Chain
 from tests.support.bucket import use_credentials
@@ -41,7 +41,13 @@ LIMIT_S = 0.5
 SIZE = 1013
 """Bytes that were signed for; of no mood's answer."""
 LOCK, SIGNERS, REVOCATIONS, PREVIEWED, APPROVED = "lock", "signers", "revocations", "preview", "approval"
-KINDS = {LOCK: Kind.LOCK, SIGNERS: Kind.SIGNERS, REVOCATIONS: Kind.REVOCATIONS, PREVIEWED: PREVIEW, APPROVED: APPROVAL}
+KINDS = {
+    LOCK: Kind.LOCK,
+    SIGNERS: Kind.SIGNERS,
+    REVOCATIONS: Kind.REVOCATIONS,
+    PREVIEWED: saved_preview.FILE.kind,
+    APPROVED: approval.FILE.kind,
+}
 PLACES = (LOCK, SIGNERS, REVOCATIONS)
 
 

@@ -779,14 +779,14 @@ PREVIEW = saved_preview.SavedPreview(
 )
 
 
-@_parser(lambda: approval.to_file(APPROVAL, "x").encode())
+@_parser(lambda: approval.FILE.to_text(APPROVAL, "x").encode())
 def _approval_file(data: bytes) -> object:
-    return approval.from_file(_text(data))
+    return approval.FILE.parse(_text(data))
 
 
-@_parser(lambda: saved_preview.to_file(PREVIEW, "x").encode())
+@_parser(lambda: saved_preview.FILE.to_text(PREVIEW, "x").encode())
 def _preview_file(data: bytes) -> object:
-    return saved_preview.from_file(_text(data))
+    return saved_preview.FILE.parse(_text(data))
 
 
 def fuzz_all(cases: int, *, number: int, tell: Callable[[str], None]) -> Mapping[str, Outcomes]:

@@ -7,14 +7,12 @@ from hermesops.access.approval import (
     Approval,
     Asked,
     digest_of,
-    from_file,
     is_own,
     refuse_old,
     refuse_other,
     refuse_own,
-    to_file,
 )
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ASKED = Asked("preview of cell1", "production", digest_of(b"all of it"), "ada@example.org")
@@ -80,19 +78,3 @@ def test_one_person_is_one_however_spelled(asked: str, signer: str, *, is_proved
 def test_an_approval_that_is_old_or_of_the_future_does_not_count(at: datetime) -> None:
     with pytest.raises(RefusedError, match="counts for 24 h"):
         judged(at=at)
-
-
-def test_an_approval_is_what_it_was_when_read_again() -> None:
-    approval = Approval(ASKED, NOW)
-    read, signature = from_file(to_file(approval, "signed"))
-    assert (read, signature) == (approval, "signed")
-    assert read.to_bytes() == approval.to_bytes()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"kind": "hermesops-preview", "version": 1}', '{"kind": "hermesops-approval", "version": 2}'],
-)
-def test_what_is_no_approval_is_a_mistake(text: str) -> None:
-    with pytest.raises(UsageError, match="approval"):
-        from_file(text)

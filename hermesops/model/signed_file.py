@@ -1,0 +1,95 @@
+"""Files that operators sign and hand to each other: their format, and for how long one counts. Pure.
+
+A file holds a kind, a version, a content and a signature. The kind is the namespace of the signature too, so that what
+was signed as one kind never counts as another.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from pydantic import TypeAdapter
+
+from hermesops.errors import UsageError
+
+VERSION = 1
+_SKEW = timedelta(minutes=5)
+"""By how much the clocks of two computers may differ."""
+
+
+@dataclass(frozen=True)
+class SignedContent:
+    """What an operator signs; its fields are what JSON holds, and moments."""
+
+    def to_bytes(self) -> bytes:
+        """What the signature is made of; equal contents have equal bytes."""
+        return json.dumps(asdict(self), default=_moment, sort_keys=True, separators=(",", ":")).encode()
+
+
+Content = TypeVar("Content", bound=SignedContent)
+
+
+@dataclass(frozen=True)
+class SignedFile(Generic[Content]):
+    """The format of one kind of file.
+
+    Attributes:
+        kind: Names the kind in the file, and is the namespace of its signature.
+        content: The type of what is signed.
+        field: Under which the content stands in the file.
+        title: What such a file is, for messages, as ``a saved preview``.
+        hint: The command that makes one.
+    """
+
+    kind: str
+    content: type[Content]
+    field: str
+    title: str
+    hint: str
+
+    def to_text(self, content: Content, signature: str) -> str:
+        """The text of a file."""
+        head = {"kind": self.kind, "version": VERSION}
+        return json.dumps({**head, self.field: json.loads(content.to_bytes()), "signature": signature}, indent=2) + "\n"
+
+    def is_kind_of(self, text: str) -> bool:
+        """Whether a text names this kind, whatever else it holds."""
+        try:
+            return bool(json.loads(text)["kind"] == self.kind)
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return False
+
+    def parse(self, text: str) -> tuple[Content, str]:
+        """The content and the signature of a file; the signature is not checked.
+
+        Raises:
+            UsageError: The text is no such file.
+        """
+        try:
+            envelope = json.loads(text)
+            if (envelope["kind"], envelope["version"]) != (self.kind, VERSION):
+                raise UsageError(f"not {self.title} of version {VERSION}", hint=self.hint)
+            return TypeAdapter(self.content).validate_python(envelope[self.field]), str(envelope["signature"])
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise UsageError(f"not {self.title}, or a damaged one", hint=self.hint) from error
+
+
+def why_outdated(made: str, at: datetime, *, now: datetime, life: timedelta) -> str:
+    """Why something signed does not count any more, or not yet, as a sentence; empty when it counts.
+
+    Args:
+        made: The sentence's beginning, as ``the preview was made at``.
+        at: When it was signed.
+        now: The present moment.
+        life: For how long it counts.
+    """
+    if -_SKEW <= now - at <= life:
+        return ""
+    return f"{made} {at:%Y-%m-%d %H:%M} UTC; it counts for {life.total_seconds() / 3600:g} h"
+
+
+def _moment(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be signed")
