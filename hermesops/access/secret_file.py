@@ -4,6 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
+from hermesops.disk import sync_folder
+
 
 def make_secret(path: Path, text: str) -> bool:
     """Write a secret file that is not there yet, whole or not at all; its folder is made too.
@@ -18,7 +20,7 @@ def make_secret(path: Path, text: str) -> bool:
         return False
     finally:
         draft.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)  # what a key sealed is soon on the disk, and worth nothing without the key
     return True
 
 
@@ -26,7 +28,7 @@ def replace_secret(path: Path, text: str) -> None:
     """Write a secret file anew, whole or not at all; its folder is made too."""
     draft = _drafted(path, text)
     draft.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _drafted(path: Path, text: str) -> Path:
@@ -38,12 +40,3 @@ def _drafted(path: Path, text: str) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return draft
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk: what a key sealed is soon there, and worth nothing without it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesops.disk import sync_folder
 from hermesops.errors import RefusedError
 from hermesops.model.audit import AuditHead
-from hermesops.registry.disk import sync_folder
 
 _LINE_BYTES = 200
 """More than any line has."""

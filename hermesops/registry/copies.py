@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesops.disk import sync_file, sync_folder
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.registry.damage import RESTORE
-from hermesops.registry.disk import sync_file, sync_folder
 
 DAILY = "daily"
 _NAME = re.compile(r"registry-(\d{8}T\d{6}\.\d{6})Z-([a-z0-9-]+)\.db")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.registry.damage import RESTORE
-from hermesops.registry.disk import sync_folder
 from hermesops.web_address import with_verified_tls
 
 _BUSY_MS = 20_000

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.audit import AuditHead
 from hermesops.registry import schema_version
 from hermesops.registry.anchor import Anchor
 from hermesops.registry.copies import Copies, check_database, copy_database, overwrite_database, settle
 from hermesops.registry.database import Database
-from hermesops.registry.disk import sync_folder
 from hermesops.registry.registry import Registry
 
 _DRAFT = ".restoring.db"
