@@ -10,9 +10,11 @@ from hermesops.fan_out import Limits, problems
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from hermesops.access.authority import Authority
     from hermesops.access.certificates import Certificates
+    from hermesops.access.own_certificate import OwnCertificate
     from hermesops.app.app import App
     from hermesops.model.certificate import Certificate
     from hermesops.model.ids import CellName, InstanceId, MachineId
@@ -52,8 +54,32 @@ def certificates_of(app: "App") -> "Certificates | None":
             known.append(authority_of(app))
         return known[0]
 
-    life = timedelta(days=app.env.settings.certificate_days)
-    return Certificates(app.registry, authority, environment=app.env.name, url=url, life=life)
+    return Certificates(app.registry, authority, environment=app.env.name, url=url, life=life_of(app))
+
+
+def life_of(app: "App") -> timedelta:
+    """For how long a certificate counts that is issued here."""
+    return timedelta(days=app.env.settings.certificate_days)
+
+
+async def own_certificate(app: "App", hosts: "Sequence[str]") -> "OwnCertificate":
+    """The certificate of a service of ours that machines or other services connect to.
+
+    It is made once now, so that a missing key is an error of the command that serves, and not of the first connection.
+
+    Args:
+        app: The environment.
+        hosts: Names or addresses under which the service is found.
+
+    Raises:
+        RefusedError: The authority's key is gone, damaged, or of an authority that nobody trusts.
+        UnavailableError: The registry does not answer.
+    """
+    from hermesops.access.own_certificate import OwnCertificate
+
+    own = OwnCertificate(authority_of(app), app.registry, hosts, life_of(app))
+    await own.context()
+    return own
 
 
 async def serve(app: "App", listener: "socket.socket") -> None:
@@ -70,16 +96,13 @@ async def serve(app: "App", listener: "socket.socket") -> None:
 
     from hermesops.access.data_keys import DataKeys
     from hermesops.access.mutual_tls import MutualTlsServer
-    from hermesops.access.own_certificate import OwnCertificate
     from hermesops.access.platform_service import PlatformService
 
     certificates = certificates_of(app)
     if certificates is None:
         raise UsageError(_NO_URL, hint="HERMESOPS_PLATFORM_URL=https://HOST:PORT")
     host = urlsplit(app.endpoint.platform_url).hostname or ""
-    life = timedelta(days=app.env.settings.certificate_days)
-    own = OwnCertificate(authority_of(app), app.registry, [host], life)
-    await own.context()  # a key that is missing is told now, not to the first machine
+    own = await own_certificate(app, [host])
     service = PlatformService(app.registry, certificates, DataKeys(app.registry), environment=app.env.name)
     await MutualTlsServer(service.answer, own.context).serve(listener)
 

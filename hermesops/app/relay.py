@@ -1,7 +1,6 @@
 """Composes the relay, and what admits the platform's services to it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,10 +18,9 @@ _WHOLE_S = 3700.0
 def callers_of(app: "App") -> "Callers":
     """Services that may call the relay."""
     from hermesops.access.callers import Callers
-    from hermesops.app.identities import authority_of
+    from hermesops.app.identities import authority_of, life_of
 
-    life = timedelta(days=app.env.settings.certificate_days)
-    return Callers(app.registry, lambda: authority_of(app), environment=app.env.name, life=life)
+    return Callers(app.registry, lambda: authority_of(app), environment=app.env.name, life=life_of(app))
 
 
 async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, grace_s: float) -> None:
@@ -35,15 +33,12 @@ async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, 
         grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
     """
     from hermesops.access.mutual_tls import MutualTlsListener
-    from hermesops.access.own_certificate import OwnCertificate
     from hermesops.app.endpoint import api_url_of
-    from hermesops.app.identities import authority_of
+    from hermesops.app.identities import own_certificate
     from hermesops.justavps.proxy import ProxyClient
     from hermesops.relay.service import Relay
 
-    life = timedelta(days=app.env.settings.certificate_days)
-    own = OwnCertificate(authority_of(app), app.registry, hosts, life)
-    await own.context()  # a key that is missing is told now, not to the first caller
+    own = await own_certificate(app, hosts)
     async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, alone=True) as proxy:
         relay = Relay(app.registry, callers_of(app), proxy)
         server = MutualTlsListener(

@@ -15,7 +15,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.streams import send_nowhere
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.node.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
@@ -187,6 +187,20 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     if not yes and not confirm(question, expect=expect):
         raise RefusedError(f"not confirmed: {spared}", hint="--yes confirms without a terminal")
     require_typed_environment(spared=spared)
+
+
+def require_reason(reason: str, command: str) -> None:
+    """Go on only with a reason for the audit log.
+
+    Args:
+        reason: As typed.
+        command: What was typed, for the hint.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not reason:
+        raise UsageError("say why", hint=f'{command} --reason "…"')
 
 
 def _to_stderr(line: str) -> None:

@@ -1,4 +1,4 @@
-"""``hermesops identity``: what machines prove themselves with, and the service that they prove it to."""
+"""``hermesops identity``: the certificates of machines, and the service that renews them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, render_identity
-from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
 from hermesops.cli.listener import inherited, listen, serve_until_told
 from hermesops.cli.noun import Noun
 from hermesops.errors import PartlyDoneError, UsageError
@@ -60,8 +60,7 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
         spared=f"the machine of {holder.title} in {composed.env.name} is trusted as before",
         yes=yes,
     )
-    if not reason:
-        raise UsageError("say why", hint=f'hermesops identity revoke {who} --reason "…"')
+    require_reason(reason, f"hermesops identity revoke {who}")
     count = composed.registry.revoke_certificates(holder.machine_id, why=reason)
     result(
         "identity-revoked",

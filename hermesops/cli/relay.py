@@ -1,4 +1,4 @@
-"""``hermesops relay``: the one way by which the platform's services reach agents, and who may use it."""
+"""``hermesops relay``: the service by which the platform's services reach agents, and which services may use it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context, given_file, render_identity
-from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
 from hermesops.cli.listener import listen, serve_until_told
 from hermesops.cli.noun import Noun
 from hermesops.errors import RefusedError, UsageError
@@ -61,8 +61,7 @@ def admit(
     """
     from hermesops.app.relay import callers_of
 
-    if not reason:
-        raise UsageError("say why", hint=f'hermesops relay admit {service} … --reason "…"')
+    require_reason(reason, f"hermesops relay admit {service} …")
     text = given_file.read(request)
     made = callers_of(context.compose()).admit(service, text, why=reason)
     try:
@@ -97,8 +96,7 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
         spared=f"{service} may call the relay as before",
         yes=yes,
     )
-    if not reason:
-        raise UsageError("say why", hint=f'hermesops relay revoke {service} --reason "…"')
+    require_reason(reason, f"hermesops relay revoke {service}")
     count = composed.registry.revoke_caller(service, why=reason)
     if not count:
         raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")

@@ -1,4 +1,4 @@
-"""Shapes of what machines prove themselves with, for programs and for people."""
+"""JSON shapes of the certificates of machines and of the relay's callers."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.cli import console, context
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UsageError
 
 
 class Terminal(io.StringIO):
@@ -92,3 +92,10 @@ def test_naming_what_is_destroyed_needs_productions_name_as_well(monkeypatch: py
     context.select("production", verbose=False)
     types(monkeypatch)
     console.require_typed_environment(spared="all lives on")
+
+
+def test_a_command_that_needs_a_reason_names_itself_with_one() -> None:
+    console.require_reason("leaked", "hermesops relay revoke web")
+    with pytest.raises(UsageError, match="say why") as refused:
+        console.require_reason("", "hermesops relay revoke web")
+    assert refused.value.hint == 'hermesops relay revoke web --reason "…"'
