@@ -3,12 +3,11 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 import httpx
 
 from hermesops.justavps import errors, ordering, wire
+from hermesops.justavps.connections import Closing
 from hermesops.justavps.sharing import Shared
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import Toolbox
@@ -31,7 +30,7 @@ _LARGEST_LIST = 512 << 20
 """Bytes of all machines of an account: 4 KB each, with room for 100,000."""
 
 
-class Client:
+class Client(Closing):
     """One account at JustAVPS, or at a server that speaks its API. Use as an async context manager.
 
     Safe for many tasks at once. Reads are retried; changes never are.
@@ -47,14 +46,6 @@ class Client:
         self.toolbox = Toolbox(self._transport)
         everything = replace(_read("/machines"), largest=_LARGEST_LIST)
         self._list = Shared(partial(self._transport.ask_for_list, everything, "machines", wire.Machine))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -2,7 +2,10 @@
 
 import logging
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
 
 import httpx
 
@@ -16,6 +19,22 @@ _IDLE_S = 3.0
 # They print whole addresses, and those may hold a proxy token.
 for _talkative in ("httpx", "httpcore"):
     logging.getLogger(_talkative).setLevel(logging.WARNING)
+
+
+class Closing(ABC):
+    """What is closed when its async context ends."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close all connections."""
 
 
 def http_client(

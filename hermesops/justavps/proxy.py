@@ -7,14 +7,13 @@ header, never in a URL, since URLs end up in logs.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
 from hermesops.justavps import errors
 from hermesops.justavps.answer_body import AnswerBody, Deadline
-from hermesops.justavps.connections import CONNECT_S, http_client
+from hermesops.justavps.connections import CONNECT_S, Closing, http_client
 from hermesops.justavps.own_connection import begin_head
 from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.transport import NOT_ANSWERED, Call, lost
@@ -108,7 +107,7 @@ class ProxyStream:
         return ProxyAnswer(self.status, dict(self.headers), await self._body.whole())
 
 
-class ProxyClient:
+class ProxyClient(Closing):
     """Connections through the proxy, for any number of machines. Use as an async context manager.
 
     Args:
@@ -126,14 +125,6 @@ class ProxyClient:
         self._api = httpx.URL(base_url)
         self._domain = (domain or self._api.host).strip(".").lower()
         self._http = http_client(self._api, transport=transport, alone=alone)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -8,8 +8,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -19,7 +18,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 
 from hermesops.justavps import errors
 from hermesops.justavps.answer_body import LARGEST, AnswerBody, Deadline, UnreadableAnswerError
-from hermesops.justavps.connections import CONNECT_S, http_client
+from hermesops.justavps.connections import CONNECT_S, Closing, http_client
 from hermesops.node import strict_json
 from hermesops.waiting import pause
 
@@ -70,7 +69,7 @@ class Call:
         return f"{self.method} {self.path}"
 
 
-class Transport:
+class Transport(Closing):
     """The connections to one API with one key. Use as an async context manager.
 
     Args:
@@ -83,14 +82,6 @@ class Transport:
         self.base_url = base_url.rstrip("/")
         headers = {"Authorization": f"Bearer {api_key}", "Accept": "application/json"}
         self._http = http_client(httpx.URL(self.base_url), headers=headers, transport=transport)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""
