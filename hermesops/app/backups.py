@@ -74,7 +74,7 @@ class Backups:
         return Proof(registry, self.keys, self._restic, tell)
 
     async def open_backup(self, instance: "Instance", *, why: str) -> "Operation":
-        """Write down that an instance shall be backed up, once the object store answers."""
+        """Open a backup of an instance, once the object store answers."""
         from hermesops.model.ids import instance_subject
         from hermesops.model.operation import OperationKind
 
@@ -87,32 +87,20 @@ class Backups:
         )
 
     async def open_restore(self, instance: "Instance", backup: "Backup", *, keeps: bool, reason: str) -> "Operation":
-        """Write down that a backup shall be put in place.
-
-        Object store and machine are asked first whether it can be had and fits: no gateway stops in vain.
+        """Open a restore of a backup, once the object store answers and the backup fits on the machine.
 
         Raises:
-            RefusedError: Something else is under way for it, or it does not fit.
+            RefusedError: Another operation of the instance has not ended, or the backup does not fit.
         """
         from hermesops.lifecycle.data_room import refuse_without_room
-        from hermesops.lifecycle.handover import refuse_at_rest
-        from hermesops.model.ids import instance_subject
         from hermesops.model.operation import OperationKind
 
         await self.keys.reach()
         sight = await self._session.reach.look(instance.id)
         if sight.machine is not None and sight.node is not None:
             refuse_without_room(instance, backup, await self._session.reach.room(sight.machine.id))
-        subject, registry = instance_subject(instance.id), self._app.registry
-        async with self._app.alone(subject):
-            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
-            refuse_at_rest(instance, unfinished, but=OperationKind.RESTORE)
-            return registry.open_operation(
-                OperationKind.RESTORE,
-                subject,
-                intent={"user": instance.title, "snapshot": backup.id, "keeps": keeps, "reason": reason},
-                instance_id=instance.id,
-            )
+        intent = {"snapshot": backup.id, "keeps": keeps, "reason": reason}
+        return await self._session.open_operation(OperationKind.RESTORE, instance, intent)
 
     def by_kind(self) -> "Mapping[OperationKind, Make]":
         """The kinds of operations that are about backups, with what makes their work."""

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
 from hermesops.app.narration import Tell
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.access.visits import Visits
     from hermesops.app.app import App
     from hermesops.app.backups import Backups
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from hermesops.lifecycle.resting import RestingReach
     from hermesops.lifecycle.upkeep import Upkeep
     from hermesops.model.instance import Instance
+    from hermesops.model.operation import Operation, OperationKind
     from hermesops.operation.runner import Operations
     from hermesops.verify.verification import Verification
 
@@ -199,6 +202,29 @@ class Session:
             variables={**variables, "hermes_node_program": str(program)},
             versions={"hermesops": __version__},
         )
+
+    async def open_operation(
+        self, kind: "OperationKind", instance: "Instance", intent: "Mapping[str, object]"
+    ) -> "Operation":
+        """Open an operation of an instance under its lease, or find the unfinished one of that kind.
+
+        Args:
+            kind: One during which the gateway is stopped.
+            instance: Which instance.
+            intent: What the operation needs to know beside the user.
+
+        Raises:
+            LeaseHeldError: Another process works on the instance.
+            RefusedError: An operation of another kind that stops the gateway has not ended.
+        """
+        from hermesops.lifecycle.handover import refuse_at_rest
+
+        subject, registry = instance_subject(instance.id), self.app.registry
+        async with self.app.alone(subject):
+            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
+            refuse_at_rest(instance, unfinished, but=kind)
+            whole = {"user": instance.title, **intent}
+            return registry.open_operation(kind, subject, intent=whole, instance_id=instance.id)
 
     @cached_property
     def requests(self) -> "Requests":

@@ -38,23 +38,12 @@ class Snapshots:
         return sorted(found, key=lambda one: (one.created_at is not None, one.created_at), reverse=True)
 
     async def open(self, instance: "Instance", *, reason: str) -> Operation:
-        """Write down that one shall be taken.
+        """Open the operation that takes a snapshot.
 
         Raises:
-            RefusedError: Something else is under way for the instance.
+            RefusedError: Another operation of the instance has not ended.
         """
-        from hermesops.lifecycle.handover import refuse_at_rest
-
-        subject, registry = instance_subject(instance.id), self._app.registry
-        async with self._app.alone(subject):
-            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
-            refuse_at_rest(instance, unfinished, but=OperationKind.SNAPSHOT)
-            return registry.open_operation(
-                OperationKind.SNAPSHOT,
-                subject,
-                intent={"user": instance.title, "reason": reason},
-                instance_id=instance.id,
-            )
+        return await self._session.open_operation(OperationKind.SNAPSHOT, instance, {"reason": reason})
 
     def work_of(self, operation: Operation, lease: Lease) -> "Snapshot":
         """What takes one, from its row."""
