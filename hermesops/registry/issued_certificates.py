@@ -69,7 +69,12 @@ class CertificateTable:
             raise UnavailableError(f"{self.kind} {holder} was issued {MOST_AN_HOUR} certificates within an hour")
 
     def revoke(self, connection: sa.Connection, holder: str, now: datetime, why: str) -> int:
-        """Revoke every certificate of a holder that still counts; how many did."""
+        """Revoke every certificate of a holder that still counts; how many did.
+
+        The rows are locked first: a renewal under way ends before, and the update then sees what it added.
+        """
+        locked = sa.select(self.table.c.serial).where(self.holder == holder, self._is_good(now)).with_for_update()
+        connection.execute(locked).all()
         revoked = self.table.update().where(self.holder == holder, self._is_good(now))
         return connection.execute(revoked.values(revoked_at=now, why=why)).rowcount
 

@@ -1,6 +1,7 @@
 """Certificates of machines: one transaction each, on SQLite and on PostgreSQL."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,7 +15,8 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare
 from hermesops.registry import Registry
-from hermesops.registry.issued_certificates import MOST_AN_HOUR
+from hermesops.registry.issued_certificates import MOST_AN_HOUR, OF_MACHINES
+from hermesops.registry.schema import certificates
 from tests.support.registries import CELL, TurnedClock, placed
 
 MACHINE = MachineId("m-1")
@@ -45,6 +47,18 @@ def test_a_revoked_one_counts_no_more_and_renews_nothing(registry: Registry) -> 
         registry.add_certificate(replace(MADE, serial="b2"), renews="a1")
     (told,) = registry.list_certificates(MACHINE)
     assert (told.serial, told.why) == ("a1", "lost")
+
+
+def test_what_is_renewed_while_it_is_revoked_counts_no_more(registry: Registry) -> None:
+    registry.add_certificate(MADE)
+    with ThreadPoolExecutor(1) as others:
+        with registry._database.writing() as renewing:
+            OF_MACHINES.refuse_uncounted(renewing, "a1", CLOCK.moment)
+            revoked = others.submit(registry.revoke_certificates, MACHINE, why="lost")
+            assert not wait([revoked], timeout=1).done, "nothing kept it waiting"
+            renewing.execute(certificates.insert().values(vars(replace(MADE, serial="b2"))))
+        assert revoked.result(30) == 2
+    assert registry.good_certificate("b2") is None
 
 
 def test_no_two_machines_have_one_key(registry: Registry) -> None:
