@@ -13,19 +13,47 @@ from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermesops.errors import UnavailableError
-from hermesops.localcloud.upgrade import Serve, protocol_for
+from hermesops.localcloud.upgrade import LARGEST_HEAD, Serve, protocol_for
 from hermesops.waiting import pause
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 30
+"""Seconds from a connection's begin, or from an answer on it, to the end of the next request's head."""
 
 
 class _DroppableProtocol(H11Protocol):
-    """Lets a request find the connection it came by, as ``scope["state"]["transport"]``."""
+    """Lets a request find the connection it came by, as ``scope["state"]["transport"]``; ends one that brings none.
+
+    uvicorn waits for a first request for ever, and for one of which a byte has come.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._await_head()
+        super().on_response_complete()
+
+    def _await_head(self) -> None:
+        self._stop_waiting()
+        self._head_timer = asyncio.get_running_loop().call_later(_KEEP_ALIVE_S, self._end_without_request)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+
+    def _end_without_request(self) -> None:
+        is_ours = self.transport.get_protocol() is self  # otherwise it is a WebSocket's by now
+        if is_ours and (self.cycle is None or self.cycle.response_complete):
+            self.transport.abort()
 
 
 async def hang_up(scope: Scope) -> None:
@@ -78,6 +106,7 @@ class Listener(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_S,
+                h11_max_incomplete_event_size=LARGEST_HEAD,
                 timeout_graceful_shutdown=1,  # event streams never end by themselves
             )
         )

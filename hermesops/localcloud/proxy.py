@@ -5,7 +5,9 @@ It must not look at what it carries, and never logs a path: browser links hold t
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs
@@ -21,11 +23,18 @@ from hermesops.localcloud.forward import Headers, forward
 from hermesops.localcloud.problem import Problem, not_found
 from hermesops.localcloud.rows import MachineRow, Wanted
 from hermesops.localcloud.store import Store
-from hermesops.localcloud.upgrade import Handshake, splice
+from hermesops.localcloud.upgrade import Handshake, UnreadableHeadError, read_answer, splice
 
 _HOST = re.compile(r"(?:(?P<port>[0-9]{1,5})--)?(?P<slug>[a-z0-9][a-z0-9-]*)\.localhost(?::[0-9]+)?")
 _PORTS = range(1, 65536)
 _HEADER = b"x-proxy-token"
+
+HANDSHAKE_S = 10.0
+"""Seconds for a service to take a WebSocket's handshake and answer it, the way to it included."""
+
+MOST_UPGRADED = 64
+"""WebSockets of a machine at once: more than a user's browsers open. Each takes two descriptors of this process, which
+may have 1024 of them, so that no machine takes those of the others."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Proxy:
         self._store = store
         self._broker = broker
         self._faults = faults
+        self._upgraded = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -75,37 +85,67 @@ class Proxy:
             await problem.response()(scope, receive, send)
 
     async def upgrade(self, handshake: Handshake, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection that asks for a WebSocket: admitted as any request, then carried as bytes."""
+        """Serve one connection that asks for a WebSocket: admitted as any request, then carried as bytes.
+
+        A machine has so many of them and no more; who asks for another is answered with 503.
+        """
         try:
-            stream = await self._reach(handshake)
+            machine, port = self._admit_upgrade(handshake)
+            with self._place(machine):
+                stream, answer = await self._reach(machine, port, handshake)
+                try:
+                    writer.write(answer)
+                    await splice(reader, writer, stream)
+                finally:
+                    await stream.aclose()
         except Problem as problem:
             body = problem.response().body
             head = (
                 f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\ncontent-type: application/json\r\n"
             )
             writer.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
-            await writer.drain()
-            return
-        try:
-            await splice(reader, writer, stream)
-        finally:
-            await stream.aclose()
 
-    async def _reach(self, handshake: Handshake) -> httpcore.AsyncNetworkStream:
+    def _admit_upgrade(self, handshake: Handshake) -> tuple[MachineRow, int]:
         target = target_of(handshake.header(b"host"))
         if target is None or target.port is None:
             raise not_found("WebSocket")
         path, _, query = handshake.target.partition(b"?")
         token = _token_of(dict(handshake.headers), query)
-        machine = self._admit(target, token, handshake.method.decode(), path.decode("latin-1"))
+        return self._admit(target, token, handshake.method.decode(), path.decode("latin-1")), target.port
+
+    @contextmanager
+    def _place(self, machine: MachineRow) -> Iterator[None]:
+        if self._upgraded[machine.id] >= MOST_UPGRADED:
+            raise Problem(503, f"the machine has {MOST_UPGRADED} WebSockets open, and gets no more")
+        self._upgraded[machine.id] += 1
         try:
-            stream = await self._broker.open_port(machine.id, target.port)
-            await stream.write(_passed_on(handshake, target.port))
+            yield
+        finally:
+            self._upgraded[machine.id] -= 1
+            if not self._upgraded[machine.id]:
+                del self._upgraded[machine.id]
+
+    async def _reach(
+        self, machine: MachineRow, port: int, handshake: Handshake
+    ) -> tuple[httpcore.AsyncNetworkStream, bytes]:
+        """The stream to a service that has answered the handshake, and its answer."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                stream = await self._broker.open_port(machine.id, port)
+                try:
+                    await stream.write(_passed_on(handshake, port))
+                    return stream, await read_answer(stream)
+                except BaseException:
+                    await stream.aclose()
+                    raise
         except NothingListensError as error:
             raise Problem(502, "nothing listens on that port of the machine") from error
+        except UnreadableHeadError as error:
+            raise Problem(502, "what listens on that port does not answer in HTTP") from error
         except (MachineDownError, httpcore.NetworkError) as error:
             raise Problem(503, "the machine does not answer") from error
-        return stream
+        except TimeoutError as error:
+            raise Problem(504, "what listens on that port did not answer in time") from error
 
     def _admit(self, target: Target, token: str, method: str, path: str) -> MachineRow:
         found = self._store.find(MachineRow, slug=target.slug)

@@ -1,6 +1,7 @@
 """Connections that stop being HTTP: a WebSocket's handshake is passed on, and from then on bytes both ways.
 
-It must not understand what it carries: frames, extensions and subprotocols are between the two ends.
+It must not understand what it carries: frames, extensions and subprotocols are between the two ends. Either end may be
+hostile: heads are bounded in time and size, and a connection over which nothing gets on is dropped.
 """
 
 import asyncio
@@ -9,8 +10,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-_HEAD_LIMIT = 64 * 1024
+from hermesops.waiting import pause
+
+LARGEST_HEAD = 64 * 1024
+"""Bytes of a request's or an answer's head; browsers keep 4 KiB in a cookie and servers take 8 to 32 KiB."""
+
+IDLE_S = 300.0
+"""Seconds in which no byte is taken either way until a connection is dropped: as long as a machine's daemon waits.
+WebSockets that mean to stay send a ping each 20 to 60 s."""
+
+_LAST_BYTES_S = 5.0
+"""Seconds for a peer to take what was written before the end."""
+
 _PIECE = 64 * 1024
+_END_OF_HEAD = b"\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,10 @@ class ByteStream(Protocol):
         """All of it."""
 
 
+class UnreadableHeadError(Exception):
+    """What should begin an answer ends early, or is too large."""
+
+
 class _ServerState(Protocol):
     connections: set[object]
 
@@ -53,7 +71,7 @@ def protocol_for(serve: Serve) -> type[asyncio.Protocol]:
 
     class Upgraded(asyncio.StreamReaderProtocol):
         def __init__(self, config: object, server_state: _ServerState, app_state: object) -> None:  # noqa: ARG002 - uvicorn's signature
-            super().__init__(asyncio.StreamReader(limit=_HEAD_LIMIT), self._run)
+            super().__init__(asyncio.StreamReader(limit=LARGEST_HEAD), self._run)
             self._connections = server_state.connections
             self._open: asyncio.BaseTransport | None = None
 
@@ -72,9 +90,13 @@ def protocol_for(serve: Serve) -> type[asyncio.Protocol]:
                 self._open.close()
 
         async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                await serve(_parsed(await reader.readuntil(b"\r\n\r\n")), reader, writer)
-            writer.transport.abort() if reader.exception() else writer.close()
+            try:
+                with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                    await serve(_parsed(await reader.readuntil(_END_OF_HEAD)), reader, writer)
+            except asyncio.LimitOverrunError:
+                writer.write(_TOO_LARGE)
+            finally:
+                await _close(writer)
 
     return Upgraded
 
@@ -86,19 +108,57 @@ def _parsed(head: bytes) -> Handshake:
     return Handshake(method, target, tuple((name, value) for name, value in pairs))
 
 
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, at once where its peer does not take what was written: that would keep it open for ever."""
+    try:
+        writer.close()
+        async with asyncio.timeout(_LAST_BYTES_S):
+            await writer.wait_closed()
+    except (TimeoutError, OSError):
+        pass
+    finally:
+        writer.transport.abort()
+
+
+async def read_answer(other: ByteStream) -> bytes:
+    """Read the other side's answer to a handshake: its head, and what came with it. The caller bounds the time.
+
+    Raises:
+        UnreadableHeadError: It hung up before the head's end, or that is further than ``LARGEST_HEAD``.
+    """
+    answer = b""
+    while _END_OF_HEAD not in answer[:LARGEST_HEAD]:
+        piece = await other.read(_PIECE)
+        if not piece or len(answer) >= LARGEST_HEAD:
+            raise UnreadableHeadError
+        answer += piece
+    return answer
+
+
 async def splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: ByteStream) -> None:
-    """Copy both ways until either side has ended: half a WebSocket is of no use to anybody."""
+    """Copy both ways until either side has ended, or nothing has gone either way for ``IDLE_S``.
 
-    async def out() -> None:
-        while piece := await reader.read(_PIECE):
-            await other.write(piece)
+    Half a WebSocket is of no use to anybody, so a side that closes its half ends both.
+    """
+    clock = asyncio.get_running_loop().time
+    moved_at = clock()
 
-    async def back() -> None:
-        while piece := await other.read(_PIECE):
-            writer.write(piece)
-            await writer.drain()
+    async def write_back(piece: bytes) -> None:
+        writer.write(piece)
+        await writer.drain()
 
-    tasks = {asyncio.ensure_future(out()), asyncio.ensure_future(back())}
+    async def carry(read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]) -> None:
+        nonlocal moved_at
+        while piece := await read(_PIECE):
+            await write(piece)
+            moved_at = clock()
+
+    async def fall_idle() -> None:
+        while (left := moved_at + IDLE_S - clock()) > 0:
+            await pause(left)
+
+    work = (carry(reader.read, other.write), carry(other.read, write_back), fall_idle())
+    tasks = {asyncio.ensure_future(one) for one in work}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
