@@ -5,12 +5,14 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self
 
 from hermesops.node.foreign_text import one_line
+from hermesops.rollout import hook_guard
 
 _KEPT = 16 << 10
 """Bytes of its output that are kept, the last ones; it may write as much as it likes."""
@@ -18,6 +20,9 @@ _KEPT = 16 << 10
 _PIECE = 64 << 10
 _REST_S = 1.0
 """Seconds for what is still in the pipe when the command has ended."""
+
+_ENDING_S = hook_guard.ENDING_S + 1.0
+_GUARD = (sys.executable, "-I", "-S", "-B", hook_guard.__file__)
 
 
 class HookCommand:
@@ -65,6 +70,7 @@ class HookCommand:
             stdin.write(given)
             stdin.seek(0)
             return await asyncio.create_subprocess_exec(
+                *_GUARD,
                 *self._words,
                 stdin=stdin,
                 stdout=output,
@@ -94,7 +100,7 @@ class _Output:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Take what is still in the pipe; one who left the process group may hold it open for ever."""
+        """Take what is still in the pipe; one who could not be ended may hold it open for ever."""
         await asyncio.wait({self._reading}, timeout=_REST_S)
         self._reading.cancel()
         self._transport.close()
@@ -110,7 +116,13 @@ class _Output:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End it and everything that stayed in its process group, which outlives it otherwise."""
+    """Have the guard end all that the command started, and then itself; one that does not is ended."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+        process.terminate()
+    try:
+        async with asyncio.timeout(_ENDING_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -1,8 +1,10 @@
 """Commands that keep gates: defined by the computer that runs them, in an environment made for them, for a time."""
 
+import contextlib
 import json
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.registry import rollout_json
+from hermesops.rollout import hook_command
 from hermesops.rollout.hooks import AllowedHooks, Hooks, parse_hook
 from hermesops.settings import Environment
 from tests.support.rollouts import ROLLOUT
@@ -88,6 +91,57 @@ async def test_what_it_leaves_running_ends_with_it_and_holds_nothing_up(tmp_path
     assert await asked(command) == (GateResult.PASS, "done")
     assert time.monotonic() - begun < 10
     assert is_gone(int(file.read_text()))
+
+
+_LEAVES = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open({file!r}, "w").write(str(os.getpid()))
+        time.sleep(60)
+    os._exit(0)
+while not os.path.exists({file!r}) or not open({file!r}).read():
+    time.sleep(0.01)
+print("done", flush=True)
+time.sleep({stays_s})
+"""
+"""A command one of whose processes leaves its session and its parent, and keeps the output open."""
+
+
+@pytest.mark.parametrize(
+    ("stays_s", "answer"),
+    [(0, (GateResult.PASS, "done")), (60, (GateResult.INCONCLUSIVE, "no answer in 3 s"))],
+)
+async def test_one_that_leaves_its_session_and_its_parent_ends_with_it(
+    tmp_path: Path, stays_s: int, answer: tuple[GateResult, str]
+) -> None:
+    file = tmp_path / "pid"
+    begun = time.monotonic()
+    assert await asked(python(_LEAVES.format(file=str(file), stays_s=stays_s)), timeout_s=3) == answer
+    assert time.monotonic() - begun < 10
+    assert is_gone(int(file.read_text()))
+
+
+async def test_nothing_hangs_where_the_guard_itself_is_stopped_and_the_output_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook_command, "_ENDING_S", 1.0)
+    file = tmp_path / "pid"
+    program = (
+        "import os, signal, time;"
+        f"open({str(file)!r}, 'w').write(str(os.getpid())); os.kill(os.getppid(), signal.SIGSTOP); time.sleep(60)"
+    )
+    begun = time.monotonic()
+    assert await asked(python(program), timeout_s=2) == (GateResult.INCONCLUSIVE, "no answer in 2 s")
+    assert time.monotonic() - begun < 10
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+async def test_one_that_is_ended_by_a_signal_is_inconclusive() -> None:
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert await asked(python(program)) == (GateResult.INCONCLUSIVE, "exit code 137")
 
 
 @pytest.mark.parametrize(("command", "words"), [("/nowhere", "/nowhere: No such file"), ("'", "but as no command")])
