@@ -215,15 +215,27 @@ class App:
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""
         from hermesops.localcloud.kind import is_simulated
-        from hermesops.localcloud.nspawn import host
         from hermesops.verify.computer import check_computer
-        from hermesops.verify.environment import check_environment
+        from hermesops.verify.environment import check_all
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
-        room = host.look(_existing(self.env.world), []) if real else None
-        return [*check_computer(room), *await check_environment(self.registry_opens, self.vendor_answers)]
+        looks = {"registry": self.registry_opens, "vendor": self.vendor_answers}
+        if real:
+            looks = {"room": self.has_room, **looks}
+        return [*check_computer(runs_machines=real), *await check_all(looks)]
 
-    def registry_opens(self) -> str:
+    async def has_room(self) -> str:
+        """Count what is free for local machines, in a few words.
+
+        Raises:
+            RefusedError: It is too little for one more.
+        """
+        from hermesops.localcloud.nspawn import host
+        from hermesops.verify.computer import free_room
+
+        return free_room(host.look(_existing(self.env.world), []))
+
+    async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""
         return f"{len(self.registry.list_instances())} instances"
 

@@ -63,9 +63,9 @@ async def check_environment(app: "App") -> "Sequence[Check]":
     """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
     from hermesops.access.needed import API_KEY, NEEDED
     from hermesops.app.secret_checks import check_secrets
-    from hermesops.verify.environment import check_environment as check_own
+    from hermesops.verify.environment import check_all
 
-    own = await check_own(app.registry_opens, app.vendor_answers)
+    own = await check_all({"registry": app.registry_opens, "vendor": app.vendor_answers})
     others = tuple(one.name for one in NEEDED if one != API_KEY)  # the vendor's answer is its check
     return (*own, *await check_secrets(app, others))
 

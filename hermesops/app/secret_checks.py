@@ -1,6 +1,5 @@
 """Whether the secrets of an environment are there, and open what they should."""
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from hermesops.access.needed import (
@@ -14,10 +13,13 @@ from hermesops.access.needed import (
     ROUTER_KEY,
     Needed,
 )
-from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.check import Check, Verdict
+from hermesops.errors import HermesError, RefusedError
+from hermesops.model.check import Check
+from hermesops.verify.environment import Look, check_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hermesops.access.secrets import Held
     from hermesops.app.app import App
 
@@ -52,13 +54,13 @@ def unneeded(app: "App") -> list[str]:
 
 
 async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
-    """Use each secret for something harmless.
+    """Use each secret for something harmless, one after the other, since two of them open the registry.
 
     Args:
         app: The environment.
         names: Only these; empty for all.
     """
-    opens: dict[Needed, Callable[[], Awaitable[str]]] = {
+    opens: dict[Needed, Look] = {
         API_KEY: app.vendor_answers,
         REGISTRY_KEY: _sync(app, _registry_opens),
         PULUMI_PASSPHRASE: _sync(app, _passphrase),
@@ -68,19 +70,10 @@ async def check_secrets(app: "App", names: tuple[str, ...] = ()) -> list[Check]:
         RELEASE_KEY: _sync(app, _release_key),
     }
     wanted = [one for one in NEEDED if not names or one.name in names]
-    return [await _checked(one, opens[one]) for one in wanted]
+    return [check for one in wanted for check in await check_all({one.name: opens[one]})]
 
 
-async def _checked(one: Needed, opens: Callable[[], Awaitable[str]]) -> Check:
-    try:
-        return Check(one.name, Verdict.OK, await opens())
-    except UnavailableError as error:  # silence says nothing of the secret
-        return Check(one.name, Verdict.UNKNOWN, error.message, error.hint)
-    except HermesError as error:
-        return Check(one.name, Verdict.FAILED, error.message, error.hint)
-
-
-def _sync(app: "App", look: "Callable[[App], str]") -> Callable[[], Awaitable[str]]:
+def _sync(app: "App", look: "Callable[[App], str]") -> Look:
     async def opens() -> str:
         return look(app)
 
@@ -131,7 +124,7 @@ def _release_key(app: "App") -> str:
     return f"{signer.public()} signs releases" if signer else "made with the first release"
 
 
-def _bucket(app: "App") -> Callable[[], Awaitable[str]]:
+def _bucket(app: "App") -> Look:
     async def opens() -> str:
         if app.env.is_local and not app.env.settings.backup_bucket:
             return "the local world's own, made with the first backup"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Protocol
 
+from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
 
 _ALWAYS = {"ssh-keygen": "openssh-client"}
@@ -30,17 +31,31 @@ class Room(Protocol):
         """How many more would boot."""
 
 
-def check_computer(room: Room | None) -> list[Check]:
-    """Check programs, rights and room.
+def check_computer(*, runs_machines: bool) -> list[Check]:
+    """Check programs and rights.
 
     Args:
-        room: What is free for machines on this computer; ``None`` when none shall run here.
+        runs_machines: Whether local machines shall run here.
     """
     found = [_python(), *_programs(_ALWAYS)]
-    if room is not None:
-        found += [_root(), *_programs(_LOCAL), _room(room)]
+    if runs_machines:
+        found += [_root(), *_programs(_LOCAL)]
     found.append(_pulumi())
     return found
+
+
+def free_room(room: Room) -> str:
+    """What is free for machines here, in a few words.
+
+    Raises:
+        RefusedError: It is too little for one more.
+    """
+    if room.machines:
+        return f"{room.machines} more machines: {room}"
+    raise RefusedError(
+        f"no more machines: {room}",
+        hint="terminate an instance, free what is short, or have fs.inotify.max_user_instances raised",
+    )
 
 
 def _python() -> Check:
@@ -68,17 +83,6 @@ def _root() -> Check:
     if os.geteuid() == 0:
         return Check("root", Verdict.OK, "uid 0")
     return Check("root", Verdict.FAILED, f"uid {os.geteuid()}", "local machines need root: run it with sudo -E")
-
-
-def _room(room: Room) -> Check:
-    if room.machines:
-        return Check("room", Verdict.OK, f"{room.machines} more machines: {room}")
-    return Check(
-        "room",
-        Verdict.FAILED,
-        f"no more machines: {room}",
-        "terminate an instance, free what is short, or have fs.inotify.max_user_instances raised",
-    )
 
 
 def _pulumi() -> Check:

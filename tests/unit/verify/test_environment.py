@@ -1,10 +1,15 @@
-"""An environment that is in order, one that is silent, and one that refuses."""
+"""An environment that is in order, one that is silent, and one that refuses, hangs or breaks."""
+
+import asyncio
+import threading
+import time
 
 import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.check import Check, Verdict
-from hermesops.verify.environment import check_environment
+from hermesops.verify import environment
+from hermesops.verify.environment import check_all
 
 
 async def _answers() -> str:
@@ -12,8 +17,8 @@ async def _answers() -> str:
 
 
 async def test_what_answers_is_in_order() -> None:
-    assert await check_environment(lambda: "2 instances", _answers) == [
-        Check("registry", Verdict.OK, "2 instances"),
+    assert await check_all({"registry": _answers, "vendor": _answers}) == [
+        Check("registry", Verdict.OK, "3 machines"),
         Check("vendor", Verdict.OK, "3 machines"),
     ]
 
@@ -23,12 +28,41 @@ async def test_what_answers_is_in_order() -> None:
     [(UnavailableError("silent", hint="wait"), Verdict.UNKNOWN), (RefusedError("no", hint="ask"), Verdict.FAILED)],
 )
 async def test_silence_is_unknown_and_a_refusal_a_failure(error: HermesError, verdict: Verdict) -> None:
-    def registry() -> str:
+    async def look() -> str:
         raise error
 
-    async def vendor() -> str:
-        raise error
+    assert await check_all({"registry": look}) == [Check("registry", verdict, error.message, error.hint)]
 
-    assert await check_environment(registry, vendor) == [
-        Check(name, verdict, error.message, error.hint) for name in ("registry", "vendor")
+
+async def test_what_hangs_or_breaks_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "WITHIN_S", 1.0)
+    over = threading.Event()
+
+    async def waits() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    async def blocks() -> str:
+        over.wait(20)
+        return "late"
+
+    async def breaks() -> str:
+        raise KeyError("shape")
+
+    begun = time.monotonic()
+    looks = {"waits": waits, "blocks": blocks, "stalls": blocks, "breaks": breaks, "vendor": _answers}
+    try:
+        checks = await check_all(looks)
+    finally:
+        over.set()
+    assert time.monotonic() - begun < 5
+    assert [(check.name, check.verdict) for check in checks] == [
+        ("waits", Verdict.UNKNOWN),
+        ("blocks", Verdict.UNKNOWN),
+        ("stalls", Verdict.UNKNOWN),
+        ("breaks", Verdict.FAILED),
+        ("vendor", Verdict.OK),
+    ]
+    assert [check.seen for check in checks[:2]] == [
+        f"{name} gives no answer within 1 s" for name in ("waits", "blocks")
     ]

@@ -1,0 +1,62 @@
+"""``hermesops doctor`` beside a vendor and a registry that are hostile: it ends, and says what it could see."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from hermesops.app import App
+from hermesops.model.check import Check, Verdict
+from hermesops.settings import Environment
+from hermesops.verify import environment
+from tests.support.hostile_http import hostile_service
+from tests.support.hostile_moods import MOODS
+
+LIMIT_S = 2.0
+MOST = 96 << 20
+
+
+def _app(home: Path, **variables: str) -> App:
+    given = {"HOME": "/h", "HERMESOPS_HOME": str(home), "HERMESOPS_API_KEY": "sk_x"}
+    env = Environment.load("staging", given | {f"HERMESOPS_{name}": value for name, value in variables.items()})
+    return App(env, lambda _: None)
+
+
+async def _checks(app: App) -> dict[str, Check]:
+    begun = time.monotonic()
+    checks = await app.doctor()
+    assert time.monotonic() - begun < LIMIT_S + 8
+    return {check.name: check for check in checks}
+
+
+@pytest.mark.parametrize("mood", MOODS)
+async def test_a_vendor_breaks_its_own_check_alone(mood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "WITHIN_S", LIMIT_S)
+    async with hostile_service(mood) as service:
+        app = _app(tmp_path, API_URL=f"{service.url}/api/v1")
+        assert app.registry  # made before the time counts
+        checks = await _checks(app)
+    assert checks["registry"].verdict is Verdict.OK
+    assert len(checks["vendor"].seen) < 700
+    assert service.taken < MOST
+
+
+async def test_a_registry_that_never_answers_breaks_its_own_check_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "WITHIN_S", LIMIT_S)
+
+    async def say_nothing(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async with hostile_service("drips_body") as vendor:
+        url = "postgresql://u:p@127.0.0.1:PORT/x"
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            app = _app(tmp_path, API_URL=f"{vendor.url}/api/v1", REGISTRY_URL=url.replace("PORT", str(port)))
+            checks = await _checks(app)
+    for name in ("registry", "vendor"):
+        assert checks[name].verdict is Verdict.UNKNOWN
+        assert checks[name].seen == f"{name} gives no answer within 2 s"
+    assert checks["python"].verdict is Verdict.OK
