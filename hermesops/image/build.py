@@ -9,9 +9,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from hermesops import justavps
+from hermesops import blocking, justavps
 from hermesops.channel import Completed, last_words
 from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.image import manifest as manifests
@@ -24,8 +25,19 @@ from hermesops.image.ports import ChannelTo, Converge, Tell, Vendor, Verify
 from hermesops.image.saving import SavedImages
 from hermesops.image.survey import Survey, survey
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.node.foreign_text import one_line
+from hermesops.waiting import until
 
 _SCRIPT_S = 300.0
+_ANSWERED_S = 120.0
+"""Seconds beyond its own limit until a script's input and output have been carried."""
+
+_VERIFIED_S = 900.0
+_BUNDLED_S = 3000.0
+"""Seconds to fetch all packages; pip and the index have 900 for each file or lock."""
+
+_NAMED = 20
+"""Broken promises that an error names."""
 _PROVED = 42
 _BROKEN = 43
 
@@ -156,7 +168,7 @@ class Builder:
         return image, source
 
     async def _converge(self, recipe: Recipe, machine_id: MachineId, source: Survey, clock: "Stopwatch") -> None:
-        bundle = await asyncio.to_thread(
+        work = partial(
             wheels.bundle,
             recipe.definition,
             source.python,
@@ -164,6 +176,7 @@ class Builder:
             downloads=self.downloads,
             tell=self.tell,
         )
+        bundle = await blocking.call(work, whom="the package index", within_s=_BUNDLED_S)
         clock.lap("bundle")
         self.tell(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
         variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
@@ -177,7 +190,8 @@ class Builder:
 
     async def _run(self, machine_id: MachineId, script: Path) -> Completed:
         content = await asyncio.to_thread(script.read_bytes)
-        return await self.channel_to(machine_id).run("exec sh -s", stdin=content, timeout_s=_SCRIPT_S)
+        run = partial(self.channel_to(machine_id).run, "exec sh -s", stdin=content, timeout_s=_SCRIPT_S)
+        return await until(run, what=f"{script.name} to end", timeout_s=_SCRIPT_S + _ANSWERED_S)
 
     async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "Stopwatch") -> Survey:
         order = justavps.MachineOrder(
@@ -195,9 +209,10 @@ class Builder:
         if source and source.machine_id == found.machine_id:
             broken.append("its machine-id is the builder's")
         if broken:
+            more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
             await self.vendor.delete_image(image.id)
             raise HaltedError(
-                f"image {image.name} is not what it should be and was deleted: {'; '.join(broken)}",
+                f"image {image.name} is not what it should be and was deleted: {'; '.join(broken[:_NAMED])}{more}",
                 hint=f"mend the roles or {recipe.definition.clean}, then build again",
             )
         return found
@@ -207,8 +222,10 @@ class Builder:
         done = await self._run(machine_id, script)
         if done.exit_code not in {_PROVED, _BROKEN}:
             raise UnavailableError(f"{script.name} ended with {done.exit_code}, which proves nothing: build again")
-        broken = [line.removeprefix("broken ") for line in done.text.splitlines() if line.startswith("broken ")]
-        return broken + list(await self.verify(machine_id, tell=self.tell))
+        lines = (line for line in done.text.splitlines() if line.startswith("broken "))
+        broken = [one_line(line.removeprefix("broken ")) for line in lines]
+        verify = partial(self.verify, machine_id, tell=self.tell)
+        return broken + list(await until(verify, what="the machine to be verified", timeout_s=_VERIFIED_S))
 
 
 @dataclass

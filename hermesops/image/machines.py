@@ -1,7 +1,9 @@
 """Machines that live no longer than a build: ordered by a known name, used, and gone whatever happens."""
 
-from collections.abc import AsyncIterator, Container
+import asyncio
+from collections.abc import AsyncIterator, Container, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from hermesops import justavps
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
@@ -9,32 +11,43 @@ from hermesops.image.names import is_build_machine
 from hermesops.image.ports import ChannelTo, Tell, Vendor
 from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import MachineId
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, WaitExpiredError, until
 
+_ORDERED_S = 300.0
 _READY_S = 600.0
 """The vendor promises less than two minutes; some machines took much longer and came all the same."""
 
 _GONE_S = 120.0
+
+LENT_S = 9000.0
+"""Seconds for all that is done with a machine: an hour for Ansible and scripts, an hour and a half to save its disk."""
 
 
 @asynccontextmanager
 async def borrowed(
     vendor: Vendor, channel_to: ChannelTo, order: justavps.MachineOrder, *, tell: Tell
 ) -> AsyncIterator[MachineId]:
-    """A machine of that name whose toolbox answers; it is destroyed on leaving, also after a failure.
+    """A machine of that name whose toolbox answers; it is destroyed on leaving, also after a failure or when cancelled.
 
-    One that a killed build left is used again.
+    One that a killed build left is used again. Whatever takes longer than ``LENT_S`` is cancelled.
 
     Raises:
-        UnavailableError: It did not come up.
+        UnavailableError: It did not come up, or what was done with it took too long.
         RefusedError: The vendor gave it up.
     """
-    machine = await vendor.create_machine(order)
+    machine = await _ordered(vendor, order, tell)
     try:
-        await _usable(vendor, channel_to, MachineId(machine.id), order.name, tell)
-        yield MachineId(machine.id)
+        async with asyncio.timeout(LENT_S) as limit:
+            await _usable(vendor, channel_to, MachineId(machine.id), order.name, tell)
+            yield MachineId(machine.id)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise UnavailableError(
+            f"machine {order.name} was given up after {LENT_S:g} s", hint="run the same command again"
+        ) from error
     finally:
-        await _let_go(vendor, machine.id, order.name, tell)
+        await _let_go(vendor, {machine.id: order.name}, tell)
 
 
 async def sweep(vendor: Vendor, environment: str, keep: Container[str], tell: Tell) -> None:
@@ -46,28 +59,53 @@ async def sweep(vendor: Vendor, environment: str, keep: Container[str], tell: Te
         keep: Names that this build will use itself.
         tell: Told of each machine.
     """
-    for machine in await vendor.list_machines():
-        if is_build_machine(machine.name, environment) and machine.name not in keep:
-            tell(f"removing {machine.name}, left by an earlier build")
-            await remove(vendor, machine.id, machine.name)
+    listed = await vendor.list_machines()
+    left = {one.id: one.name for one in listed if is_build_machine(one.name, environment) and one.name not in keep}
+    for name in left.values():
+        tell(f"removing {name}, left by an earlier build")
+    if left:
+        await remove(vendor, left)
 
 
-async def remove(vendor: Vendor, machine_id: str, name: str) -> None:
-    """Destroy a machine and see that it is gone.
+async def remove(vendor: Vendor, names: Mapping[str, str]) -> None:
+    """Destroy machines and see that they are gone.
+
+    Args:
+        vendor: Where.
+        names: By the machines' ids.
 
     Raises:
-        UnavailableError: It is still listed after two minutes.
+        UnavailableError: Some are still listed after two minutes, however many there were.
     """
 
     async def gone() -> bool | Pending[bool]:
         try:
-            await vendor.delete_machine(machine_id)
-            listed = any(machine.id == machine_id for machine in await vendor.list_machines())
+            for machine_id in names:
+                await vendor.delete_machine(machine_id)
+            listed = names.keys() & {machine.id for machine in await vendor.list_machines()}
         except (UnavailableError, UnknownOutcomeError) as error:
             return Pending(str(error))
-        return Pending("still listed") if listed else True
+        return Pending(f"{len(listed)} still listed") if listed else True
 
-    await until(gone, what=f"machine {name} to be gone", timeout_s=_GONE_S, every_s=1)
+    first, *others = names.values()
+    what = f"machine {first} and {len(others)} more" if others else f"machine {first}"
+    await until(gone, what=f"{what} to be gone", timeout_s=_GONE_S, every_s=1)
+
+
+async def _ordered(vendor: Vendor, order: justavps.MachineOrder, tell: Tell) -> justavps.Machine:
+    try:
+        return await until(
+            partial(vendor.create_machine, order), what=f"the order of {order.name}", timeout_s=_ORDERED_S
+        )
+    except (UnknownOutcomeError, WaitExpiredError, asyncio.CancelledError):
+        # It may have been rented all the same, and its name is all that is known of it.
+        try:
+            found = {one.id: one.name for one in await vendor.list_machines() if one.name == order.name}
+        except HermesError as error:
+            tell(f"{error.message}; the next build removes {order.name} if there is one")
+        else:
+            await _let_go(vendor, found, tell)
+        raise
 
 
 async def _usable(vendor: Vendor, channel_to: ChannelTo, machine_id: MachineId, name: str, tell: Tell) -> None:
@@ -92,9 +130,10 @@ async def _usable(vendor: Vendor, channel_to: ChannelTo, machine_id: MachineId, 
     await until(usable, what=f"machine {name}", timeout_s=_READY_S, every_s=0.2, tell=tell)
 
 
-async def _let_go(vendor: Vendor, machine_id: str, name: str, tell: Tell) -> None:
+async def _let_go(vendor: Vendor, names: Mapping[str, str], tell: Tell) -> None:
     try:
-        await remove(vendor, machine_id, name)
+        if names:
+            await remove(vendor, names)
     except HermesError as error:
         # What the build itself ended with matters more; the next build finds the machine by its name.
         tell(f"{error.message}; the next build removes it")

@@ -1,10 +1,19 @@
 """Asks a machine what it is made of, in one command."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
 
 from hermesops.channel import Channel, last_words, object_in, understood
 from hermesops.errors import RefusedError
+from hermesops.waiting import until
+
+_LOOKED_S = 180.0
+_MOST_PACKAGES = 10_000
+_WORD = re.compile(r"[\w.+:~-]{0,200}", re.ASCII)
+"""What names and versions of packages are made of; it goes into manifests and on to pip."""
 
 # The first python3 of the base is the one the agent is installed for.
 _LOOK = r"""
@@ -55,9 +64,11 @@ async def survey(channel: Channel) -> Survey:
 
     Raises:
         RefusedError: It has no Python 3, or not the files every Debian has.
+        UnavailableError: It does not answer in time, or with something else.
     """
     # Its own input carries the script: no quoting, and no file on the machine.
-    done = await channel.run("exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
+    look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
+    done = await until(look, what=f"a look at machine {channel.machine_id}", timeout_s=_LOOKED_S)
     if done.exit_code != 0:
         raise RefusedError(
             f"machine {channel.machine_id} is no base to build from: {last_words(done)}",
@@ -65,4 +76,24 @@ async def survey(channel: Channel) -> Survey:
         )
     told = object_in(done, channel.machine_id, "a look at its base")
     with understood(channel.machine_id, "a look at its base"):
-        return Survey(**told)
+        return Survey(
+            distribution=_word(told["distribution"]),
+            version=_word(told["version"]),
+            architecture=_word(told["architecture"]),
+            python=_word(told["python"]),
+            machine_id=_word(told["machine_id"]),
+            debian=_packages(told["debian"]),
+            agent=_packages(told["agent"]),
+        )
+
+
+def _packages(value: Any) -> dict[str, str]:  # noqa: ANN401 - JSON
+    if len(value) > _MOST_PACKAGES:
+        raise ValueError
+    return {_word(name): _word(version) for name, version in value.items()}
+
+
+def _word(value: Any) -> str:  # noqa: ANN401 - JSON
+    if not isinstance(value, str) or not _WORD.fullmatch(value):
+        raise ValueError
+    return value

@@ -72,7 +72,7 @@ async def test_what_fails_on_a_machine_is_what_is_reported_and_the_machine_goes(
 
 async def test_a_lost_answer_to_a_delete_is_asked_again() -> None:
     world = DeafWorld(machines={"m": Machine(id="m", name=ORDER.name, status=MachineStatus.READY)})
-    await remove(world, "m", ORDER.name)
+    await remove(world, {"m": ORDER.name})
     assert world.machines == {}
 
 
