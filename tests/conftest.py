@@ -8,17 +8,21 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from hermesops.engine.choose import find_cli
+from tests.support.command import Command
+from tests.support.kept_world import kept_or_new_world
 from tests.support.left_worlds import lists_folder, sweep
 from tests.support.prerequisites import QEMU, has_kvm, require
+from tests.support.shard import shard
 
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
+_ALL = "HERMESOPS_TEST_ALL"
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PULUMI_ACCESS_TOKEN")
 
 _MACHINE_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4", "ssh-keygen")
@@ -43,6 +47,13 @@ def _nothing_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("HERMESOPS_HOME", str(tmp_path_factory.mktemp("hermesops-home")))
         yield
+
+
+@pytest.fixture(scope="session")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    """One local world with one image for all tests that live in it: building an image takes a minute."""
+    async with kept_or_new_world(lambda: tmp_path_factory.mktemp("home")) as command:
+        yield command
 
 
 @pytest.hookimpl(trylast=True)  # the terminal has said by then what runs
@@ -70,15 +81,29 @@ _EXEMPT: dict[str, tuple[Callable[[], bool], str]] = {
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep tests that boot machines in one worker: they share this computer's links, rules and inotify instances.
 
-    Those that boot whole computers share one, too: each worker would boot its own.
+    Those that boot whole computers share one, too: each worker would boot its own. Of those that take turns, the ones
+    whose turn it is not are left out, unless somebody chose tests or ``HERMESOPS_TEST_ALL`` is set.
     """
+    is_chosen = config.option.keyword or any("::" in argument for argument in config.args)
+    if not is_chosen and not _ENVIRONMENT.get(_ALL):
+        _leave_out_of_turn(items)
     for item in items:
         for mark in ("machines", "qemu"):
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.xdist_group(mark))
+
+
+def _leave_out_of_turn(items: list[pytest.Item]) -> None:
+    number, now, kept = 0, shard(), list[pytest.Item]()
+    for item in items:
+        turns = item.get_closest_marker("turns")
+        number += turns is not None
+        if turns is None or (number + now) % turns.args[0] == 0:
+            kept.append(item)
+    items[:] = kept
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -102,6 +102,7 @@ async def test_two_at_once_for_one_user_make_one_machine(world: Command) -> None
     await world.ok("instance", "terminate", user, "--yes")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "line",
     ["making machine", "recording machine", "handing the machine", "the agent lives"],
@@ -136,6 +137,7 @@ async def test_a_shell_remembers_its_folder(world: Command) -> None:
     await world.ok("instance", "terminate", user, "--yes")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "fault",
     [

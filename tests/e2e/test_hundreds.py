@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import local_world
 from tests.support.hundreds import Scale, trial
 
-SCALE = Scale(machines=18, per_cell=6, kills=1, times=1)
+SCALE = Scale(machines=9, per_cell=3, kills=1, times=1)
 
 
+@pytest.mark.turns(2)
 async def test_a_fleet_made_under_kills_and_broken_by_hand_comes_back(tmp_path: Path) -> None:
     async with local_world(tmp_path / "home", driver="sim") as world:
         await trial(world.with_variables(HERMESOPS_CELL_SIZE=str(SCALE.per_cell)), SCALE, seed=20260103)

@@ -57,6 +57,7 @@ async def model_row(world: Command, user: str) -> dict[str, Any]:
     return dict(row)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("what", ENDS)
 async def test_a_copied_token_is_dead_after(simulated: Command, what: str) -> None:
     user = await provisioned(simulated)
@@ -94,6 +95,7 @@ async def test_a_woken_agent_has_a_token_that_nobody_had_before(simulated: Comma
     assert [entry["why"] for entry in entries if entry["action"] == "model_tokens_revoked"][:1] == ["test"]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in STEPS.items() for line in lines])
 async def test_killed_at_a_step_the_same_command_revokes_before_its_row_says_so(
     simulated: Command, what: str, line: str

@@ -188,7 +188,10 @@ async def test_without_an_image_nothing_is_written(world: Command) -> None:
 @pytest.mark.machines
 async def test_a_vendor_that_refuses_or_is_away_is_told_apart(world: Command) -> None:
     endpoint = local_endpoint(world.home / "local" / "world" / "world.json")
-    known = {"HERMESOPS_ROUTER_KEY_FILE": str(endpoint.router_key_file), "HERMESOPS_ROUTER_URL": "https://127.0.0.1:9/v1"}
+    known = {
+        "HERMESOPS_ROUTER_KEY_FILE": str(endpoint.router_key_file),
+        "HERMESOPS_ROUTER_URL": "https://127.0.0.1:9/v1",
+    }
     away = world.with_variables(HERMESOPS_API_URL="http://127.0.0.1:9/api/v1", HERMESOPS_API_KEY="sk_x", **known)
     one_line(await away.run("provision", "grace", "--plan", "light"), 4, "not reachable")
     wrong = world.with_variables(HERMESOPS_API_URL=endpoint.api_url, HERMESOPS_API_KEY="sk_wrong", **known)

@@ -75,7 +75,7 @@ async def test_a_machine_whose_order_was_not_answered_goes(world: World, monkeyp
     monkeypatch.setattr(machines, "_ORDERED_S", LIMIT_S)
     monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
     async with asyncio.timeout(10):
-        with pytest.raises((UnavailableError, UnknownOutcomeError), match="the order of|no answer"):
+        with pytest.raises((UnavailableError, UnknownOutcomeError), match=r"the order of|no answer"):
             async with borrowed(world, world.channel_to, ORDER, tell=silence):
                 pytest.fail("it must not be used")
     assert world.done == [f"order {ORDER.name}", "delete machine"]

@@ -50,6 +50,7 @@ def _agent(mood: str, taken: list[int] | None = None) -> Iterator[int]:
         server.shutdown()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("mood", MOODS)
 def test_a_question_to_the_agent_ends_within_its_time_and_size(mood: str) -> None:
     answers: list[Answer] = []
@@ -96,6 +97,7 @@ def machine(tmp_path: Path) -> NodeHome:
     return machine
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("body", [*SHAPES.values(), ESCAPES, "", [[[]]]], ids=repr)
 @pytest.mark.parametrize("status", [200, 202, 401, 500])
 def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fenced(

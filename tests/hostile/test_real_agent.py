@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.command import Command
-from tests.support.kept_world import kept_or_new_world
 from tests.support.taken_over import LONGEST_S, TakenOver, check_text, see_it_backed_up, set_mood, taken_over
 
 pytestmark = pytest.mark.machines
@@ -15,17 +14,12 @@ MOODS = ("drips_body", "endless_body", "bomb", "escapes", "half_closed", "list_i
 
 
 @pytest.fixture(scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
-    async with kept_or_new_world(lambda: tmp_path_factory.mktemp("home")) as command:
-        yield command
-
-
-@pytest.fixture(scope="module")
 async def pair(world: Command) -> AsyncIterator[TakenOver]:
     async with taken_over(world) as pair:
         yield pair
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("mood", MOODS)
 async def test_an_operator_is_told_and_the_agent_is_backed_up(pair: TakenOver, mood: str) -> None:
     await see_it_backed_up(pair, mood)

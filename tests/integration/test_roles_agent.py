@@ -91,6 +91,7 @@ def _payload(world: ConvergedWorld) -> Payload:
     )
 
 
+@pytest.mark.turns(2)
 async def test_check_mode_works_before_the_first_run(workshop: Workshop) -> None:
     world = workshop.world
     async with world.machine() as machine_id:
@@ -367,6 +368,7 @@ async def test_the_gateway_comes_back_after_a_kill(machine: Prepared) -> None:
     assert outcome["healthy"]
 
 
+@pytest.mark.turns(2)
 async def test_roles_leave_a_machine_with_a_newer_release_alone(machine: Prepared) -> None:
     await machine.run(
         "cd /opt/hermes && cp -a releases/$(basename $(readlink current)) releases/9.9.9-test"

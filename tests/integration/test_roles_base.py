@@ -52,6 +52,7 @@ async def applied(world: ConvergedWorld) -> AsyncIterator[Applied]:
         yield Applied(world, machine_id, user, checked, first, second)
 
 
+@pytest.mark.turns(2)
 def test_check_mode_works_before_the_first_run_and_changes_nothing(applied: Applied) -> None:
     assert applied.checked.status == "done", applied.checked.failure
     assert applied.checked.changed
