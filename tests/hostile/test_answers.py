@@ -8,10 +8,10 @@ import pytest
 
 from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError
-from hermesops.justavps import Client, Execution, Machine, Port, ProxyAnswer, ProxyClient
-from hermesops.model.ids import MachineId
+from hermesops.justavps import Client, Execution, Machine, Port, ProxyClient
 from tests.support.hostile_http import HostileService, hostile_service
 from tests.support.hostile_moods import MOODS
+from tests.support.hostile_tokens import NoTokens
 
 LIMIT_S = 0.5
 ENDS_S = 60.0
@@ -22,16 +22,6 @@ MOST = 96 << 20
 
 Reader = Callable[[HostileService, Path], Awaitable[object]]
 READERS: dict[str, Reader] = {}
-
-
-class _Tokens:
-    async def token(self, *_machine_id: MachineId, **_purpose: str) -> str:
-        return "t"
-
-    async def use(
-        self, *_machine_id: MachineId, call: Callable[[str], Awaitable[ProxyAnswer]], **_purpose: object
-    ) -> ProxyAnswer:
-        return await call("t")
 
 
 def _machine(service: HostileService) -> Machine:
@@ -51,19 +41,19 @@ async def _all_of(pieces: AsyncIterator[object]) -> None:
 @_reader
 async def _health(service: HostileService, _: Path) -> object:
     async with ProxyClient(service.url) as proxy:
-        return await AgentApi(proxy, _Tokens()).health(_machine(service), "key")
+        return await AgentApi(proxy, NoTokens()).health(_machine(service), "key")
 
 
 @_reader
 async def _opens(service: HostileService, _: Path) -> object:
     async with ProxyClient(service.url) as proxy:
-        return await AgentApi(proxy, _Tokens()).opens(_machine(service), "t")
+        return await AgentApi(proxy, NoTokens()).opens(_machine(service), "t")
 
 
 @_reader
 async def _chat(service: HostileService, _: Path) -> None:
     async with ProxyClient(service.url) as proxy:
-        await _all_of(AgentApi(proxy, _Tokens()).chat(_machine(service), "key", "hello"))
+        await _all_of(AgentApi(proxy, NoTokens()).chat(_machine(service), "key", "hello"))
 
 
 @_reader
