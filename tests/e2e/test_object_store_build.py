@@ -1,11 +1,14 @@
 """The object store's program is built beside the world: only who needs it waits, and hears how far it is."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from hermesops.app import local_world as local_world_server
+from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.command import local_world
 
@@ -48,6 +51,18 @@ async def test_a_world_builds_it_in_the_background_and_who_needs_it_waits_and_is
         await command.ok("local", "down")
         assert not is_running(place)
     assert not is_running(place)
+
+
+async def test_a_build_under_way_keeps_no_server_from_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class World:
+        async def serve(self, **_: object) -> None:
+            await asyncio.sleep(0)  # noqa: TID251 - the build begins
+
+    monkeypatch.setattr(local_world_server, "world_of", lambda *_: World())
+    monkeypatch.setattr(local_world_server, "_build_beside", lambda *_: asyncio.Event().wait())
+    env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
+    async with asyncio.timeout(30):
+        await local_world_server.serve_world(env, "sim", tell=print, upstream=None, platform=())
 
 
 async def written(file: Path) -> None:
