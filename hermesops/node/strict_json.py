@@ -1,6 +1,7 @@
 """JSON from a side that may be hostile: parsed whole, within bounds, or refused with one kind of error. Pure."""
 
 import json
+import re
 from collections.abc import Iterable
 from math import isfinite
 from typing import Any
@@ -13,6 +14,9 @@ DEEPEST = 32
 
 _LONGEST_INTEGER = 20
 """Characters of an integer: those of 64 bits and a sign."""
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+"""Half of a character. Source: RFC 8259, section 8.2; RFC 7493, section 2.1, forbids one without the other."""
 
 
 class MalformedJSONError(ValueError):
@@ -27,7 +31,7 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
         largest: Bytes, or characters, that are looked at at all.
 
     Returns:
-        Its value. Every number in it is finite, every name in an object stands there once.
+        Its value. Every number in it is finite, every name in an object stands there once, every text has bytes.
 
     Raises:
         MalformedJSONError: It is none; the message repeats nothing of it.
@@ -35,6 +39,7 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
     if len(text) > largest:
         raise MalformedJSONError(f"larger than {largest} bytes")
     try:
+        text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(
             text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
         )
@@ -45,6 +50,8 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
     except ValueError:  # also UnicodeDecodeError; neither may be repeated, since both quote the text
         raise MalformedJSONError("not JSON") from None
     _refuse_deep(value)
+    if _SURROGATE.search(text):
+        _refuse_half_characters(value)
     return value
 
 
@@ -91,6 +98,13 @@ def _refuse_deep(value: object) -> None:
         if not level:
             return
     raise MalformedJSONError(f"nested deeper than {DEEPEST}")
+
+
+def _refuse_half_characters(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise MalformedJSONError("half of a character") from None
 
 
 def _inside(value: object) -> Iterable[object]:

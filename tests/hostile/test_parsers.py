@@ -44,6 +44,11 @@ def test_json_is_a_value_or_malformed(text: bytes | str) -> None:
     except strict_json.MalformedJSONError:
         return
     assert all(isfinite(number) for number in _numbers(value))
+    assert repr(value).isascii() or json.dumps(value, ensure_ascii=False).encode()
+
+
+def test_a_whole_character_may_be_spelled_in_halves() -> None:
+    assert strict_json.parse(rb'["\ud83e\udd89"]') == ["\U0001f989"]
 
 
 def _numbers(value: object) -> list[float]:
@@ -58,6 +63,10 @@ def _numbers(value: object) -> list[float]:
         ("[1e400]", "beyond what a float holds"),
         ("NaN", "NaN"),
         ("[-Infinity]", "Infinity"),
+        (r'["\ud800"]', "half of a character"),
+        (r'{"a": {"\uDEAD\ud83e": 1}}', "half of a character"),
+        ("\ud800", "not JSON"),
+        ('"ü"'.encode("utf-16"), "not JSON"),
         ('{"a": 1, "a": 2}', "twice"),
         ("9" * 30, "64 bits"),
         ("[" * 40 + "]" * 40, "deeper than 32"),

@@ -107,10 +107,10 @@ class FileBackend:
                     hint=f"run a `pulumi up` of a newer CLI on it, or {self._way_back(ref)}",
                 )
             wrong = forgeries(ref, latest)
+            if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
+                wrong.insert(0, f"it is of {owner}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise self.damaged(ref, f"no state in it: {error!r}", name) from error
-        if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
-            wrong.insert(0, f"it is of {owner}")
         if wrong:
             raise self.damaged(ref, "; ".join(wrong), name)
         return dict(latest)
