@@ -15,6 +15,7 @@ from hermesops.model.masking import MASK, has_mask
 from hermesops.model.route import ROUTES
 from hermesops.node.errors import BadRequestError
 from hermesops.node.protocol import MAX_PAYLOAD_BYTES, Settings
+from hermesops.node.strict_json import DEEPEST
 
 Wish = Callable[[InstanceSettings], InstanceSettings]
 
@@ -62,10 +63,19 @@ def setting(assignments: Sequence[str]) -> Wish:
     return lambda held: replace(held, **{name: parsed[name] for name in raw})
 
 
+class _Shallow(yaml.SafeLoader):
+    """Refuses deep nesting: for each bracket the scanner looks at all that are open, which 4,000 make minutes of."""
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= DEEPEST:
+            raise yaml.YAMLError(f"nested deeper than {DEEPEST}")
+        super().fetch_flow_collection_start(token)
+
+
 def _load(text: str, where: str) -> object:
     try:
         # Through JSON: what YAML can say and a payload cannot (dates, sets) has to be refused here.
-        loaded = yaml.safe_load(text)
+        loaded = yaml.load(text, Loader=_Shallow)  # noqa: S506 - it is a SafeLoader
         return {} if loaded is None else json.loads(json.dumps(loaded, allow_nan=False))
     except yaml.MarkedYAMLError as error:
         # Its own words would quote the line, and with it a secret.

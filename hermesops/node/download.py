@@ -63,7 +63,7 @@ def _copied(answer: http.client.HTTPResponse, target: Path, size: int) -> bool:
         return False
     got = 0
     with target.open("wb") as out:
-        while got <= size and (piece := answer.read1(min(_PIECE, size + 1 - got))):
+        while piece := answer.read1(min(_PIECE, size + 1 - got)):
             out.write(piece)
             got += len(piece)
     return got == size

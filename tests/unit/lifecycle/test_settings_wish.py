@@ -86,3 +86,11 @@ def test_assignments_change_what_they_name_and_nothing_else() -> None:
 def test_a_bad_assignment_is_refused(assignment: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         setting([assignment])
+
+
+@pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ("{a: ", "}"), ("[{a: ", "}]")])
+def test_deep_nesting_is_refused_while_it_is_read(opens: str, closes: str) -> None:
+    with pytest.raises(UsageError, match="holds what settings cannot"):
+        replacing(opens * 40 + closes * 40, where="FILE")
+    with pytest.raises(UsageError, match="holds what settings cannot"):
+        replacing(opens * 4000, where="FILE")

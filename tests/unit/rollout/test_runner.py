@@ -90,6 +90,7 @@ def test_others_take_the_places_of_a_first_stage_that_gives_no_answer() -> None:
         machine.breaks = True
     assert world.run().startswith("halted: 3 of 3 failed"), "a larger stage was begun without anybody's word"
     assert world.begun() == 3
+    assert {one.stage for one in world.placed.values() if one.touched_at} == {0}
 
 
 def test_who_gives_no_answer_delays_nobody_else() -> None:
