@@ -10,8 +10,10 @@ is ever removed (``prune``).
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Any
@@ -23,6 +25,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.operation.reaper import Task, TaskState
+from hermesops.write_ahead import write_ahead
 
 _VERSION = "1"
 _TASK = "turn"
@@ -95,7 +98,7 @@ class DbosQueue:
             DBOS.listen_queues([self._name])
             DBOS.launch()
             await self._register()
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
             raise UnavailableError(f"the workers' queue does not open: {_first_line(error)}") from error
 
     async def close(self) -> None:
@@ -195,14 +198,9 @@ def _operation_of(task_id: str) -> OperationId:
 def _prepare(url: str) -> None:
     """Let SQLite write ahead, which is twice as fast; the file keeps that."""
     parsed = sa.make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return
-    engine = sa.create_engine(parsed)
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-    finally:
-        engine.dispose()
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        with closing(sqlite3.connect(parsed.database, isolation_level=None)) as connection:
+            write_ahead(connection.execute)
 
 
 def _is_table_missing(error: sa.exc.DBAPIError) -> bool:
@@ -210,7 +208,7 @@ def _is_table_missing(error: sa.exc.DBAPIError) -> bool:
     return "no such table" in said or ("does not exist" in said and ("relation" in said or "schema" in said))
 
 
-def _first_line(error: sa.exc.SQLAlchemyError) -> str:
+def _first_line(error: Exception) -> str:
     return (str(getattr(error, "orig", None) or error).strip().splitlines() or ["it said nothing"])[0]
 
 

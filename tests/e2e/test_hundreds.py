@@ -7,7 +7,7 @@ import pytest
 from tests.support.command import local_world
 from tests.support.hundreds import Scale, trial
 
-SCALE = Scale(machines=9, per_cell=3, kills=1, times=1)
+SCALE = Scale(machines=15, per_cell=5, kills=1, times=1)
 
 
 @pytest.mark.turns(2)
