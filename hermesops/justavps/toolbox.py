@@ -20,7 +20,10 @@ _FILE_S = 120.0
 """Silence in a transfer that counts as lost; the far side may be writing a large file to a slow disk."""
 
 _TRANSFER_S = 3600.0
-"""Seconds for a whole transfer: 80 GB at 22 MB a second."""
+"""Seconds for a whole transfer from or into a file: 80 GB at 22 MB a second."""
+
+_SLOWEST = 1 << 20
+"""Bytes a second below which a transfer from or into memory counts as lost, beyond the first ``_FILE_S`` seconds."""
 
 _LARGEST_OUTPUT = 48 << 20
 """Bytes of an answer with both outputs of a command, of which the daemon keeps 16 MiB each, in JSON."""
@@ -124,19 +127,21 @@ class Toolbox:
                 query=query,
                 content=body,
                 read_timeout_s=_FILE_S,
-                total_s=_TRANSFER_S,
+                total_s=_time_for(len(content)) if isinstance(content, bytes) else _TRANSFER_S,
             )
         )
 
     async def download(self, machine_id: str, path: str) -> bytes:
         """The content of a file; ``download_to`` for one that may be large."""
-        return await self._transport.ask(_download(machine_id, path, largest=_LARGEST_IN_MEMORY))
+        total_s = _time_for(_LARGEST_IN_MEMORY)
+        return await self._transport.ask(_download(machine_id, path, largest=_LARGEST_IN_MEMORY, total_s=total_s))
 
     async def download_to(self, machine_id: str, path: str, target: Path) -> None:
         """Stream a file of the machine into ``target``, which appears only when it is whole."""
         partial = target.with_name(f".{target.name}.partial")
+        call = _download(machine_id, path, largest=_LARGEST_FILE, total_s=_TRANSFER_S)
         try:
-            async with self._transport.opened(_download(machine_id, path, largest=_LARGEST_FILE)) as answer:
+            async with self._transport.opened(call) as answer:
                 with partial.open("wb") as file:
                     async for chunk in answer.pieces():
                         file.write(chunk)
@@ -183,8 +188,12 @@ def _reading(machine_id: str, verb: str, path: str) -> Call:
     return Call("GET", _path(machine_id, verb), query={"path": path}, read_timeout_s=_FILE_S, changes=False)
 
 
-def _download(machine_id: str, path: str, *, largest: int) -> Call:
-    return replace(_reading(machine_id, "files/download", path), total_s=_TRANSFER_S, largest=largest)
+def _download(machine_id: str, path: str, *, largest: int, total_s: float) -> Call:
+    return replace(_reading(machine_id, "files/download", path), total_s=total_s, largest=largest)
+
+
+def _time_for(size: int) -> float:
+    return _FILE_S + size / _SLOWEST
 
 
 def _post(machine_id: str, verb: str, execution: Execution) -> Call:

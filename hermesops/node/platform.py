@@ -6,9 +6,11 @@ It must not decide what to ask for. A machine that has no certificate yet has no
 import http.client
 import json
 import random
+import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import closing
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -16,9 +18,10 @@ from hermesops.node import files, keys
 from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.layout import Layout
+from hermesops.node.socket_deadline import hung_up_after
 
 _TRY_S = 10.0
-"""Seconds for one try."""
+"""Seconds for one try once it is connected, and for connecting."""
 
 PATIENCE_S = 60.0
 """Seconds within which tries are made: the platform may be restarting, or its registry away for a moment."""
@@ -66,21 +69,35 @@ def _once(credential: Credential, key: bytes, method: str, path: str, body: byte
     try:
         context.load_verify_locations(cadata=credential.authority)
         keys.present(context, key, credential.certificate.encode())
-        connection = http.client.HTTPSConnection(where.hostname or "", where.port, timeout=_TRY_S, context=context)
-        try:
-            connection.request(method, path, body=body or None)
-            response = connection.getresponse()
-            answer = response.read(_MAX_BYTES + 1)
-        finally:
-            connection.close()
+        connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=context)
+        status, answer = _exchanged(connection, context, method, path, body)
     except (OSError, http.client.HTTPException) as error:
         raise NotReadyError(f"the platform at {credential.url} does not answer: {_words(error)}") from error
-    if response.status == HTTPStatus.OK and len(answer) <= _MAX_BYTES:
+    if status == HTTPStatus.OK and len(answer) <= _MAX_BYTES:
         return answer
-    said = f"the platform says {response.status}: {_told(answer)}"
-    if response.status == HTTPStatus.FORBIDDEN:
+    said = f"the platform says {status}: {_told(answer)}"
+    if status == HTTPStatus.FORBIDDEN:
         raise RefusedError(said)
-    raise NotReadyError(said) if response.status in _AGAIN else BadRequestError(said)
+    raise NotReadyError(said) if status in _AGAIN else BadRequestError(said)
+
+
+def _exchanged(
+    connection: http.client.HTTPSConnection, context: ssl.SSLContext, method: str, path: str, body: bytes
+) -> tuple[int, bytes]:
+    """Status and body, read within ``_TRY_S`` from the first byte of the handshake on."""
+    with (
+        socket.create_connection((connection.host, connection.port), timeout=_TRY_S) as plain,
+        plain.dup() as same,  # wrapping takes the other one away
+        hung_up_after(same, _TRY_S) as is_over,
+        closing(connection),
+    ):
+        connection.sock = context.wrap_socket(plain, server_hostname=connection.host)
+        connection.request(method, path, body=body or None)
+        response = connection.getresponse()
+        answer = response.read(_MAX_BYTES + 1)
+    if is_over.is_set():  # an answer without a length ends where its connection does
+        raise TimeoutError(f"no whole answer within {_TRY_S:g} s")
+    return response.status, answer
 
 
 class Platform:

@@ -281,6 +281,31 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
         assert b'"m-1"' in answer
 
 
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
+async def test_a_platform_whose_answer_never_ends_is_given_up(
+    served: Served, head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermesops.node.platform._TRY_S", 1.0)
+
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        with suppress(OSError):
+            while True:
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.1)  # noqa: TID251 - the other side
+
+    own = OwnCertificate(served.authority, served.registry, [HOST], LIFE)
+    slow = await asyncio.start_server(drip, HOST, 0, ssl=await own.context())
+    url = f"https://{HOST}:{slow.sockets[0].getsockname()[1]}"
+    try:
+        with pytest.raises(NotReadyError, match="does not answer"):
+            async with asyncio.timeout(20):
+                await served.ask(replace(served.certified(), url=url))
+    finally:
+        slow.close()
+
+
 async def test_one_host_that_opens_many_connections_keeps_no_other_out(tmp_path: Path, clock: TurnedClock) -> None:
     async with serving(tmp_path, clock, bounds=Bounds(per_host=2, handshake_s=60, time_s=60)) as served:
         mine = served.certified()

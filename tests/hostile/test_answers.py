@@ -126,6 +126,7 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.justavps.toolbox._BEYOND_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.toolbox._FILE_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.toolbox._TRANSFER_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.justavps.toolbox._SLOWEST", 1 << 30)
     monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_OUTPUT", 1 << 20)
     monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_IN_MEMORY", 1 << 20)
     monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_FILE", 1 << 20)
