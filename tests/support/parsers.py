@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from hermesops.access import approval
+from hermesops.access import approval, mass_change
 from hermesops.access.authority import fresh_key, read_key
 from hermesops.access.pipelines import Pipelines, keys_in
 from hermesops.access.platform_service import PlatformService
@@ -782,6 +782,14 @@ PREVIEW = saved_preview.SavedPreview(
 @_parser(lambda: approval.FILE.to_text(APPROVAL, "x").encode())
 def _approval_file(data: bytes) -> object:
     return approval.FILE.parse(_text(data))
+
+
+CHANGE = mass_change.MassChange("local", (InstanceId("i-1"),), "the plan ends", datetime.now(UTC))
+
+
+@_parser(lambda: mass_change.FILE.to_text(CHANGE, "x").encode())
+def _list_of_agents(data: bytes) -> object:
+    return mass_change.FILE.parse(_text(data))
 
 
 @_parser(lambda: saved_preview.FILE.to_text(PREVIEW, "x").encode())
