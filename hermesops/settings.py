@@ -173,7 +173,7 @@ class Settings(BaseModel):
     drill_days: float = Field(
         7, ge=0, description="Days from one restore of a backup onto a machine, for proof, to the next; 0: only by hand"
     )
-    parallel_backups: int = Field(4, ge=1, le=64, description="Instances that one command backs up at the same time")
+    parallel_backups: int = Field(8, ge=1, le=64, description="Instances that one command backs up at the same time")
 
     releases: str = Field(
         "", description="Folder or s3:// URL of releases, spelled as pulumi_backend; empty: releases/"

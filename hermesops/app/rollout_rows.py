@@ -38,9 +38,9 @@ class RolloutRows:
         """Only that."""
         return await apart(self._registry.rollout_state, self._id)
 
-    async def put_target(self, target: RolloutTarget) -> None:
-        """Write where one target stands."""
-        await apart(self._registry.put_rollout_target, self._id, target, lease=self._lease)
+    async def put_targets(self, *targets: RolloutTarget) -> None:
+        """Write where targets stand, all or none."""
+        await apart(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
         """Write a state with the event of it, or nothing where the row is another by now."""

@@ -31,9 +31,9 @@ class Watching:
 
     def __init__(self, session: "Session", now: Callable[[], datetime]) -> None:
         self._session = session
-        observer = Observer(self._channel_to, now)
+        self._observer = Observer(self._channel_to, now)
         self._prometheus = self._server()
-        self._watcher = Watcher(observer, KeptReadings(session.app.registry), now, self._prometheus)
+        self._watcher = Watcher(self._observer, KeptReadings(session.app.registry), now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
         """Go on if what these are compared by is there to be had; nodes always have theirs.
@@ -59,6 +59,10 @@ class Watching:
                 if each.value in vitals
             ),
         )
+
+    async def stop(self) -> None:
+        """Wait for no answer any more."""
+        await self._observer.stop()
 
     async def _channel_to(self, instance_id: InstanceId) -> "Channel":
         instance = await apart(self._session.app.registry.get_instance, instance_id)

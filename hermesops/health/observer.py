@@ -1,5 +1,6 @@
-"""Asks the nodes of many instances at once how their agents do."""
+"""Asks the nodes of many instances at once how their agents do; whoever takes long keeps nobody else waiting."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +14,10 @@ from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 
 _LOOK_S = 20.0
-_AT_ONCE = 32
+_GLANCE_S = 5.0
+"""Seconds for which others wait for an answer, a turn included; one that comes later is told of by a later look."""
+
+_AT_ONCE = 64
 
 
 class ChannelTo(Protocol):
@@ -51,16 +55,44 @@ class Observer:
     def __init__(self, channel_to: ChannelTo, now: Callable[[], datetime]) -> None:
         self._channel_to = channel_to
         self._now = now
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._asked: dict[InstanceId, asyncio.Task[Reading | None]] = {}
+
+    def is_asking(self, instance_id: InstanceId) -> bool:
+        """Whether a node was asked and has not answered yet."""
+        return instance_id in self._asked
 
     async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
-        """Ask their nodes; ``None`` for each that does not answer. Readings tell our own time, not the machines'."""
-        longest_s = 2 * _LOOK_S + max((question.turn_s for question in asked.values()), default=0.0)
-        limits = Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=longest_s)
-        readings = await fan_out(list(asked.items()), self._look, limits)
-        return {
-            whose: None if isinstance(reading, HermesError) else reading
-            for whose, reading in zip(asked, readings, strict=True)
-        }
+        """Ask nodes, and tell of those that answered by now, also of what an earlier look asked.
+
+        Args:
+            asked: What each is asked that is not being asked already.
+
+        Returns:
+            Readings, which tell our own time, not the machines'; ``None`` for a node that gave none within its time.
+        """
+        new = {one: asyncio.ensure_future(self._answer(one, asked[one])) for one in asked if one not in self._asked}
+        self._asked.update(new)
+        if new:
+            await asyncio.wait(new.values(), timeout=_GLANCE_S)
+        answered = [one for one, task in self._asked.items() if task.done()]
+        return {one: self._asked.pop(one).result() for one in answered}
+
+    async def stop(self) -> None:
+        """Wait for nobody any more."""
+        asking = list(self._asked.values())
+        self._asked.clear()
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _answer(self, instance_id: InstanceId, question: Question) -> Reading | None:
+        longest_s = 2 * _LOOK_S + question.turn_s
+        async with self._places:
+            (reading,) = await fan_out(
+                [(instance_id, question)], self._look, Limits(1, slow_after_s=longest_s, within_s=longest_s)
+            )
+        return None if isinstance(reading, HermesError) else reading
 
     async def _look(self, asked: tuple[InstanceId, Question]) -> Reading | None:
         instance_id, question = asked

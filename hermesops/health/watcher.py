@@ -37,8 +37,11 @@ _GRAIN_S = 30
 class Looks(Protocol):
     """The nodes."""
 
+    def is_asking(self, instance_id: InstanceId, /) -> bool:
+        """Whether one was asked and has not answered yet."""
+
     async def look(self, asked: Mapping[InstanceId, Question]) -> Mapping[InstanceId, Reading | None]:
-        """Ask them; ``None`` for each that does not answer."""
+        """Ask them, and tell of those that answered by now; ``None`` for each that gave no reading."""
 
 
 class Keeps(Protocol):
@@ -119,14 +122,19 @@ class Watcher:
             *stalest(list(changed), held, begins, now - FRESH)[:CHANGED],
             *stalest(controls, held, begins, now - FRESH_CONTROL),
         ]
-        asked = {whose: question(held.get(whose, []), begins.get(whose), now) for whose in due}
+        asked = {
+            whose: question(held.get(whose, []), begins.get(whose), now)
+            for whose in due
+            if not self._nodes.is_asking(whose)
+        }
         told = await self._nodes.look(asked)
         await self._kept.add({whose: reading for whose, reading in told.items() if reading is not None})
         readings = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
+        # What was read before says nothing of one that has not answered since.
         latest = {
             whose: told[whose] if whose in told else readings[whose][-1]
             for whose in at
-            if whose in told or readings[whose]
+            if whose in told or (readings[whose] and not self._nodes.is_asking(whose))
         }
         seen = {whose: _seen(whose, readings[whose], at[whose], answered=bool(latest.get(whose))) for whose in at}
         if self._prometheus:

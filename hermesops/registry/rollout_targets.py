@@ -30,8 +30,10 @@ class RolloutTargetRows(Rows):
         with self._database.reading() as connection:
             return tuple(_target(row) for row in connection.execute(query))
 
-    def put_rollout_target(self, rollout_id: RolloutId, target: RolloutTarget, *, lease: Lease | None = None) -> None:
-        """Write where a target stands; and which release it runs, where that follows.
+    def put_rollout_targets(
+        self, rollout_id: RolloutId, targets: Sequence[RolloutTarget], *, lease: Lease | None = None
+    ) -> None:
+        """Write where targets stand, all or none; and which release each runs, where that follows.
 
         Raises:
             LeaseLostError: The lease is somebody else's by now.
@@ -41,7 +43,7 @@ class RolloutTargetRows(Rows):
                 require_lease(connection, lease)
             query = sa.select(rollouts.c.release, rollouts.c.action).where(rollouts.c.id == rollout_id)
             row = connection.execute(query).one()
-            self._put_targets_in(connection, rollout_id, row.release, [target], is_release=row.action == Action.SLOT)
+            self._put_targets_in(connection, rollout_id, row.release, targets, is_release=row.action == Action.SLOT)
 
     def owed_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
         """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
@@ -155,8 +157,6 @@ def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
     return {
         "rollout_id": rollout_id,
         "instance_id": target.id,
-        "batch": target.batch,
-        "position": target.position,
         "facts": rollout_json.to_json(target.facts),
         **_moving_values(target),
     }
@@ -165,6 +165,8 @@ def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
 def _moving_values(target: RolloutTarget) -> dict[str, Any]:
     return {
         "stage": target.stage,
+        "batch": target.batch,
+        "position": target.position,
         "progress": rollout_json.to_json(target.progress),
         "state": target.state.value,
         "detail": target.detail,

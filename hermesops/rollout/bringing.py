@@ -310,7 +310,7 @@ class Bringing:
 
     async def _put(self, target: RolloutTarget) -> RolloutTarget:
         target = replace(target, updated_at=self._clock.now())
-        await self._rows.put_target(target)
+        await self._rows.put_targets(target)
         return target
 
     async def _runs(self, rollout: Rollout, target: RolloutTarget) -> bool:

@@ -10,7 +10,14 @@ from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HurtCare
 from hermesops.rollout.gates import Judgement, evidence_of, judge
-from hermesops.rollout.marks import changed_by_health, deferred_by_hour, instead_of_unseen, out_of_sight, owed_at_end
+from hermesops.rollout.marks import (
+    changed_by_health,
+    deferred_by_hour,
+    instead_of_unanswered,
+    instead_of_unseen,
+    out_of_sight,
+    owed_at_end,
+)
 from hermesops.rollout.narration import names
 from hermesops.rollout.sight import Sight, count_states
 from hermesops.rollout.stage_door import LOOK_S, altered, closed_door, objections
@@ -81,6 +88,10 @@ def _forward(sight: Sight, judgement: Judgement) -> Decision:
     if instead:
         words = f"{names(instead)} instead of those of stage {entered + 1} that give no proper answer"
         return Decision(Mark(instead), words, evidence_of(judgement))
+    swapped = instead_of_unanswered(sight) if entered < 0 else ()
+    if swapped:
+        words = f"{names(swapped[1::2])} before {names(swapped[::2])}, which have not answered yet"
+        return Decision(Mark(swapped), words, evidence_of(judgement))
     door = closed_door(sight, judgement, pending[0].stage) if enters else altered(sight, judgement, entered)
     if door:
         return door

@@ -69,6 +69,23 @@ def out_of_sight(sight: Sight, pending: tuple[RolloutTarget, ...]) -> tuple[Roll
     )
 
 
+def instead_of_unanswered(sight: Sight) -> tuple[RolloutTarget, ...]:
+    """Those of the first stage that have not answered yet, and whoever changes places with each, before it begins.
+
+    Empty where all have, and where nobody of a later stage has. Before others it is not done: their places may be what
+    somebody approved, and who answers late is known by then.
+    """
+    pending = sight.pending()
+    late = [one for one in pending if one.stage == pending[0].stage and one.id in sight.unanswered]
+    ready = [one for one in pending if one.stage > pending[0].stage and one.id in sight.well]
+    swapped = [(_in_place_of(one, other), _in_place_of(other, one)) for one, other in zip(late, ready, strict=False)]
+    return tuple(target for pair in swapped for target in pair)
+
+
+def _in_place_of(target: RolloutTarget, other: RolloutTarget) -> RolloutTarget:
+    return replace(target, stage=other.stage, batch=other.batch, position=other.position)
+
+
 def instead_of_unseen(sight: Sight) -> tuple[RolloutTarget, ...]:
     """Who takes the places of a stage that nobody answered in: a larger one is not begun without anybody's word.
 

@@ -29,10 +29,12 @@ class Seen:
 
     Attributes:
         unanswered: Those that have not answered yet, and may.
+        well: Those that answered as they should.
         unwell: Those that gave no proper answer for as long as one is patient, with what is wrong.
     """
 
     unanswered: frozenset[InstanceId] = frozenset()
+    well: frozenset[InstanceId] = frozenset()
     unwell: Mapping[InstanceId, str] = field(default_factory=dict)
 
 
@@ -66,8 +68,9 @@ class Observations:
         if new:
             await asyncio.wait([self._asked[target.id] for target in new], timeout=_GLANCE_S)
         unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
-        unwell = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
-        return Seen(unanswered, {instance_id: words for instance_id, words in unwell.items() if words})
+        told = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
+        well = frozenset(instance_id for instance_id, words in told.items() if not words)
+        return Seen(unanswered, well, {instance_id: words for instance_id, words in told.items() if words})
 
     async def stop(self) -> None:
         """Ask nobody any more."""

@@ -69,8 +69,8 @@ class Rows(Protocol):
     async def state(self) -> RolloutState:
         """Only that, cheaply: it is asked every second."""
 
-    async def put_target(self, target: RolloutTarget) -> None:
-        """Write state, detail, times and progress of one target."""
+    async def put_targets(self, *targets: RolloutTarget) -> None:
+        """Write place, state, detail, times and progress of targets, all or none."""
 
     async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
         """Write state, reason, who and wishes together with the event of it, in one transaction.
@@ -197,6 +197,9 @@ class Watches(Protocol):
             untouched: Those next to be changed come first.
             vitals: Names of those that are compared.
         """
+
+    async def stop(self) -> None:
+        """Wait for no answer any more."""
 
 
 class Asks(Protocol):

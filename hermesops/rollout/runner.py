@@ -96,11 +96,11 @@ class Runner:
     async def observe(self) -> Sight:
         """Read what is written, and look at those that were changed."""
         records = await self._rows.read()
-        watched = await self._watch(records) if records.rollout.state in _LOOKED_AT else Watched()
+        watched = await self._watch(records)
         seen = await self._ask_ahead(records)
         freezes = tuple(await self._calendar.freezes())
         approval = await self._approvals.check(records)
-        return Sight(self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.unwell)
+        return Sight(self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.well, seen.unwell)
 
     def decide(self, seen: Sight) -> Decision | Finished:
         """The next step for what was seen."""
@@ -119,8 +119,7 @@ class Runner:
                 await self._change(step, seen, state)
             case Mark(targets=targets):
                 await self._note(step)
-                for target in targets:
-                    await self._rows.put_target(target)
+                await self._rows.put_targets(*targets)
             case Notify(event=event):
                 await self._notify(seen, event)
             case Bring(targets=targets):
@@ -152,6 +151,9 @@ class Runner:
 
     async def _watch(self, records: Records) -> Watched:
         """Those that soak, and the last that did; those untouched in the order in which their turn comes."""
+        if records.rollout.state not in _LOOKED_AT:
+            await self._watches.stop()
+            return Watched()
         runs = [one for one in records.targets if one.progress.on_release and one.state.is_well]
         soaking = [one for one in runs if one.state is TargetState.SOAKING]
         through = [one for one in runs if one.state is not TargetState.SOAKING]
@@ -202,7 +204,7 @@ class Runner:
 
     async def _put_back(self, seen: Sight, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
         async def one(target: RolloutTarget) -> None:
-            await self._rows.put_target(await self._returned(seen, target))
+            await self._rows.put_targets(await self._returned(seen, target))
 
         for outcome in await fan_out(targets, one, Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _BACK_S)):
             if isinstance(outcome, HermesError):

@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from hermesops.model.token import LONGEST_TOKEN_LIFE
 from hermesops.waiting import Pending, until
 from tests.bench.figures import Board, tell
 from tests.support.command import Ran
@@ -40,6 +41,18 @@ _BACKUPS = """
 SELECT alias, at FROM backups JOIN hermes_instances ON hermes_instances.id = backups.instance_id
 JOIN users ON users.id = user_id
 """
+_TOKENS = f"""
+SELECT alias, strftime('%Y-%m-%d %H:%M:%f', expires_at, '-{LONGEST_TOKEN_LIFE.total_seconds():.0f} seconds')
+FROM proxy_tokens JOIN hermes_instances ON vm_id = machine_id
+JOIN users ON users.id = user_id
+"""  # noqa: S608 - our number
+_MODEL_TOKENS = """
+SELECT alias, model_token_handed_at FROM instance_details
+JOIN hermes_instances ON hermes_instances.id = instance_details.instance_id JOIN users ON users.id = user_id
+"""
+
+_TIMES = 3
+"""Of a command that changes nothing, of which the middle one counts: most take about a second."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +81,31 @@ def _told(fleet: HostileFleet, ran: Ran) -> str:
     return (errors or named or ["-"])[-1][:160]
 
 
-def words(*said: str, rows: str = "", due: bool = False) -> Case:
+def words(*said: str, rows: str = "", due: bool = False, times: int = _TIMES) -> Case:
     """A command with these words; BAD and GOOD stand for a user of either kind.
 
     Args:
         said: Its words.
         rows: A query for who was done when.
         due: Whether jobs have to have something to do.
+        times: How often; the middle one counts.
     """
 
     async def run(fleet: HostileFleet, _: str) -> Measured:
-        if due:
-            fleet.make_all_due()
         given = [{"BAD": fleet.bad[0], "GOOD": fleet.good[0]}.get(word, word) for word in said]
-        return await _timed(fleet, given, rows)
+        measured = []
+        for _time in range(times):
+            if due:
+                fleet.make_all_due()
+            measured.append(await _timed(fleet, given, rows))
+        return sorted(measured, key=lambda one: one.others_s)[times // 2]
 
     return run
+
+
+def once(*said: str) -> Case:
+    """As ``words``, for what cannot be done twice."""
+    return words(*said, times=1)
 
 
 async def _timed(fleet: HostileFleet, given: Sequence[str], rows: str) -> Measured:
@@ -143,7 +165,7 @@ def of_one_taken_over(*said: str, before: Sequence[str] = ()) -> Case:
 
     Args:
         said: Its words.
-        before: The words of what is done to it while it is well.
+        before: The words of what is done to it first.
     """
 
     async def run(fleet: HostileFleet, mood: str) -> Measured:
@@ -151,9 +173,9 @@ def of_one_taken_over(*said: str, before: Sequence[str] = ()) -> Case:
         await fleet.world.ok("provision", user, "--plan", "light")
         await fleet.learn_machines()
         alone = replace(fleet, bad=(user,))
-        if before:
-            await fleet.world.ok(*_about(user, before))
         async with alone.in_moods(mood) if mood else nullcontext():
+            if before:
+                await fleet.world.ok(*_about(user, before))
             measured = await _timed(alone, _about(user, said), "")
         await fleet.world.run("instance", "terminate", user, "--yes", "--reason", "bench")
         return measured
@@ -169,7 +191,7 @@ async def pool(fleet: HostileFleet, mood: str) -> Measured:
     """A pool filled in the cell where the bad ones are, and emptied."""
     del mood
     pooled = replace(fleet, world=fleet.world.with_variables(HERMESOPS_POOL_SIZE="light=2"))
-    measured = await _timed(pooled, ["pool", "refill", "--all"], "")
+    measured = await _timed(pooled, ["pool", "refill"], "")
     await fleet.world.run("pool", "drain", "--all", "--yes", "--reason", "bench")
     return measured
 
@@ -198,28 +220,28 @@ CASES: dict[str, Case] = {
     "instance show, a good one": words("instance", "show", "GOOD"),
     "instance show, a bad one": words("instance", "show", "BAD"),
     "fleet status --live": words("fleet", "status", "--live"),
-    "fleet drift --deep": words("fleet", "drift", "--deep"),
-    "chore run tokens": words("chore", "run", "tokens", due=True),
-    "chore run backups": words("chore", "run", "backups", rows=_BACKUPS, due=True),
+    "fleet drift --deep": words("fleet", "drift", "--deep", times=1),
+    "chore run tokens": words("chore", "run", "tokens", rows=_TOKENS, due=True),
+    "chore run backups": words("chore", "run", "backups", rows=_BACKUPS, due=True, times=1),
     "backup create, a good one": words("backup", "create", "GOOD"),
     "exec, a good one": words("instance", "exec", "GOOD", "--reason", "bench", "--", "true"),
     "exec, a bad one": words("instance", "exec", "BAD", "--reason", "bench", "--", "true"),
     "logs, a bad one": words("instance", "logs", "BAD"),
     "restart, a good one": words("instance", "restart", "GOOD"),
-    "restart, a bad one": words("instance", "restart", "BAD"),
-    "suspend, a good one": words("instance", "suspend", "GOOD", "--reason", "bench"),
-    "resume, a good one": words("instance", "resume", "GOOD", "--reason", "bench"),
-    "move, a good one": words("instance", "move", "GOOD", "--region", "nbg1", "--reason", "bench"),
-    "move back": words("instance", "move", "GOOD", "--region", "hel1", "--reason", "bench"),
-    "provision, a new one": words("provision", "newcomer", "--plan", "light"),
-    "terminate the new one": words("instance", "terminate", "newcomer", "--yes", "--reason", "bench"),
+    "restart, a bad one": once("instance", "restart", "BAD"),
+    "suspend, a good one": once("instance", "suspend", "GOOD", "--reason", "bench"),
+    "resume, a good one": once("instance", "resume", "GOOD", "--reason", "bench"),
+    "move, a good one": once("instance", "move", "GOOD", "--region", "nbg1", "--reason", "bench"),
+    "move back": once("instance", "move", "GOOD", "--region", "hel1", "--reason", "bench"),
+    "provision, a new one": once("provision", "newcomer", "--plan", "light"),
+    "terminate the new one": once("instance", "terminate", "newcomer", "--yes", "--reason", "bench"),
     "suspend, a bad one": of_one_taken_over("instance", "suspend", "BAD", "--reason", "bench"),
     "resume, a bad one": of_one_taken_over(
         "instance", "resume", "BAD", "--reason", "bench", before=("instance", "suspend", "BAD", "--reason", "bench")
     ),
     "move, a bad one": of_one_taken_over("instance", "move", "BAD", "--region", "nbg1", "--reason", "bench"),
     "terminate, a bad one": of_one_taken_over("instance", "terminate", "BAD", "--yes", "--reason", "bench"),
-    "chore run model-tokens": words("chore", "run", "model-tokens", due=True),
+    "chore run model-tokens": words("chore", "run", "model-tokens", rows=_MODEL_TOKENS, due=True),
     "identity renew --all": words("identity", "renew", "--all"),
     "lifecycle apply": words("lifecycle", "apply"),
     "pool refill": pool,

@@ -122,10 +122,10 @@ def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> No
         detail="confirmed",
         progress=Progress(said_before="x", confirmed_at=later, on_release=True),
     )
-    registry.put_rollout_target(rollout.id, moved)
+    registry.put_rollout_targets(rollout.id, [moved])
     assert registry.rollout_targets(rollout.id) == (moved,)
     assert registry.instance_releases() == {ada.id: NEW}
-    registry.put_rollout_target(rollout.id, replace(moved, state=TargetState.ROLLED_BACK, progress=Progress()))
+    registry.put_rollout_targets(rollout.id, [replace(moved, state=TargetState.ROLLED_BACK, progress=Progress())])
     assert registry.instance_releases() == {ada.id: OLD}
 
 
@@ -135,8 +135,8 @@ def test_an_image_is_no_release_that_an_agent_runs(registry: Registry) -> None:
     rollout = started(registry, ada, action=Action.MACHINE)
     [target] = registry.rollout_targets(rollout.id)
     there = replace(target, state=TargetState.SOAKING, progress=Progress(on_release=True))
-    registry.put_rollout_target(rollout.id, there)
-    registry.put_rollout_target(rollout.id, replace(there, state=TargetState.ROLLED_BACK, progress=Progress()))
+    registry.put_rollout_targets(rollout.id, [there])
+    registry.put_rollout_targets(rollout.id, [replace(there, state=TargetState.ROLLED_BACK, progress=Progress())])
     registry.change_rollout(rollout, replace(rollout, state=RolloutState.HALTED), HALTED, targets=[there])
     assert registry.instance_releases() == {ada.id: OLD}
 
@@ -149,7 +149,7 @@ def test_whoever_lost_the_lease_writes_nothing(registry: Registry, clock: Turned
     registry.take_lease(rollout_subject(rollout.id), "another")
     [target] = registry.rollout_targets(rollout.id)
     with pytest.raises(LeaseLostError, match="is lost"):
-        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.FETCHING), lease=lease)
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.FETCHING)], lease=lease)
     with pytest.raises(LeaseLostError, match="is lost"):
         registry.add_rollout_event(rollout.id, HALTED, lease=lease)
     with pytest.raises(LeaseLostError, match="is lost"):
@@ -165,7 +165,7 @@ def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: 
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
     rollout = started(registry, ada, bob)
     for target in registry.rollout_targets(rollout.id):
-        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
     registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), HALTED)
     assert [(release, target.id) for _, release, target in registry.owed_targets()] == [(NEW, ada.id), (NEW, bob.id)]
     clock.turn(1)
@@ -177,7 +177,7 @@ def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: 
 def test_nobody_is_owed_what_did_not_come_to_everybody(registry: Registry, state: RolloutState) -> None:
     rollout = started(registry, placed(registry))
     [target] = registry.rollout_targets(rollout.id)
-    registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+    registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
     registry.change_rollout(rollout, replace(rollout, state=state), HALTED)
     assert registry.owed_targets() == ()
 

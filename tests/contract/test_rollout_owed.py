@@ -17,7 +17,7 @@ def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Regis
         registry.set_status(one.id, InstanceStatus.RUNNING)
     rollout = started(registry, *agents)
     for target in registry.rollout_targets(rollout.id):
-        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
     registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
     registry.set_status(agents[1].id, InstanceStatus.SUSPENDED)
     assert {one.user for one in owed(registry)} == {"ada", "bob", "eve"}
@@ -34,7 +34,7 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
     for number, (agent, action) in enumerate(((ada, Action.SLOT), (bob, Action.MACHINE))):
         rollout = started(registry, agent, rollout_id=f"r{number}", action=action)
         [target] = registry.rollout_targets(rollout.id)
-        registry.put_rollout_target(rollout.id, replace(target, state=TargetState.OWED))
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
         registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
     asked = wishes(owed(registry), "owed", Spec())
     assert [(wish.action, wish.where) for wish in asked] == [(Action.MACHINE, "user=bob"), (Action.SLOT, "user=ada")]

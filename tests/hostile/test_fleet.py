@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.hostile_fleet import hostile_fleet, see_everything_done
 from tests.support.shard import shard
 
@@ -9,6 +11,7 @@ MOODS = ("drips_body", ("escapes", "root: 1e400", "root: escapes")[shard() % 3])
 """Of one of each class, each of an agent of its own; ``make soak`` takes all, ``make bench T=hostile`` measures."""
 
 
+@pytest.mark.turns(3)
 async def test_everything_is_done_for_the_others(tmp_path: Path) -> None:
     async with hostile_fleet(tmp_path, good=5, bad=len(MOODS)) as fleet:
         await see_everything_done(fleet, *MOODS)

@@ -82,6 +82,7 @@ def test_a_command_ends_in_its_time_with_one_answer(machine: NodeHome, command: 
     assert all(line.isprintable() for line in err.splitlines())
 
 
+@pytest.mark.turns(3)
 def test_a_backup_is_made_and_counts_what_it_left_out(machine: NodeHome) -> None:
     started = time.monotonic()
     code, out, err = _ran(machine, "backup", str(machine.upload()))

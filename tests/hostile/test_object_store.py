@@ -92,7 +92,7 @@ async def test_a_call_that_was_abandoned_asks_the_store_nothing_more(tmp_path: P
 
 
 async def test_nobody_asks_a_store_any_more_that_left_too_many_calls_without_an_end() -> None:
-    goes_on = threading.Event()
+    goes_on, before = threading.Event(), set(blocking._abandoned)
     try:
         for _ in range(blocking._MOST_ABANDONED):
             with pytest.raises(UnavailableError, match="no answer within"):
@@ -101,7 +101,7 @@ async def test_nobody_asks_a_store_any_more_that_left_too_many_calls_without_an_
             await call(goes_on.is_set)
     finally:
         goes_on.set()
-    for thread in tuple(blocking._abandoned):
+    for thread in blocking._abandoned - before:
         thread.join(ENDS_S)
     assert await call(goes_on.is_set)
 

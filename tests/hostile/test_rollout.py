@@ -49,6 +49,22 @@ def test_machines_that_hang_before_anything_is_changed_halt_nothing(step: str) -
     assert all(world.nth(number).detail.startswith("unreachable: ") for number in HOSTILE)
 
 
+@pytest.mark.parametrize("step", ["look", "agent"])
+def test_a_first_stage_does_not_wait_for_one_that_does_not_answer(step: str) -> None:
+    world = World(fleet(20))
+    world.machine_of(0).hangs = frozenset({step})
+    first, second = world.nth(0), world.nth(1)
+    world.run(for_s=15)
+    assert world.on(NEW) + sum(target.state.is_in_flight for target in world.placed.values()) == 1
+    assert (world.nth(1).stage, world.nth(1).batch, world.nth(1).position) == (first.stage, first.batch, first.position)
+    assert (world.nth(0).stage, world.nth(0).batch, world.nth(0).position) == (
+        second.stage,
+        second.batch,
+        second.position,
+    )
+    assert world.run(for_s=48 * 3600) == f"done: 19 of 20 run {NEW}, 1 owed"
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_an_abort_is_obeyed_while_machines_hang(step: str) -> None:
     world = _world(step, "cancel")

@@ -18,7 +18,7 @@ from tests.support.agents import role_variables
 from tests.support.image_workshop import CANARY, Made, Workshop
 from tests.support.machines import base_python, tested_base
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
 
 BASES = {
     "base-debian12": ("debian", "12"),
@@ -78,7 +78,6 @@ print(json.dumps({
     assert not {".env", "config.yaml", "auth.json"} & set(seen["home"])
 
 
-@pytest.mark.turns(2)
 async def test_roles_find_nothing_to_do_on_a_machine_from_the_image(made: Made, machine_id: MachineId) -> None:
     again = await made.world.apply(machine_id, made.recipe.definition.roles, role_variables(made.world))
     assert again.status == "done", again.failure
@@ -94,7 +93,6 @@ async def test_two_machines_of_one_image_are_told_apart(made: Made, machine_id: 
     assert seen[0].splitlines()[0] != seen[1].splitlines()[0]
 
 
-@pytest.mark.turns(2)
 async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Workshop, made: Made) -> None:
     """With the base role alone, so it also lacks an agent: each broken promise is named."""
     folder = workshop.world.folder / "unclean"

@@ -17,7 +17,7 @@ from tests.support.agents import ROLES, role_variables
 from tests.support.converged_world import ConvergedWorld
 from tests.support.image_workshop import Made, Workshop
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
 
 _CHAT = """
 import http.client, json, sys
@@ -91,7 +91,6 @@ def _payload(world: ConvergedWorld) -> Payload:
     )
 
 
-@pytest.mark.turns(2)
 async def test_check_mode_works_before_the_first_run(workshop: Workshop) -> None:
     world = workshop.world
     async with world.machine() as machine_id:
@@ -368,7 +367,6 @@ async def test_the_gateway_comes_back_after_a_kill(machine: Prepared) -> None:
     assert outcome["healthy"]
 
 
-@pytest.mark.turns(2)
 async def test_roles_leave_a_machine_with_a_newer_release_alone(machine: Prepared) -> None:
     await machine.run(
         "cd /opt/hermes && cp -a releases/$(basename $(readlink current)) releases/9.9.9-test"

@@ -14,7 +14,7 @@ from hermesops.waiting import Pending, until
 from tests.support.converged_world import ConvergedWorld, converged_world
 from tests.support.prerequisites import require
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
 
 ROLE = ("hermes_base",)
 
@@ -52,7 +52,6 @@ async def applied(world: ConvergedWorld) -> AsyncIterator[Applied]:
         yield Applied(world, machine_id, user, checked, first, second)
 
 
-@pytest.mark.turns(2)
 def test_check_mode_works_before_the_first_run_and_changes_nothing(applied: Applied) -> None:
     assert applied.checked.status == "done", applied.checked.failure
     assert applied.checked.changed

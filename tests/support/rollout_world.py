@@ -169,14 +169,14 @@ class World:
 
     async def read(self) -> Records:
         latest = {event.kind: event for event in self.events}
-        return Records(self.rollout, tuple(self.placed.values()), latest)
+        return Records(self.rollout, tuple(sorted(self.placed.values(), key=lambda one: one.position)), latest)
 
     async def state(self) -> RolloutState:
         return self.rollout.state
 
-    async def put_target(self, target: RolloutTarget) -> None:
+    async def put_targets(self, *targets: RolloutTarget) -> None:
         self.fate.write()
-        self.placed[target.id] = target
+        self.placed.update({target.id: target for target in targets})
         self.fate.write()
 
     async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
@@ -332,6 +332,9 @@ class World:
                 for vital in vitals
             ),
         )
+
+    async def stop(self) -> None:
+        """There is nobody to wait for."""
 
     async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
         assert rollout.id == self.rollout.id

@@ -1,5 +1,7 @@
 """What nodes are asked, and that whoever gives no answer is not taken for well."""
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -30,7 +32,19 @@ class Node:
         return self.says
 
 
-def observer(nodes: dict[InstanceId, Node]) -> Observer:
+@dataclass
+class Slow(Node):
+    """One that answers when it is told to."""
+
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, command: str, *, timeout_s: float) -> Completed:
+        said = await super().run(command, timeout_s=timeout_s)
+        await self.answers.wait()
+        return said
+
+
+def observer(nodes: Mapping[InstanceId, Node]) -> Observer:
     async def channel_to(whose: InstanceId) -> Node:
         if whose not in nodes:
             raise UnavailableError("it has no machine")
@@ -66,6 +80,40 @@ async def test_no_answer_is_no_reading(says: Completed | Exception) -> None:
     read = await observer({ADA: Node(says), BOB: Node(well())}).look({ADA: Question(), BOB: Question()})
     assert read[ADA] is None
     assert read[BOB] is not None
+
+
+async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermesops.health.observer._GLANCE_S", 0.05)
+    ada = Slow(well())
+    observing = observer({ADA: ada, BOB: Node(well())})
+    assert (await observing.look({ADA: Question(), BOB: Question()})).keys() == {BOB}
+    assert (observing.is_asking(ADA), observing.is_asking(BOB)) == (True, False)
+    assert await observing.look({ADA: Question()}) == {}
+    assert len(ada.ran) == 1, "it was asked again while it was being asked"
+    ada.answers.set()
+    read = {}
+    while ADA not in read:
+        read = await observing.look({BOB: Question()})
+    assert read[ADA] is not None
+    assert not observing.is_asking(ADA)
+
+
+async def test_a_node_that_never_answers_gave_no_reading_and_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermesops.health.observer._LOOK_S", 0.05)
+    ada = Slow(well())
+    observing = observer({ADA: ada})
+    assert await observing.look({ADA: Question()}) == {ADA: None}
+    assert await observing.look({ADA: Question()}) == {ADA: None}
+    assert len(ada.ran) == 2
+
+
+async def test_who_stops_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermesops.health.observer._GLANCE_S", 0.05)
+    observing = observer({ADA: Slow(well())})
+    await observing.look({ADA: Question()})
+    await observing.stop()
+    assert not observing.is_asking(ADA)
+    assert await observing.look({}) == {}
 
 
 async def test_who_has_no_machine_gives_no_answer() -> None:

@@ -24,18 +24,23 @@ class Fleet:
         memory: Bytes of each agent.
         silent: Whose node does not answer.
         turnless: Whose agent takes no turns.
+        slow: Whose node was asked and has not answered yet.
     """
 
     now: datetime = BEGIN
     memory: dict[InstanceId, int] = field(default_factory=dict)
     silent: set[InstanceId] = field(default_factory=set)
     turnless: set[InstanceId] = field(default_factory=set)
+    slow: set[InstanceId] = field(default_factory=set)
     asked: dict[InstanceId, Question] = field(default_factory=dict)
     kept: dict[InstanceId, list[Reading]] = field(default_factory=dict)
 
+    def is_asking(self, instance_id: InstanceId) -> bool:
+        return instance_id in self.slow
+
     async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
         self.asked = dict(asked)
-        return {whose: self._reading(whose, question) for whose, question in asked.items()}
+        return {one: self._reading(one, question) for one, question in asked.items() if one not in self.slow}
 
     def _reading(self, whose: InstanceId, question: Question) -> Reading | None:
         if whose in self.silent:
@@ -178,3 +183,16 @@ async def test_figures_of_prometheus_count_where_it_has_them() -> None:
     assert pairs(Vital.MEMORY, watch.changed) == {ADA: (400.0, 500.0)}
     assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 100.0)}
     assert pairs(Vital.TURN_LATENCY, watch.changed) == {ADA: (1.0, 1.0)}
+
+
+async def test_nothing_is_said_of_one_that_has_not_answered_yet() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA, BOB])
+    changed = {ADA: fleet.now + timedelta(seconds=1)}
+    assert (await fleet.watch(changed, [BOB])).pulses[ADA].answers
+    fleet.slow = {ADA}
+    watch = await fleet.watch(changed, [BOB])
+    assert ADA not in fleet.asked
+    assert watch.pulses == {}
+    fleet.slow = set()
+    assert (await fleet.watch(changed, [BOB])).pulses[ADA].answers
