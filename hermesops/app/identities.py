@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hermesops.model.ids import CellName, InstanceId, MachineId
     from hermesops.node.credential import Credential
 
-_RENEWALS = Limits(at_once=4, slow_after_s=20.0, within_s=120.0)
+_RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
 _NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
 

@@ -243,7 +243,7 @@ CASES: dict[str, Case] = {
     "terminate, a bad one": of_one_taken_over("instance", "terminate", "BAD", "--yes", "--reason", "bench"),
     "chore run model-tokens": words("chore", "run", "model-tokens", rows=_MODEL_TOKENS, due=True),
     "identity renew --all": words("identity", "renew", "--all"),
-    "lifecycle apply": words("lifecycle", "apply"),
+    "lifecycle apply": words("lifecycle", "apply", "--yes"),
     "pool refill": pool,
     "registry rebuild --dry-run": rebuild,
     "rollout start, 5 %, 25 %, 100 %": rollout,

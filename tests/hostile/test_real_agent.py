@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.command import Command
-from tests.support.taken_over import LONGEST_S, TakenOver, check_text, see_it_backed_up, set_mood, stop_all, taken_over
+from tests.support.taken_over import LONGEST_S, TakenOver, check_text, see_it_backed_up, set_mood, taken_over
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
 
@@ -29,17 +29,3 @@ async def test_it_is_suspended_whatever_it_answers(pair: TakenOver) -> None:
     ran = await pair.world.run("instance", "suspend", pair.bad, "--reason", "test", timeout_s=LONGEST_S)
     check_text(ran)
     assert ran.exit_code == 0, str(ran)
-
-
-@pytest.mark.turns(3)
-async def test_one_that_stops_whatever_runs_as_its_user_costs_itself_alone(world: Command) -> None:
-    async with taken_over(world, "stop_all") as pair:
-        await world.ok("backup", "create", pair.bad)
-        await stop_all(world, pair.bad)
-        assert await pair.gateway(pair.bad) in {"silent", "degraded"}
-        assert await pair.gateway(pair.good) == "ok"
-        for words in (("backup", "create"), ("instance", "restart")):
-            ran = await world.run(*words, pair.bad, timeout_s=LONGEST_S)
-            check_text(ran)
-        suspended = await world.run("instance", "suspend", pair.bad, "--reason", "test", timeout_s=LONGEST_S)
-        assert suspended.exit_code == 0, str(suspended)

@@ -11,8 +11,7 @@ import asyncio
 import contextlib
 import importlib.util
 import os
-import subprocess
-import sys
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +51,9 @@ def take_over(protocol: Any, moods: Any) -> None:  # noqa: ANN401 - aiohttp's cl
     def data_received(connection: Any, data: bytes) -> None:  # noqa: ANN401 - aiohttp's
         peer = connection.transport.get_extra_info("peername") if connection.transport else None
         mood = mood_for(peer[0]) if peer else ""
-        if mood in moods.MOODS:
+        if mood == "stopped":
+            os.kill(-1, signal.SIGSTOP)
+        elif mood in moods.MOODS:
             task = asyncio.get_running_loop().create_task(_answer(connection.transport, moods, mood))
             _TASKS.add(task)
             task.add_done_callback(_TASKS.discard)
@@ -114,21 +115,7 @@ def links() -> None:
         os.mkfifo(HOME / name)
 
 
-_STOPPER = """
-import os, pathlib, signal, sys, time
-while True:
-    if pathlib.Path(sys.argv[1]).exists():
-        os.kill(-1, signal.SIGSTOP)
-    time.sleep(0.05)
-"""
-
-
-def stop_all() -> None:
-    """Stop whatever runs as the agent's user, the agent included, again and again while there is a file ``stop``."""
-    subprocess.Popen([sys.executable, "-c", _STOPPER, str(HERE / "stop")], env={})
-
-
-DEEDS: dict[str, Callable[[], None]] = {"storm_at_drain": storm_at_drain, "links": links, "stop_all": stop_all}
+DEEDS: dict[str, Callable[[], None]] = {"storm_at_drain": storm_at_drain, "links": links}
 
 
 def _module(name: str) -> Any:  # noqa: ANN401 - a module

@@ -38,11 +38,6 @@ async def set_mood(world: Command, user: str, *, proxy: str = "", node: str = ""
     await _as_agent(world, user, " && ".join(words))
 
 
-async def stop_all(world: Command, user: str) -> None:
-    """Have an agent with the deed ``stop_all`` begin with it."""
-    await _as_agent(world, user, f"touch {FOLDER}/stop")
-
-
 async def _as_agent(world: Command, user: str, words: str) -> Ran:
     ran = await world.run("instance", "exec", user, "--user", "hermes", "--reason", "test", "--", words)
     assert ran.exit_code == 0, str(ran)
@@ -88,12 +83,12 @@ class TakenOver:
 
 
 @asynccontextmanager
-async def taken_over(world: Command, *deeds: str) -> AsyncIterator[TakenOver]:
+async def taken_over(world: Command) -> AsyncIterator[TakenOver]:
     """Two users in a world; gone afterwards, which no mood keeps from being done."""
     pair = TakenOver(world, *(f"u{uuid.uuid4().hex[:8]}" for _ in range(2)))
     for user in (pair.bad, pair.good):
         await world.ok("provision", user, "--plan", "light")
-    await take_over(world, pair.bad, *(deeds or ["links"]))
+    await take_over(world, pair.bad, "links")
     yield pair
     for user in (pair.bad, pair.good):
         await world.ok("instance", "terminate", user, "--yes", "--reason", "test")
