@@ -52,7 +52,7 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
         for item in items:
             await places.acquire()
             place = _Place(places)
-            tasks.append(asyncio.ensure_future(_tried(work, item, limits.within_s)))
+            tasks.append(asyncio.ensure_future(attempt(work, item, limits.within_s)))
             tasks[-1].add_done_callback(place.give_up)
             timers.append(loop.call_later(limits.slow_after_s, place.give_up))
         return list(await asyncio.gather(*tasks))
@@ -82,7 +82,8 @@ class _Place:
             self._places = None
 
 
-async def _tried(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -> R | HermesError:
+async def attempt(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -> R | HermesError:
+    """What the work returned for one within its time, or why it did not; see ``fan_out``."""
     try:
         async with asyncio.timeout(within_s) as limit:
             return await work(item)

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from math import isinf
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hermesops.errors import UnavailableError
 
@@ -91,6 +91,13 @@ async def _bounded(check: Callable[[], Awaitable[T | Pending[T]]], left_s: float
 async def pause(seconds: float) -> None:
     """Let time pass, in the rare place where there is nothing to look at (backoff, pacing)."""
     await asyncio.sleep(seconds)
+
+
+async def cancel(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks and wait until each has ended, however it does; harmless for one that has ended already."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def pause_blocking(seconds: float) -> None:

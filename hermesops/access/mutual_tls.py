@@ -17,7 +17,7 @@ import structlog
 
 from hermesops.access.platform_service import Answer, told
 from hermesops.node.keys import present
-from hermesops.waiting import pause
+from hermesops.waiting import cancel, pause
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """``X509_V_FLAG_NO_CHECK_TIME`` of OpenSSL's ``x509_vfy.h``: rows and the registry's clock say what has run out, so
@@ -134,9 +134,7 @@ class MutualTlsListener:
             if self._open and self._bounds.stop_s:
                 await asyncio.wait(tuple(self._open), timeout=self._bounds.stop_s)
         finally:  # also when told to stop a second time
-            for task in tuple(self._open):
-                task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
+            await cancel(*self._open)
 
     def _full(self, host: str) -> str:
         """Why a connection of this host is not taken; empty when it is."""

@@ -8,6 +8,7 @@ from hermesops import child_environment
 from hermesops.app.narration import Tell
 from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
+from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,8 +88,7 @@ async def serve_world(
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
-        building.cancel()
-        await asyncio.gather(building, return_exceptions=True)
+        await cancel(building)
 
 
 def _floors(env: Environment) -> "Mapping[InstanceId, int]":

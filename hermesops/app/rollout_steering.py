@@ -11,6 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operation.registry_thread import apart
 from hermesops.rollout.controls import Said, Steered
+from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -59,8 +60,7 @@ async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollo
     try:
         await session.operations.resume(operation, wait_s=inf)
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        await cancel(watching)
     return (await _look(app, rollout_id, show)).rollout
 
 

@@ -8,10 +8,11 @@ from typing import Protocol
 
 from hermesops.channel import Channel
 from hermesops.errors import HermesError
-from hermesops.fan_out import Limits, fan_out
+from hermesops.fan_out import attempt
 from hermesops.health.reading import Reading
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
+from hermesops.waiting import cancel
 
 _LOOK_S = 20.0
 _GLANCE_S = 5.0
@@ -82,16 +83,12 @@ class Observer:
         """Wait for nobody any more."""
         asking = list(self._asked.values())
         self._asked.clear()
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await cancel(*asking)
 
     async def _answer(self, instance_id: InstanceId, question: Question) -> Reading | None:
         longest_s = 2 * _LOOK_S + question.turn_s
         async with self._places:
-            (reading,) = await fan_out(
-                [(instance_id, question)], self._look, Limits(1, slow_after_s=longest_s, within_s=longest_s)
-            )
+            reading = await attempt(self._look, (instance_id, question), longest_s)
         return None if isinstance(reading, HermesError) else reading
 
     async def _look(self, asked: tuple[InstanceId, Question]) -> Reading | None:

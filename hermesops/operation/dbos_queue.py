@@ -25,7 +25,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.operation.reaper import Task, TaskState
-from hermesops.write_ahead import write_ahead
+from hermesops.sqlite_wal import enable_wal
 
 _VERSION = "1"
 _TASK = "turn"
@@ -200,7 +200,7 @@ def _prepare(url: str) -> None:
     parsed = sa.make_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         with closing(sqlite3.connect(parsed.database, isolation_level=None)) as connection:
-            write_ahead(connection.execute)
+            enable_wal(connection.execute)
 
 
 def _is_table_missing(error: sa.exc.DBAPIError) -> bool:

@@ -16,6 +16,7 @@ from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operation.presence import is_gone, this_process
 from hermesops.operation.registry_thread import apart
 from hermesops.operation.renewals import Held, Renews, renewals_in
+from hermesops.waiting import cancel
 
 T = TypeVar("T")
 
@@ -81,9 +82,7 @@ class LeaseKeeper:
                 return doing.result()
             raise UnavailableError(f"lost the lease of {self._subject}; stopped before touching anything further")
         finally:
-            for task in (doing, losing):
-                task.cancel()
-            await asyncio.gather(doing, losing, return_exceptions=True)
+            await cancel(doing, losing)
 
     async def lost(self) -> None:
         """Return once the lease is lost."""

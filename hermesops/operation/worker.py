@@ -21,6 +21,7 @@ from hermesops.operation.lease import LeaseKeeper, Leases
 from hermesops.operation.loop import StoppedError
 from hermesops.operation.reaper import Enqueue, Revive, Task
 from hermesops.operation.runner import Operations
+from hermesops.waiting import cancel
 
 WORKER = "worker/"
 """What the subjects of workers' own leases begin with."""
@@ -150,8 +151,7 @@ class Worker:
             finally:
                 await self._queue.close()
         finally:
-            alive.cancel()
-            await asyncio.gather(alive, return_exceptions=True)
+            await cancel(alive)
             _log.info("worker_stopped", worker=self.name, done=self.tally.done, failed=self.tally.failed)
         return self.tally
 

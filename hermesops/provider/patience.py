@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hermesops import waiting
 from hermesops.provider.ports import InterruptedWorkError
-from hermesops.waiting import Pending, WaitExpiredError
+from hermesops.waiting import Pending, WaitExpiredError, cancel
 
 T = TypeVar("T")
 
@@ -76,6 +76,4 @@ async def unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event, 
             raise InterruptedWorkError(f"interrupted; {otherwise}")
         return looking.result()
     finally:
-        for task in (looking, stop):
-            task.cancel()
-        await asyncio.gather(looking, stop, return_exceptions=True)
+        await cancel(looking, stop)

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.registry.damage import RESTORE
+from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
-from hermesops.write_ahead import write_ahead
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
@@ -180,7 +180,7 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        write_ahead(cursor.execute)
+        enable_wal(cursor.execute)
         # Each commit is on the disk when it returns: a lost lease or intent would be a machine ordered twice.
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")

@@ -27,7 +27,7 @@ from hermesops.relay.places import Places
 from hermesops.relay.refusal import NotRelayedError, unavailable
 from hermesops.relay.routes import Wanted, headers_from_agent, headers_to_agent, wanted
 from hermesops.relay.tally import Tally
-from hermesops.waiting import pause
+from hermesops.waiting import cancel, pause
 
 T = TypeVar("T")
 
@@ -272,9 +272,7 @@ async def _unless_gone(work: Coroutine[Any, Any, None], exchange: Exchange) -> N
             raise NotRelayedError(HTTPStatus.BAD_REQUEST, "caller_gone", "the caller hung up")
         working.result()
     finally:
-        for task in (working, watching):
-            task.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
+        await cancel(working, watching)
 
 
 def _head_of(stream: ProxyStream) -> dict[str, str]:

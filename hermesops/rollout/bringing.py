@@ -31,6 +31,7 @@ from hermesops.rollout.acts import (
     next_act,
 )
 from hermesops.rollout.ports import Clock, Machines, Rows
+from hermesops.waiting import cancel
 
 POLL_S = 1.0
 """Seconds between two looks at a machine that is changing, and at what operators say."""
@@ -95,16 +96,13 @@ class Bringing:
             await self.stop()
             raise
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await cancel(watching)
 
     async def stop(self) -> None:
         """Leave all of them where they are."""
         tasks = list(self._running.values())
         self._running.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*tasks)
 
     def _begin(self, rollout: Rollout, target: RolloutTarget) -> asyncio.Task[RolloutTarget]:
         if target.id not in self._running:
@@ -252,9 +250,7 @@ class Bringing:
         try:
             await asyncio.wait({step})
         finally:
-            for task in (limiting, step):
-                task.cancel()
-            await asyncio.gather(limiting, step, return_exceptions=True)
+            await cancel(limiting, step)
         if step.cancelled():
             raise UnavailableError(f"the machine of {target.facts.user} did not come to an end in its time")
         return step.result()

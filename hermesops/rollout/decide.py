@@ -88,10 +88,10 @@ def _forward(sight: Sight, judgement: Judgement) -> Decision:
     if instead:
         words = f"{names(instead)} instead of those of stage {entered + 1} that give no proper answer"
         return Decision(Mark(instead), words, evidence_of(judgement))
-    swapped = instead_of_unanswered(sight) if entered < 0 else ()
-    if swapped:
-        words = f"{names(swapped[1::2])} before {names(swapped[::2])}, which have not answered yet"
-        return Decision(Mark(swapped), words, evidence_of(judgement))
+    first, later = instead_of_unanswered(sight)
+    if first:
+        words = f"{names(first)} first: no answer yet from {names(later)}"
+        return Decision(Mark((*first, *later)), words, evidence_of(judgement))
     door = closed_door(sight, judgement, pending[0].stage) if enters else altered(sight, judgement, entered)
     if door:
         return door

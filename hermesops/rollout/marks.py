@@ -69,17 +69,19 @@ def out_of_sight(sight: Sight, pending: tuple[RolloutTarget, ...]) -> tuple[Roll
     )
 
 
-def instead_of_unanswered(sight: Sight) -> tuple[RolloutTarget, ...]:
-    """Those of the first stage that have not answered yet, and whoever changes places with each, before it begins.
+def instead_of_unanswered(sight: Sight) -> tuple[tuple[RolloutTarget, ...], tuple[RolloutTarget, ...]]:
+    """Whoever changes places with those of the first stage that have not answered yet, and those, before it begins.
 
     Empty where all have, and where nobody of a later stage has. Before others it is not done: their places may be what
     somebody approved, and who answers late is known by then.
     """
+    if sight.entered() >= 0:
+        return (), ()
     pending = sight.pending()
     late = [one for one in pending if one.stage == pending[0].stage and one.id in sight.unanswered]
-    ready = [one for one in pending if one.stage > pending[0].stage and one.id in sight.well]
-    swapped = [(_in_place_of(one, other), _in_place_of(other, one)) for one, other in zip(late, ready, strict=False)]
-    return tuple(target for pair in swapped for target in pair)
+    ready = [one for one in pending if one.stage > pending[0].stage and one.id in sight.answered]
+    swapped = list(zip(ready, late, strict=False))
+    return tuple(_in_place_of(*pair) for pair in swapped), tuple(_in_place_of(*reversed(pair)) for pair in swapped)
 
 
 def _in_place_of(target: RolloutTarget, other: RolloutTarget) -> RolloutTarget:

@@ -9,6 +9,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout import Rollout, RolloutTarget
 from hermesops.rollout.ports import Clock, Machines
+from hermesops.waiting import cancel
 
 _AHEAD = 64
 """So many targets are asked before their turn comes."""
@@ -29,12 +30,12 @@ class Seen:
 
     Attributes:
         unanswered: Those that have not answered yet, and may.
-        well: Those that answered as they should.
+        answered: Those that answered as they should.
         unwell: Those that gave no proper answer for as long as one is patient, with what is wrong.
     """
 
     unanswered: frozenset[InstanceId] = frozenset()
-    well: frozenset[InstanceId] = frozenset()
+    answered: frozenset[InstanceId] = frozenset()
     unwell: Mapping[InstanceId, str] = field(default_factory=dict)
 
 
@@ -69,17 +70,14 @@ class Observations:
             await asyncio.wait([self._asked[target.id] for target in new], timeout=_GLANCE_S)
         unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
         told = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
-        well = frozenset(instance_id for instance_id, words in told.items() if not words)
-        return Seen(unanswered, well, {instance_id: words for instance_id, words in told.items() if words})
+        answered = frozenset(instance_id for instance_id, words in told.items() if not words)
+        return Seen(unanswered, answered, {instance_id: words for instance_id, words in told.items() if words})
 
     async def stop(self) -> None:
         """Ask nobody any more."""
         asking = [task for task in self._asked.values() if not task.done()]
         self._asked.clear()
-        for task in asking:
-            task.cancel()
-        if asking:
-            await asyncio.gather(*asking, return_exceptions=True)
+        await cancel(*asking)
 
     def _forget_old(self, wanted: set[InstanceId]) -> None:
         now = self._clock.now().timestamp()

@@ -100,7 +100,9 @@ class Runner:
         seen = await self._ask_ahead(records)
         freezes = tuple(await self._calendar.freezes())
         approval = await self._approvals.check(records)
-        return Sight(self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.well, seen.unwell)
+        return Sight(
+            self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.answered, seen.unwell
+        )
 
     def decide(self, seen: Sight) -> Decision | Finished:
         """The next step for what was seen."""

@@ -19,7 +19,7 @@ class Sight:
 
     Attributes:
         unanswered: Untouched targets that were asked and have not answered yet.
-        well: Untouched targets that answered as they should.
+        answered: Untouched targets that answered as they should.
         unwell: Untouched targets that gave no proper answer for as long as one is patient, with what is wrong.
     """
 
@@ -29,7 +29,7 @@ class Sight:
     freezes: tuple[Freeze, ...] = ()
     approval: ApprovalState = field(default_factory=ApprovalState)
     unanswered: frozenset[InstanceId] = frozenset()
-    well: frozenset[InstanceId] = frozenset()
+    answered: frozenset[InstanceId] = frozenset()
     unwell: Mapping[InstanceId, str] = field(default_factory=dict)
 
     @property

@@ -52,7 +52,7 @@ JOIN hermes_instances ON hermes_instances.id = instance_details.instance_id JOIN
 """
 
 _TIMES = 3
-"""Of a command that changes nothing, of which the middle one counts: most take about a second."""
+"""How often what can be repeated is run, of which the middle one counts: most take about a second."""
 
 
 @dataclass(frozen=True)

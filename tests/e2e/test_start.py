@@ -24,7 +24,7 @@ NOT_NEEDED = {
 }
 OURS = {
     *("access", "app", "assets", "child_environment", "cli", "disk", "errors", "model", "node", "private_file"),
-    *("registry", "settings", "web_address", "write_ahead"),
+    *("registry", "settings", "sqlite_wal", "web_address"),
 }
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
 

@@ -46,3 +46,24 @@ async def test_a_look_that_runs_into_a_limit_of_its_own_says_so() -> None:
 
     with pytest.raises(TimeoutError, match="its own"):
         await waiting.until(look, what="day", timeout_s=60, every_s=0.01)
+
+
+async def test_who_is_cancelled_has_ended_whatever_it_does_about_it() -> None:
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await waiting.pause(0)
+            ended.append("slow")
+
+    async def broken() -> None:
+        raise ValueError
+
+    tasks = [asyncio.ensure_future(each()) for each in (slow, broken)]
+    await waiting.pause(0)
+    await waiting.cancel(*tasks)
+    assert ended == ["slow"]
+    assert all(task.done() for task in tasks)
+    await waiting.cancel()

@@ -14,6 +14,7 @@ from typing import Any
 from hermesops.engine.embedded.kinds import Message
 from hermesops.engine.embedded.rpc import DIED, HalfMade, ProviderFaultError
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.waiting import cancel
 
 START_LIMIT_S = 30.0
 END_LIMIT_S = 5.0
@@ -92,9 +93,7 @@ class PluginProcess:
                 with contextlib.suppress(ProcessLookupError):
                     self._process.kill()
                 await self._process.wait()
-        for reader in self._readers:
-            reader.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
+        await cancel(*self._readers)
 
     async def _drain(self, stream: asyncio.StreamReader | None) -> None:
         """Keep a pipe from filling up, which would stop the plugin."""

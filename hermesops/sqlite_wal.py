@@ -1,12 +1,13 @@
-"""Lets SQLite write ahead in a new file, also while other processes open the same one."""
+"""Switches an SQLite file to a write-ahead log (WAL), also while other processes open the same new file."""
 
 import sqlite3
 from collections.abc import Callable
 
 _RIVALS = 100
+"""How often others may come first: each time one of them has opened the file."""
 
 
-def write_ahead(execute: Callable[[str], object]) -> None:
+def enable_wal(execute: Callable[[str], object]) -> None:
     """Have SQLite keep a write-ahead log beside its file, which the file remembers.
 
     The first to open a new file switches it. The others are told at once that it is locked, whatever their

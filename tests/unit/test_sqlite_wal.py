@@ -8,7 +8,7 @@ from threading import Timer
 
 import pytest
 
-from hermesops.write_ahead import write_ahead
+from hermesops.sqlite_wal import enable_wal
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_file_is_switched_once_a_reader_lets_go(file: Path, reader: sqlite3.Co
     with closing(_connection(file, busy_ms=20_000)) as connection:
         release = Timer(0.3, reader.execute, ["COMMIT"])
         release.start()
-        write_ahead(connection.execute)
+        enable_wal(connection.execute)
         release.join()
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -40,7 +40,7 @@ def test_who_waits_longer_than_the_timeout_is_told_that_it_is_locked(file: Path)
         closing(_connection(file, busy_ms=50)) as connection,
         pytest.raises(sqlite3.OperationalError, match="database is locked"),
     ):
-        write_ahead(connection.execute)
+        enable_wal(connection.execute)
 
 
 def _connection(file: Path, *, busy_ms: int) -> sqlite3.Connection:
