@@ -97,13 +97,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_out_of_turn(items: list[pytest.Item]) -> None:
-    numbers, kept = dict[str, int](), list[pytest.Item]()
+    kept, unplaced = list[pytest.Item](), 0
     now = shard() >> 16  # its other half: what a test takes a part of by the same number must not hang on its turn
     for item in items:
         if turns := item.get_closest_marker("turns"):
-            # A module that takes turns does so as a whole: what it sets up is set up for all of its tests.
-            who = item.nodeid if turns in item.own_markers else item.nodeid.partition("::")[0]
-            if (numbers.setdefault(who, len(numbers)) + now) % turns.args[0]:
+            place = turns.kwargs.get("at", unplaced)
+            unplaced += "at" not in turns.kwargs
+            if (place + now) % turns.args[0]:
                 continue
         kept.append(item)
     items[:] = kept

@@ -24,6 +24,8 @@ from tests.support.object_store import ServedStore, served_store
 from tests.support.prerequisites import require
 from tests.support.registries import placed, registry_at
 
+pytestmark = pytest.mark.turns(3)
+
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
 Copy = Callable[[str], Awaitable[Backup]]

@@ -10,6 +10,8 @@ from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 from hermesops.model.stack import ChangeKind, Import, StackRef
 from tests.support.fake_stack import STACK, FakeStack, machines, machines_in_order, urn_of
 
+pytestmark = pytest.mark.turns(3)
+
 MACHINE = "justavps:index:Machine"
 OLD = {"name": "old", "inputs": {"name": "old", "size": "basic", "region": "fra"}}
 

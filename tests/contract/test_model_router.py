@@ -24,6 +24,8 @@ from hermesops.model.route import ROUTES, issue_token
 from hermesops.waiting import Pending, pause, until
 from tests.support.localcloud import LocalCloud, serving
 
+pytestmark = pytest.mark.turns(3)
+
 INSTANCE = InstanceId("11111111-2222-4333-8444-555555555555")
 MODEL = ROUTES[0].name
 TERMINAL = [{"type": "function", "function": {"name": "terminal", "parameters": {}}}]

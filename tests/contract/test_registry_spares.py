@@ -15,6 +15,8 @@ from hermesops.registry import Registry
 from hermesops.registry.schema import spare_machines
 from tests.support.registries import CELL, TurnedClock, placed, registry_at
 
+pytestmark = pytest.mark.turns(3)
+
 KEY = "canary-spare-7c1e"
 OTHER = CellName("cell2")
 

@@ -28,6 +28,8 @@ from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in
 from tests.support.relay import LIFE, TOKEN, Caller, KindAgent, RelayWorld, Said, kind_agent, relaying
 
+pytestmark = pytest.mark.turns(3)
+
 CHAT = "POST /agents/ada/v1/chat/completions"
 HEALTH = "GET /agents/ada/health"
 SAID = b'{"messages": [{"role": "user", "content": "canary-of-a-user"}]}'

@@ -16,6 +16,8 @@ from hermesops.registry import Registry
 from hermesops.registry.issued_certificates import MOST_AN_HOUR
 from tests.support.registries import TurnedClock
 
+pytestmark = pytest.mark.turns(3)
+
 LIFE = timedelta(days=7)
 
 

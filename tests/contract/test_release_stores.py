@@ -18,6 +18,8 @@ from tests.support.object_store import ServedStore, served_store
 from tests.support.release_operator import Operator
 from tests.support.release_world import AT, Index, builder_of, order
 
+pytestmark = pytest.mark.turns(3)
+
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
@@ -99,6 +101,7 @@ def test_somebody_elses_release_is_not_believed(where: str, lock: Lock, tmp_path
     assert [kept.lock for kept in eve.list()] == [lock]
 
 
+@pytest.mark.turns(3)
 def test_keys_are_rotated(where: str, lock: Lock, ada: Operator, tmp_path: Path) -> None:
     bob = Operator(tmp_path, "bob")
     ada.releases(where).replace_signers(ada.line + bob.line, sign_again=False)

@@ -12,6 +12,8 @@ from tests.support.release_operator import Operator
 from tests.support.release_world import AT
 from tests.support.trusting_machine import PYTHON, World
 
+pytestmark = pytest.mark.turns(3)
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:

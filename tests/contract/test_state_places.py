@@ -20,6 +20,8 @@ from hermesops.waiting import pause_blocking
 from tests.support.bucket import new_bucket, s3_server, use_credentials
 from tests.support.fake_stack import STACK, FakeStack, machines
 
+pytestmark = pytest.mark.turns(3)
+
 REF = StackRef("fleet", "cell1")
 
 

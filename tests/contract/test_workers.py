@@ -18,6 +18,8 @@ from tests.support.prerequisites import require
 from tests.support.registries import registry_at
 from tests.support.worker_process import EFFECTS, FileWorld, Fuse, Plan, leave, operations_over, start
 
+pytestmark = pytest.mark.turns(3)
+
 OPERATIONS = 4
 KILLS = 5
 SEED = 20260101

@@ -11,7 +11,7 @@ import pytest
 from tests.support.behind_its_back import told, vendor_of
 from tests.support.command import Command
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
 
 ASKING = {"terminate", "remove-orphan"}
 """Verbs that ask; there is no terminal here."""

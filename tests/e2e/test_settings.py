@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.command import Command, Ran
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 
 INVOCATION = "systemctl show -p InvocationID --value hermes-gateway"
 CONFIG = "cat /etc/hermes/config.yaml"

@@ -34,6 +34,8 @@ from tests.support.node_home import furnish
 from tests.support.prerequisites import require
 from tests.support.proofs import NOW, QUICK, KnownKeys, Proofs, Rows, entry, tar
 
+pytestmark = pytest.mark.turns(3)
+
 ENDS_S = 60.0
 """Seconds after which a proof of next to nothing has not ended, on a computer with much else to do."""
 

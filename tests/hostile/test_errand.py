@@ -15,6 +15,8 @@ from hermesops.node.files import Access
 from hermesops.node.restic import pump
 from tests.support.node_home import NodeHome, make
 
+pytestmark = pytest.mark.turns(3)
+
 _WITHIN_S = 5.0
 _START = """
 import json, os, signal, sys, time

@@ -97,7 +97,7 @@ def machine(tmp_path: Path) -> NodeHome:
     return machine
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("body", [*SHAPES.values(), ESCAPES, "", [[[]]]], ids=repr)
 @pytest.mark.parametrize("status", [200, 202, 401, 500])
 def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fenced(

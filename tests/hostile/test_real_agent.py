@@ -7,7 +7,7 @@ import pytest
 from tests.support.command import Command
 from tests.support.taken_over import LONGEST_S, TakenOver, check_text, see_it_backed_up, set_mood, taken_over
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=4)]
 
 MOODS = ("drips_body", "endless_body", "bomb", "escapes", "half_closed", "list_in_readiness")
 """One of each class; ``make soak`` takes all."""

@@ -32,6 +32,8 @@ from tests.support.mood_server import served_content, served_mood
 from tests.support.release_operator import Operator
 from tests.support.trusting_machine import World
 
+pytestmark = pytest.mark.turns(3)
+
 E = TypeVar("E", HermesError, NodeError)
 
 ENDS_S = 15.0
@@ -141,6 +143,7 @@ def place_(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(world, folder / "whole")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("given", KINDS)
 @pytest.mark.parametrize("where", PLACES)
 def test_no_kind_of_signed_text_is_taken_for_another(place_: Place, where: str, given: str) -> None:

@@ -14,7 +14,7 @@ from hermesops.node.protocol import PROGRAM
 from tests.support.agents import Agent, living_agent
 from tests.support.image_workshop import Made
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
 
 _SAID = "the heron lands at seven"
 _REPOSITORY = "/srv/backups"

@@ -22,7 +22,7 @@ from tests.support.machines import opened_driver
 from tests.support.prerequisites import require
 from tests.support.registries import placed, registry_at
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
 
 LARGE_MIB = 200
 

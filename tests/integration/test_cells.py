@@ -110,6 +110,7 @@ async def test_wishes_on_two_computers_are_a_few_runs_and_one_machine_each(
     assert app.registry.get_cell(CELL1).brought_at is not None
 
 
+@pytest.mark.turns(6, at=5)
 async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVendor, app: App) -> None:
     for number, region in enumerate(("hel1", "hel1", "nbg1")):
         place(app, f"u{number}", region, size=1)

@@ -13,6 +13,8 @@ from hermesops.errors import BrokenInvariantError, PartlyDoneError, UnknownOutco
 from hermesops.waiting import Pending, until
 from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 
+pytestmark = pytest.mark.turns(3)
+
 
 @pytest.fixture
 def server() -> Iterator[tuple[ToolboxServer, str]]:

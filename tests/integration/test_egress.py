@@ -12,7 +12,7 @@ from hermesops.waiting import Pending, until
 from tests.support.agents import Agent, living_agent
 from tests.support.image_workshop import Made
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 
 _SERVER = """
 import socket, sys, threading

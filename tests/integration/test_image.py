@@ -18,7 +18,7 @@ from tests.support.agents import role_variables
 from tests.support.image_workshop import CANARY, Made, Workshop
 from tests.support.machines import base_python, tested_base
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 
 BASES = {
     "base-debian12": ("debian", "12"),

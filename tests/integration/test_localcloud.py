@@ -23,7 +23,7 @@ from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_folder, remember_world
 from tests.support.machines import cached_bases, cached_tools
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
 
 
 @dataclass

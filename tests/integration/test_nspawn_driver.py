@@ -31,7 +31,7 @@ from tests.support.machines import TestMachine, new_driver, opened_driver, plan,
 from tests.support.prerequisites import require
 from tests.support.traces import traces
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0)]
 
 
 @pytest.fixture(scope="module", autouse=True)

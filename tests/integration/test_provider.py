@@ -24,6 +24,8 @@ from hermesops.provider.image import TYPE as IMAGE_TYPE
 from hermesops.provider.machine import TYPE
 from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
+pytestmark = pytest.mark.turns(3)
+
 NAME = "hermes-local-cell1-0123456789ab"
 URN = f"urn:pulumi:cell1::fleet::hermesops:fleet:Cell${TYPE}::{NAME}"
 INPUTS = {"name": NAME, "region": "hel1", "server_type": "starter", "image_id": "img"}

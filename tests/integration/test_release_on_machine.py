@@ -16,7 +16,7 @@ from tests.support.image_workshop import Made
 from tests.support.machines import base_python
 from tests.support.real_releases import RealReleases
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 
 ROLES = ("hermes_agent", "hermes_gateway", "hermes_node")
 _CHAT = """

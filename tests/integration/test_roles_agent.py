@@ -17,7 +17,7 @@ from tests.support.agents import ROLES, role_variables
 from tests.support.converged_world import ConvergedWorld
 from tests.support.image_workshop import Made, Workshop
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0)]
 
 _CHAT = """
 import http.client, json, sys

@@ -14,7 +14,7 @@ from hermesops.waiting import Pending, until
 from tests.support.converged_world import ConvergedWorld, converged_world
 from tests.support.prerequisites import require
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
 
 ROLE = ("hermes_base",)
 

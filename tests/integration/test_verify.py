@@ -14,7 +14,7 @@ from hermesops.waiting import Pending, until
 from tests.support.agents import Agent, living_agent
 from tests.support.image_workshop import Made
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 
 UNIT = "hermes-gateway.service"
 OVERRIDE = f"/run/systemd/system/{UNIT}.d/test.conf"

@@ -15,7 +15,7 @@ from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Setting
 from tests.support.agents import Agent
 from tests.support.image_workshop import Made
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
 
 _PID = "systemctl show hermes-gateway --property=MainPID --value"
 _ASK = """

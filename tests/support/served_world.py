@@ -1,8 +1,13 @@
-"""A local world of simulated machines whose server has a thread and a loop of its own, for tests that block."""
+"""A local world of simulated machines whose server is a process of its own, for tests that block.
+
+A thread of a worker would write its log to what pytest captures while pytest reads it: CPython 3.11 crashed that way.
+"""
 
 import asyncio
 import contextlib
-import threading
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +20,8 @@ from hermesops.waiting import pause_blocking
 
 _PATIENCE_S = 20.0
 _LOOK_EVERY_S = 0.05
+_SERVER = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.support.served_world")
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -43,27 +50,36 @@ class ServedWorld:
 @contextlib.contextmanager
 def served_world(folder: Path, *, object_store_program: Path | None = None) -> Iterator[ServedWorld]:
     """Serve until the block ends."""
-    told: list[Serving] = []
-    up = threading.Event()
-    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+    where, log = folder.with_name(f"{folder.name}.where"), folder.with_name(f"{folder.name}.log")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    where.unlink(missing_ok=True)
+    command = [*_SERVER, str(folder), str(where), *([str(object_store_program)] if object_store_program else [])]
+    with log.open("wb") as said, subprocess.Popen(command, cwd=_ROOT, stdout=said, stderr=said) as server:
+        try:
+            yield ServedWorld(_told(where, server, log), (folder / "api.key").read_text().strip())
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(_PATIENCE_S)
 
-    def announce(where: Serving) -> None:
-        told.append(where)
-        up.set()
 
-    async def run() -> None:
-        stop = asyncio.Event()
-        loops.append((asyncio.get_running_loop(), stop))
-        program = (lambda: object_store_program) if object_store_program else None
-        await serve(folder, SimDriver(folder), model_port=0, object_store_program=program, serving=announce, stop=stop)
+def _told(where: Path, server: "subprocess.Popen[bytes]", log: Path) -> str:
+    for _ in range(int(_PATIENCE_S / _LOOK_EVERY_S)):
+        if where.exists():
+            return where.read_text()
+        assert server.poll() is None, log.read_text()
+        pause_blocking(_LOOK_EVERY_S)
+    raise TimeoutError(log.read_text())
 
-    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
-    thread.start()
-    try:
-        if not up.wait(_PATIENCE_S):
-            raise TimeoutError(folder)
-        yield ServedWorld(told[0].api_url, (folder / "api.key").read_text().strip())
-    finally:
-        for loop, stop in loops:
-            loop.call_soon_threadsafe(stop.set)
-        thread.join(_PATIENCE_S)
+
+def _serve(folder: Path, where: Path, *program: str) -> None:
+    def announce(serving: Serving) -> None:
+        written = where.with_suffix(".new")
+        written.write_text(serving.api_url)
+        written.replace(where)
+
+    path = (lambda: Path(program[0])) if program else None
+    asyncio.run(serve(folder, SimDriver(folder), model_port=0, object_store_program=path, serving=announce))
+
+
+if __name__ == "__main__":
+    _serve(*map(Path, sys.argv[1:3]), *sys.argv[3:])

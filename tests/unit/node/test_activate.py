@@ -521,6 +521,7 @@ def _returned(home: ReleaseHome, machine: Machine) -> None:
     releases.rollback(machine, loses=True, lease=None)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("way_back", ["in_place", "copy"])
 @pytest.mark.parametrize("act", [_left, _stayed, _returned])

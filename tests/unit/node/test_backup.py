@@ -20,6 +20,8 @@ from hermesops.node.unpack import unpack
 from tests.support.node_home import PASSWORD, NodeHome, make
 from tests.support.prerequisites import require
 
+pytestmark = pytest.mark.turns(3)
+
 
 @pytest.fixture
 def machine(tmp_path: Path) -> NodeHome:
