@@ -360,7 +360,7 @@ def _read_file(file: Path) -> dict[str, object]:
                 refuse_readable_by_others(opened.fileno(), file, what=secret)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no TOML, a number of 5,000 digits
         raise UsageError(f"cannot read {file}: {error}", hint=f"repair or remove {file}") from error
     for key in values:
         _known(key, f"in {file}")

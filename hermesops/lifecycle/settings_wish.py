@@ -14,13 +14,13 @@ from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import MASK, has_mask
 from hermesops.model.route import ROUTES
 from hermesops.node.errors import BadRequestError
-from hermesops.node.protocol import MAX_PAYLOAD_BYTES, Settings
+from hermesops.node.protocol import Settings
 from hermesops.node.strict_json import DEEPEST
 
 Wish = Callable[[InstanceSettings], InstanceSettings]
 
-_MOST_BYTES = MAX_PAYLOAD_BYTES // 2
-"""Leaves room for what stands beside settings in a payload, and for JSON's escapes."""
+_MOST_BYTES = 64 * 1024
+"""PyYAML reads some 100 KiB a second; a personality or a list of servers is a few KiB."""
 
 _SETTABLE = ("model", "personality", "disabled_tools")
 

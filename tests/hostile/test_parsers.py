@@ -13,7 +13,7 @@ from hermesops.errors import UnavailableError
 from hermesops.health.reading import Reading
 from hermesops.model.slot import SlotsSeen
 from hermesops.node import foreign_text, strict_json
-from tests.support.parsers import JSON, PARSERS
+from tests.support.parsers import JSON, PARSERS, Outcomes
 from tests.support.shard import shard
 
 CASES = 30
@@ -26,6 +26,18 @@ ANYTHING = st.binary() | st.text() | JSON.map(json.dumps)
 def test_whatever_comes_is_a_value_or_an_error_of_ours_and_cheap(name: str) -> None:
     outcomes = PARSERS[name].fuzz(CASES, number=shard())
     assert sum(outcomes.ends.values()) >= CASES // 2
+
+
+FOUND = {
+    "settings_file": b"cell_size = " + b"7" * 5_001,
+    "instance_settings_file": b'{"personality": "' + b"x " * 150_000 + b'"}',
+    "pulumi_state": b'{"version":3,"checkpoint":{"latest":{"secrets_providers":{"type":[]}}}}',
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_fuzzing_found_once_is_refused(name: str) -> None:
+    assert PARSERS[name].case(FOUND[name], Outcomes()) != "taken"
 
 
 def message_of(read: Callable[[], object]) -> str:
