@@ -16,7 +16,7 @@ import h11
 import structlog
 
 from hermesops.access.platform_service import Answer, told
-from hermesops.node.keys import present
+from hermesops.node.system.openssl import present
 from hermesops.waiting import cancel, pause
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.node import strict_json
-from hermesops.node.foreign_text import one_line
+from hermesops.node.untrusted import strict_json
+from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
     import httpx

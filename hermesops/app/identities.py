@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.model.certificate import Certificate
     from hermesops.model.ids import CellName, InstanceId, MachineId
-    from hermesops.node.credential import Credential
+    from hermesops.node.instance.identity.credential import Credential
 
 _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 

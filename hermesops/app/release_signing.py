@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from hermesops.errors import RefusedError
-from hermesops.node.release_signers import NAMESPACES
+from hermesops.node.release.documents.signers import NAMESPACES
 from hermesops.release.documents import REVOCATIONS
 from hermesops.release.trust import NAME
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hermesops.app.app import App
-    from hermesops.node.release_lock import Lock
-    from hermesops.node.revocations import Revocations
+    from hermesops.node.release.documents.lock import Lock
+    from hermesops.node.release.documents.revocations import Revocations
     from hermesops.release import Releases
     from hermesops.release.build import Built, Order
 

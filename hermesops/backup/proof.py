@@ -26,8 +26,9 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
-from hermesops.node import contents, foreign_text, strict_json
-from hermesops.node.unpack import Bounds
+from hermesops.node.state import contents
+from hermesops.node.state.archive.unpack import Bounds
+from hermesops.node.untrusted import foreign_text, strict_json
 
 _REPORT_BYTES = 64 << 10
 _SLACK_BYTES = 16 << 20

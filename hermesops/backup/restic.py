@@ -15,7 +15,7 @@ from typing import Any
 from hermesops.backup.repository import Repository
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 
 _RUN_S = 1800.0
 _LARGEST = 16 << 20

@@ -13,7 +13,7 @@ from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient
 from hermesops.justavps.wire import Machine
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 
 AGENT_PORT = 8642
 """Where hermes-agent's API listens, on loopback only."""

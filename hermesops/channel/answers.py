@@ -10,7 +10,7 @@ from typing import Any
 
 from hermesops.channel.interface import Completed
 from hermesops.errors import UnavailableError
-from hermesops.node import foreign_text, strict_json
+from hermesops.node.untrusted import foreign_text, strict_json
 
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What reading an answer of another shape than ours raises: of missing names, other types, numbers without bounds."""

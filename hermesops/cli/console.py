@@ -16,7 +16,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.node.foreign_text import unbroken, visible
+from hermesops.node.untrusted.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""

@@ -20,7 +20,7 @@ from hermesops.cli.console import Reason, is_json, result, say, table, write, wr
 from hermesops.cli.no_wait import NoWait, run_or_leave
 from hermesops.cli.noun import Noun
 from hermesops.errors import UsageError
-from hermesops.node.foreign_text import one_line
+from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.channel import Completed

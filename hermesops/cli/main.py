@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from hermesops import __version__
 from hermesops.cli import streams
-from hermesops.node import core_dump
+from hermesops.node.system import core_dump
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from hermesops import __version__
-from hermesops.node import core_dump
+from hermesops.node.system import core_dump
 from hermesops.provider import stubs
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from hermesops.cli.release_signers import signers
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.node.release_lock import Lock, Managed
-    from hermesops.node.revocations import Revocations
+    from hermesops.node.release.documents.lock import Lock, Managed
+    from hermesops.node.release.documents.revocations import Revocations
     from hermesops.release.build import Built
 
 app = Noun(no_args_is_help=True)
@@ -179,7 +179,7 @@ def floor(
 
 def _lock_in(file: Path) -> "Lock":
     from hermesops.node.errors import NodeError
-    from hermesops.node.release_lock import Lock
+    from hermesops.node.release.documents.lock import Lock
 
     try:
         return Lock.from_json(file.read_bytes())
@@ -193,7 +193,7 @@ def _managed(source: str) -> "Managed":
     import json
 
     from hermesops.node.errors import NodeError
-    from hermesops.node.release_lock import Managed, managed_from
+    from hermesops.node.release.documents.lock import Managed, managed_from
 
     if not source:
         return Managed()

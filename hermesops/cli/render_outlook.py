@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from hermesops.node.foreign_text import unbroken
+from hermesops.node.untrusted.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from hermesops.model.rollout import RolloutTarget, TargetState

@@ -7,8 +7,8 @@ from hermesops.cli import render
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.node.release_lock import Lock
-    from hermesops.node.revocations import Revocations
+    from hermesops.node.release.documents.lock import Lock
+    from hermesops.node.release.documents.revocations import Revocations
     from hermesops.release import Kept
     from hermesops.release.difference import Difference
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesops.cli import console, render_outlook
-from hermesops.node.foreign_text import unbroken
+from hermesops.node.untrusted.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

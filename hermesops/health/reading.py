@@ -11,7 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, TurnOutcome, Vital, Vitals
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 
 _HOUR_S = 3600.0
 _ABSENT = frozenset({GatewayHealth.SILENT, GatewayHealth.REFUSED})

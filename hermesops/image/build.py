@@ -25,7 +25,7 @@ from hermesops.image.ports import ChannelTo, Converge, Tell, Vendor, Verify
 from hermesops.image.saving import SavedImages
 from hermesops.image.survey import Survey, survey
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.node.foreign_text import one_line
+from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.waiting import until
 
 _SCRIPT_S = 300.0

@@ -30,7 +30,7 @@ from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist
 from packaging.version import InvalidVersion, Version
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.node.strict_json import MalformedJSONError, parse
+from hermesops.node.untrusted.strict_json import MalformedJSONError, parse
 
 _PAGE_BYTES = 64 << 20
 _FILE_BYTES = 1 << 30

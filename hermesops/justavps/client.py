@@ -12,7 +12,7 @@ from hermesops.justavps.sharing import Shared
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import Toolbox
 from hermesops.justavps.transport import Call, Transport, validated
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 
 _SLOW_READ_S = 60.0
 """One machine's answer was seen to take six seconds; leave ten times that."""

@@ -29,7 +29,7 @@ carry a root key.
 import re
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.node.foreign_text import one_line
+from hermesops.node.untrusted.foreign_text import one_line
 
 _LONGEST = 4096
 """Characters of a text that are looked through for what may not be shown."""

@@ -18,8 +18,8 @@ from hermesops.justavps.own_connection import begin_head
 from hermesops.justavps.sse import ServerSentEvent, events_of
 from hermesops.justavps.transport import NOT_ANSWERED, Call, lost
 from hermesops.justavps.wire import Machine
-from hermesops.node import strict_json
-from hermesops.node.foreign_text import one_line
+from hermesops.node.untrusted import strict_json
+from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.web_address import is_loopback
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from hermesops.justavps import errors
 from hermesops.justavps.answer_body import LARGEST, AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.justavps.connections import CONNECT_S, Closing, http_client
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 from hermesops.waiting import pause
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

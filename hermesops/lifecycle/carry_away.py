@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from hermesops.channel import Completed, Exit, Output, last_words, understood
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.node import strict_json
 from hermesops.node.protocol import PROGRAM
+from hermesops.node.untrusted import strict_json
 
 _EXPORT_S = 3600.0
 

@@ -9,7 +9,7 @@ from hermesops.lifecycle.node_commands import change, hand, well
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease
-from hermesops.node.credential import Credential
+from hermesops.node.instance.identity.credential import Credential
 
 _QUICK_S = 30.0
 _MISUSED = 2

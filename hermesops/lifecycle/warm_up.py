@@ -7,9 +7,9 @@ from hermesops.errors import UnavailableError
 from hermesops.lifecycle.node_commands import change
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
-from hermesops.node import strict_json
 from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM
+from hermesops.node.untrusted import strict_json
 
 _MISUSED = 2
 _UNKNOWN = b"invalid choice: 'warm'"

@@ -9,27 +9,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node import (
-    backup,
-    certificate,
-    core_dump,
-    drain,
-    errand,
-    fence,
-    fencing,
-    observe,
-    release_commands,
-    vitals,
-    volume,
-)
-from hermesops.node.agent import agent_of
 from hermesops.node.errors import UNFINISHED, NodeError, NotReadyError
+from hermesops.node.instance import drain, fence, fencing_token, probe, status, volume
+from hermesops.node.instance.agent.installation import agent_of
+from hermesops.node.instance.identity import certificate
+from hermesops.node.instance.personalise import configure, personalise
+from hermesops.node.instance.warm_start import warm_up
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
-from hermesops.node.slots import DiskSlots
-from hermesops.node.warm_up import warm_up
+from hermesops.node.release import commands as release_commands
+from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.node.state import backup
+from hermesops.node.system import as_user, core_dump
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     core_dump.forbid()
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == [errand.WORD]:
-        return errand.main(words[1:])
+    if words[:1] == [as_user.WORD]:
+        return as_user.main(words[1:])
     return run(arguments, _machine_at, sys.stdout, sys.stderr)
 
 
@@ -70,7 +62,7 @@ def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tupl
     if words.command == "release":
         return release_commands.answer(words, machine, stdout)
     if words.command == "health":
-        health = observe.health(machine)
+        health = status.health(machine)
         return health.to_json(), health.exit_code
     if words.command == "drain":
         answer, drained = drain.drain(machine, deadline_s=words.deadline, lease=_lease(words))
@@ -92,7 +84,7 @@ def _personalise(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
 
 def _admit(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
     with machine.files.locked(machine.layout.lock):
-        fencing.admit(machine, _lease(words))
+        fencing_token.admit(machine, _lease(words))
     return {"lease": words.lease}
 
 
@@ -135,8 +127,8 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
     "certificate": _certificate,
     "volume": _volume,
-    "probe": lambda words, machine: vitals.probe(machine, since=words.since, turn_s=words.turn),
-    "status": lambda _, machine: observe.status(machine),
+    "probe": lambda words, machine: probe.probe(machine, since=words.since, turn_s=words.turn),
+    "status": lambda _, machine: status.status(machine),
 }
 
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermesops.node import child
+from hermesops.node.system import child_environment
 
 _FOLDER = Path(__file__).resolve().parent
 _NOT_SHIPPED = "build.py"
@@ -66,7 +66,9 @@ def _compile(folder: Path, modules: Sequence[Path]) -> None:
     """
     names = [word for path in modules for word in (str(path), f"hermesops/node/{path.name}", path.stem)]
     subprocess.run(
-        [sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names], check=True, env=child.ENVIRONMENT
+        [sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names],
+        check=True,
+        env=child_environment.ENVIRONMENT,
     )
 
 

@@ -8,15 +8,15 @@ and ``system``.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.node import files as real_files
-from hermesops.node import gate as real_gate
-from hermesops.node import keys as real_keys
-from hermesops.node import luks as real_volumes
-from hermesops.node import platform as real_platform
-from hermesops.node import state as real_state
-from hermesops.node import system as real_system
 from hermesops.node.layout import Layout
-from hermesops.node.ways import AsksPlatform, Files, Gate, Keys, Slots, State, System, Volumes
+from hermesops.node.ports import AsksPlatform, Files, Gate, Keys, Slots, State, System, Volumes
+from hermesops.node.state import adapter as real_state
+from hermesops.node.system import files as real_files
+from hermesops.node.system import firewall as real_gate
+from hermesops.node.system import openssl as real_keys
+from hermesops.node.system import platform_client as real_platform
+from hermesops.node.system import systemd as real_system
+from hermesops.node.system.data_volume import luks as real_volumes
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from hermesops.node import strict_json
-from hermesops.node.checked import exactly, listed, mapping, matching, one_line, string
-from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError
-from hermesops.node.messengers import adapters_for
-from hermesops.node.schedule import is_schedule
+from hermesops.node.instance.agent.cron_schedule import is_schedule
+from hermesops.node.instance.agent.messengers import adapters_for
+from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.untrusted import strict_json
+from hermesops.node.untrusted.json_fields import exactly, listed, mapping, matching, one_line, string
 
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""

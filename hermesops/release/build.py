@@ -12,8 +12,8 @@ from typing import Any
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.node.errors import NodeError
-from hermesops.node.release_lock import Blob, Lock, Managed, Node, Origin, Wheels
-from hermesops.node.render import merged
+from hermesops.node.instance.render import merged
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
 from hermesops.release import requirements
 from hermesops.release.agent import PACKAGE, Agent, read_agent
 from hermesops.release.gather import Gather, Shelf, blob_of

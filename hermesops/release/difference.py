@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.node.release_lock import Blob, Lock, Wheels
+from hermesops.node.release.documents.lock import Blob, Lock, Wheels
 from hermesops.release.requirements import pin_of
 
 

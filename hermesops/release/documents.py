@@ -6,12 +6,12 @@ from datetime import datetime
 from functools import cached_property
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.node import strict_json
 from hermesops.node.errors import NodeError
-from hermesops.node.release_handout import Signed
-from hermesops.node.release_lock import MAX_LOCK_BYTES, Blob, Lock, canonical
-from hermesops.node.release_signers import Kind
-from hermesops.node.revocations import MAX_BYTES, Revocations
+from hermesops.node.release.documents.handout import Signed
+from hermesops.node.release.documents.lock import MAX_LOCK_BYTES, Blob, Lock, canonical
+from hermesops.node.release.documents.revocations import MAX_BYTES, Revocations
+from hermesops.node.release.documents.signers import Kind
+from hermesops.node.untrusted import strict_json
 from hermesops.release.ports import Signs, Store
 from hermesops.release.trust import RESTORE, PutBackError, Trust
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.node.release_lock import Blob
+from hermesops.node.release.documents.lock import Blob
 from hermesops.release.documents import BLOBS, damage_of, place, read_blob
 from hermesops.release.ports import Downloads, Store
 from hermesops.release.requirements import Pin, known_wheels, pin_of

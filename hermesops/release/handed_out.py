@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hermesops.model.release import ReleaseId
-from hermesops.node.release_lock import Blob
+from hermesops.node.release.documents.lock import Blob
 from hermesops.release.releases import Releases
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hermesops.errors import RefusedError
-from hermesops.node.release_lock import Blob, Lock
+from hermesops.node.release.documents.lock import Blob, Lock
 from hermesops.release import requirements
 from hermesops.release.agent import PACKAGE
 from hermesops.release.build import Builder, Built, read_file, workplace_in

@@ -7,9 +7,9 @@ from datetime import datetime
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.unknown_name import unknown_name
 from hermesops.node.errors import NodeError
-from hermesops.node.release_handout import Handout
-from hermesops.node.release_lock import Blob, Lock, release_id
-from hermesops.node.revocations import Revocations
+from hermesops.node.release.documents.handout import Handout
+from hermesops.node.release.documents.lock import Blob, Lock, release_id
+from hermesops.node.release.documents.revocations import Revocations
 from hermesops.release.documents import LIST, About, Documents, damage_of, place, read_blob
 from hermesops.release.ports import Signs, Store
 from hermesops.release.trust import Trust

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.node.release_lock import Blob
+from hermesops.node.release.documents.lock import Blob
 
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?==(?P<version>[^ ;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.errors import UsageError
-from hermesops.node.release_lock import Lock
+from hermesops.node.release.documents.lock import Lock
 from hermesops.release.agent import Agent
 from hermesops.release.build import SKILLS, Builder, Order
 from hermesops.release.gather import Shelf

@@ -1,6 +1,6 @@
 """Whose signatures count for releases, and how that changes: a chain of allowed signers, each signed by the one before.
 
-The rule is the machines' own (``hermesops.node.fetch``): who knows one file of the chain goes on from there, and takes
+The rule is the machines' own (``hermesops.node.release.fetch``): who knows one file of the chain goes on from there, and takes
 no lower number. What a store has forgotten or put back, this computer remembers.
 """
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.node import strict_json
-from hermesops.node.checked import listed
 from hermesops.node.errors import NodeError
-from hermesops.node.release_handout import Signed, read_chain
-from hermesops.node.release_lock import canonical
-from hermesops.node.release_signers import MAX_CHAIN, MAX_LINES, AllowedSigners, Kind, checked_lines
+from hermesops.node.release.documents.handout import Signed, read_chain
+from hermesops.node.release.documents.lock import canonical
+from hermesops.node.release.documents.signers import MAX_CHAIN, MAX_LINES, AllowedSigners, Kind, checked_lines
+from hermesops.node.untrusted import strict_json
+from hermesops.node.untrusted.json_fields import listed
 from hermesops.release.ports import Checks, Memory, Signs, Store
 
 NAME = "signers.json"

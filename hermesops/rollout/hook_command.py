@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self
 
-from hermesops.node.foreign_text import one_line
+from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.rollout import hook_guard
 
 _KEPT = 16 << 10

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from hermesops.model.rollout import GateResult, Rollout, RolloutEvent
-from hermesops.node.foreign_text import one_line, quoted
-from hermesops.node.strict_json import MalformedJSONError, parse
+from hermesops.node.untrusted.foreign_text import one_line, quoted
+from hermesops.node.untrusted.strict_json import MalformedJSONError, parse
 
 KIND, VERSION = "hermesops-rollout", 1
 """Of every message; a field never changes its meaning within a version."""

@@ -5,7 +5,7 @@ Each look runs its commands first and judges afterwards; see ``Look``.
 
 from testinfra.host import Host
 
-from hermesops.node.foreign_text import quoted
+from hermesops.node.untrusted.foreign_text import quoted
 from hermesops.verify.observations import observed
 from hermesops.verify.promise import CONVERGE, Expected, Promise, broken_unless, modes
 from hermesops.verify.units import GATEWAY, running, unit

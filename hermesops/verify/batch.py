@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hermesops.channel import Completed, last_words
 from hermesops.errors import UnavailableError
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 from hermesops.verify.backend import Answer, Expired
 from hermesops.verify.on_machine import BATCH, PYTHON
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from testinfra.host import Host
 
-from hermesops.node import strict_json
+from hermesops.node.untrusted import strict_json
 from hermesops.verify.on_machine import PROBE, PYTHON
 from hermesops.verify.promise import output_of
 

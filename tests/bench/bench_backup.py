@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
-from hermesops.node import backup
+from hermesops.node.state import backup
 from tests.bench.figures import Board, seconds_of, tell
 from tests.support.counted_link import Link, counted_link
 from tests.support.node_home import PASSWORD, NodeHome, make

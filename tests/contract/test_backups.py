@@ -18,7 +18,7 @@ from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
-from hermesops.node import archive
+from hermesops.node.state.archive import tar_stream
 from hermesops.registry import Registry
 from tests.support.object_store import ServedStore, served_store
 from tests.support.prerequisites import require
@@ -85,7 +85,7 @@ def as_machine(opened: Opened, *words: str, given: Path | None = None) -> "subpr
 def packed(home: Path, target: Path) -> State:
     """A home as hermes-node packs it; what it amounts to."""
     with target.open("wb") as file:
-        return State.from_json(archive.pack(home, file).state)
+        return State.from_json(tar_stream.pack(home, file).state)
 
 
 @pytest.fixture

@@ -21,11 +21,11 @@ from hermesops.access.platform_service import PlatformService
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.node import keys, platform
-from hermesops.node.credential import Credential
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.errors import RefusedError as MachineRefusedError
+from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.layout import Layout
+from hermesops.node.system import openssl, platform_client
 from hermesops.registry import Registry
 from hermesops.registry.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
@@ -78,7 +78,9 @@ class Served:
         self, who: Credential, path: str = "/v1/standing", body: bytes | None = None, key: bytes = b""
     ) -> str:
         method = "GET" if body is None else "POST"
-        answer = await asyncio.to_thread(platform.ask, who, key or self.key, method, path, body or b"", patience_s=0)
+        answer = await asyncio.to_thread(
+            platform_client.ask, who, key or self.key, method, path, body or b"", patience_s=0
+        )
         return answer.decode()
 
 
@@ -96,8 +98,8 @@ async def serving(
         own = OwnCertificate(authority, registry, [HOST], LIFE)
         server = asyncio.create_task(MutualTlsServer(service.answer, own.context, bounds).serve(listener))
         try:
-            key = keys.make()
-            yield Served(registry, clock, certificates, authority, url, key, keys.request(key).decode())
+            key = openssl.make()
+            yield Served(registry, clock, certificates, authority, url, key, openssl.request(key).decode())
         finally:
             server.cancel()
             await asyncio.gather(server, return_exceptions=True)
@@ -125,11 +127,11 @@ async def test_the_installed_certificate_is_what_the_machine_proves_itself_with(
     layout, mine = Layout(tmp_path), served.certified()
     layout.machine_key.parent.mkdir(parents=True)
     with pytest.raises(NotReadyError, match="no certificate yet"):
-        platform.Platform(layout).get("/v1/standing")
+        platform_client.Platform(layout).get("/v1/standing")
     layout.machine_key.write_bytes(served.key)
     layout.machine_certificate.write_bytes(mine.to_pem())
     layout.authority.write_text(mine.authority)
-    assert b'"m-1"' in await asyncio.to_thread(platform.Platform(layout).get, "/v1/standing")
+    assert b'"m-1"' in await asyncio.to_thread(platform_client.Platform(layout).get, "/v1/standing")
 
 
 async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Served) -> None:
@@ -259,7 +261,7 @@ async def test_who_is_slow_or_says_nothing_is_hung_up_on_and_keeps_nobody_out(
         port = int(served.url.rpartition(":")[2])
         silent = [await asyncio.open_connection(HOST, port) for _ in range(3)]
         context = ssl.create_default_context(cadata=mine.authority)
-        keys.present(context, served.key, mine.certificate.encode())
+        openssl.present(context, served.key, mine.certificate.encode())
         slow_reader, slow = await asyncio.open_connection(HOST, port, ssl=context)
         slow.write(b"POST /v1/certificate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
         assert '"m-1"' in await served.ask(mine)
@@ -277,7 +279,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
             await served.ask(mine)
         for _, writer in held:
             writer.close()
-        answer = await asyncio.to_thread(platform.ask, mine, served.key, "GET", "/v1/standing", patience_s=30)
+        answer = await asyncio.to_thread(platform_client.ask, mine, served.key, "GET", "/v1/standing", patience_s=30)
         assert b'"m-1"' in answer
 
 
@@ -285,7 +287,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
 async def test_a_platform_whose_answer_never_ends_is_given_up(
     served: Served, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.node.platform._TRY_S", 1.0)
+    monkeypatch.setattr("hermesops.node.system.platform_client._TRY_S", 1.0)
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head)

@@ -9,8 +9,8 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.localcloud.sim.driver import SimDriver
-from hermesops.node.data_size import wanted_gb
 from hermesops.node.protocol import VARIABLES
+from hermesops.node.system.data_volume.size import wanted_gb
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.ports import ImageOrder, Order, Seen

@@ -22,7 +22,7 @@ from hermesops.model.caller import Caller as HeldCaller
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM
-from hermesops.node import keys
+from hermesops.node.system import openssl
 from hermesops.relay.places import Most, Places
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in
@@ -146,9 +146,9 @@ async def test_nobody_without_a_certificate_of_ours_gets_a_word(
     world.agent("ada", agent.url)
     await _refused_in_handshake(world, ssl.create_default_context(cadata=world.authority.certificate))
     strange = authority_in(tmp_path, environment="elsewhere")
-    key = keys.make()
+    key = openssl.make()
     forged = Callers(world.registry, lambda: strange, environment="local", life=LIFE)
-    certificate = forged.admit("message-router", keys.request(key).decode(), why="test").certificate
+    certificate = forged.admit("message-router", openssl.request(key).decode(), why="test").certificate
     await _refused_in_handshake(world, world.proving(key, certificate))
     server = world.authority.serve(["127.0.0.1"], life=LIFE)
     await _refused_in_handshake(world, world.proving(server.key.encode(), server.pem))
@@ -159,8 +159,8 @@ async def test_a_machine_another_environments_service_and_a_revoked_one_are_refu
     world: RelayWorld, agent: KindAgent, caller: Caller
 ) -> None:
     world.agent("ada", agent.url)
-    key = keys.make()
-    request = keys.request(key).decode()
+    key = openssl.make()
+    request = openssl.request(key).decode()
     machines = Certificates(world.registry, lambda: world.authority, environment="local", url="https://x", life=LIFE)
     elsewhere = Callers(world.registry, lambda: world.authority, environment="staging", life=LIFE)
     for certificate in (

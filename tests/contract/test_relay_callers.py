@@ -11,7 +11,7 @@ from hermesops.access.callers import Admitted, Callers
 from hermesops.access.certificates import Certificates
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId
-from hermesops.node import keys
+from hermesops.node.system import openssl
 from hermesops.registry import Registry
 from hermesops.registry.issued_certificates import MOST_AN_HOUR
 from tests.support.registries import TurnedClock
@@ -23,7 +23,7 @@ LIFE = timedelta(days=7)
 
 @pytest.fixture(scope="module")
 def request_() -> str:
-    return keys.request(keys.make()).decode()
+    return openssl.request(openssl.make()).decode()
 
 
 @pytest.fixture

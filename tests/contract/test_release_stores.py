@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.node.release_lock import Lock
-from hermesops.node.release_signers import Kind
+from hermesops.node.release.documents.lock import Lock
+from hermesops.node.release.documents.signers import Kind
 from tests.support.bucket import new_bucket, s3_server, use_credentials
 from tests.support.object_store import ServedStore, served_store
 from tests.support.release_operator import Operator

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from hermesops.model.token import PLATFORM
-from hermesops.node import keys
+from hermesops.node.system import openssl
 from tests.support.command import Command, local_world
 
 ASKED = ("--reason", "test")
@@ -46,12 +46,12 @@ async def relay(world: Command, logged: list[str]) -> AsyncIterator[str]:
 
 
 async def admitted(world: Command, folder: Path, name: str) -> ssl.SSLContext:
-    key = keys.make()
+    key = openssl.make()
     request = folder / f"{name}.csr"
-    request.write_bytes(keys.request(key))
+    request.write_bytes(openssl.request(key))
     await world.ok("relay", "admit", name, "--request", str(request), "--to", str(folder / name), *ASKED)
     context = ssl.create_default_context(cafile=str(folder / name / "authority.pem"))
-    keys.present(context, key, (folder / name / "certificate.pem").read_bytes())
+    openssl.present(context, key, (folder / name / "certificate.pem").read_bytes())
     return context
 
 

@@ -27,8 +27,8 @@ from hermesops.fan_out import fan_out
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.node import archive
-from hermesops.node.unpack import Bounds
+from hermesops.node.state.archive import tar_stream
+from hermesops.node.state.archive.unpack import Bounds
 from tests.support.hostile_databases import DATABASES, flipped
 from tests.support.node_home import furnish
 from tests.support.prerequisites import require
@@ -81,7 +81,7 @@ def home(tmp_path: Path) -> Path:
 def _packed(home: Path) -> tuple[bytes, State]:
     """A home as hermes-node copies it, which has to end as well."""
     out, begun = io.BytesIO(), time.monotonic()
-    state = archive.pack(home, out).state
+    state = tar_stream.pack(home, out).state
     assert time.monotonic() - begun < ENDS_S
     return out.getvalue(), State.from_json(state)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import backup, errand, state
-from hermesops.node.errand import Errand, Home, run
 from hermesops.node.errors import NodeError, NotReadyError
-from hermesops.node.files import Access
-from hermesops.node.restic import pump
+from hermesops.node.state import adapter, backup
+from hermesops.node.system import as_user
+from hermesops.node.system.as_user import Errand, Home, run
+from hermesops.node.system.files import Access
+from hermesops.node.system.restic import pump
 from tests.support.node_home import NodeHome, make
 
 pytestmark = pytest.mark.turns(3)
@@ -96,7 +97,7 @@ def test_what_got_away_keeps_nobody_waiting(tmp_path: Path) -> None:
     """Its own session, and both pipes still open: as a user's process, which it is, it may go on."""
     home = program(tmp_path, _DOUBLE_FORK)
     started = time.monotonic()
-    assert state.look(home) == ({}, 3)
+    assert adapter.look(home) == ({}, 3)
     assert time.monotonic() - started < _WITHIN_S
     os.kill(int((home.path / "left").read_text()), 9)
 
@@ -104,16 +105,16 @@ def test_what_got_away_keeps_nobody_waiting(tmp_path: Path) -> None:
 @pytest.mark.parametrize("said", ["{}", '{"state": 3, "bytes": 1}', '{"state": {}, "bytes": "x"}', '{"state": {}}'])
 def test_an_answer_of_another_shape_is_one_error(tmp_path: Path, said: str) -> None:
     with pytest.raises(NotReadyError, match="look: the errand said nothing that is understood"):
-        state.look(program(tmp_path, f"say('{said}')"))
+        adapter.look(program(tmp_path, f"say('{said}')"))
 
 
 def test_a_lack_of_memory_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def eats(_home: Path) -> dict[str, object]:
         raise MemoryError
 
-    monkeypatch.setattr(errand, "_VERBS", {"eat": eats})
+    monkeypatch.setattr(as_user, "_VERBS", {"eat": eats})
     with (tmp_path / "report").open("w+b") as report:
-        code = errand.main(["eat", str(tmp_path), str(os.dup(report.fileno()))])
+        code = as_user.main(["eat", str(tmp_path), str(os.dup(report.fileno()))])
         report.seek(0)
         told = json.loads(report.read())
     assert code == NotReadyError.exit_code
@@ -129,7 +130,7 @@ except MemoryError:
     kept = b""
 say(json.dumps({"state": {"core": resource.getrlimit(resource.RLIMIT_CORE)[0], "kept": len(kept)}, "bytes": 0}))
 """
-    assert state.look(program(tmp_path, body))[0] == {"core": 0, "kept": 0}
+    assert adapter.look(program(tmp_path, body))[0] == {"core": 0, "kept": 0}
 
 
 @pytest.fixture
@@ -199,4 +200,4 @@ def test_a_taker_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_stopped_export_ends(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out, pytest.raises(NotReadyError, match="export: its process was stopped"):
-        state.export(program(tmp_path, _STOP), out)
+        adapter.export(program(tmp_path, _STOP), out)

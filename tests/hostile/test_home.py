@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import contents
 from hermesops.node.__main__ import run
+from hermesops.node.state import contents
 from tests.support.hostile_home import plant
 from tests.support.node_home import NodeHome, make
 

@@ -11,12 +11,14 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from hermesops.node import drain, fence, fencing, gateway, observe, turn
-from hermesops.node.agent_api import Answer, ask
 from hermesops.node.errors import NodeError, OutrankedError
-from hermesops.node.files import locked
-from hermesops.node.personalise import personalise
+from hermesops.node.instance import drain, fence, fencing_token
+from hermesops.node.instance import status as observe
+from hermesops.node.instance.agent import gateway, turn
+from hermesops.node.instance.agent.api import Answer, ask
+from hermesops.node.instance.personalise import personalise
 from hermesops.node.protocol import FencingToken
+from hermesops.node.system.files import locked
 from tests.support.hostile_http import run_mood
 from tests.support.hostile_moods import END, ESCAPES, MOODS, SHAPES
 from tests.support.node_home import KEY, NodeHome, make
@@ -67,7 +69,7 @@ def test_a_question_to_the_agent_ends_within_its_time_and_size(mood: str) -> Non
 
 
 def test_no_more_of_an_endless_answer_is_read_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.node.agent_api._LARGEST", 1 << 20)
+    monkeypatch.setattr("hermesops.node.instance.agent.api._LARGEST", 1 << 20)
     taken: list[int] = []
     with _agent("endless_body", taken) as port:
         assert ask(port, "/health", timeout_s=10).body == f"an answer of more than {1 << 20} bytes"
@@ -131,7 +133,7 @@ def _token(counter: int) -> FencingToken:
 @pytest.fixture
 def waits_for_the_gateway(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Thread]:
     """Another hermes-node that holds the machine's lock until the gateway ends."""
-    monkeypatch.setattr("hermesops.node.fence._PATIENCE_S", 0.1)
+    monkeypatch.setattr("hermesops.node.instance.fence._PATIENCE_S", 0.1)
     holds, is_over = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -160,7 +162,7 @@ def test_whoever_waits_for_an_agent_does_not_keep_the_gateway_from_being_fenced(
 def test_whoever_was_outranked_stops_no_gateway_behind_a_lock_either(
     machine: NodeHome, waits_for_the_gateway: threading.Thread
 ) -> None:
-    fencing.admit(machine.node, _token(5))
+    fencing_token.admit(machine.node, _token(5))
     with pytest.raises(OutrankedError, match="was taken over"):
         fence.fence(machine.node, lease=_token(4))
     assert machine.system.running

@@ -12,7 +12,7 @@ from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
 from hermesops.health.reading import Reading
 from hermesops.model.slot import SlotsSeen
-from hermesops.node import foreign_text, strict_json
+from hermesops.node.untrusted import foreign_text, strict_json
 from tests.support.parsers import JSON, PARSERS, Outcomes
 from tests.support.shard import shard
 

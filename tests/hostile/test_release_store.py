@@ -17,12 +17,12 @@ from hermesops.access.approval import Approval, Asked, digest_of
 from hermesops.engine.embedded import bucket_place
 from hermesops.engine.embedded.place import open_place
 from hermesops.errors import HermesError
-from hermesops.node.download import download
 from hermesops.node.errors import NodeError
-from hermesops.node.release_handout import Handout, Signed
-from hermesops.node.release_lock import canonical
-from hermesops.node.release_signers import AllowedSigners, Kind
-from hermesops.node.revocations import Revocations
+from hermesops.node.release.documents.handout import Handout, Signed
+from hermesops.node.release.documents.lock import canonical
+from hermesops.node.release.documents.revocations import Revocations
+from hermesops.node.release.documents.signers import AllowedSigners, Kind
+from hermesops.node.release.slots.download import download
 from hermesops.placement import saved_preview
 from hermesops.release.documents import place
 from hermesops.release.trust import Chain

@@ -18,9 +18,9 @@ from hermesops.errors import HermesError
 from hermesops.health.prometheus import Prometheus
 from hermesops.justavps import Client, Machine, ProxyClient
 from hermesops.model.ids import InstanceId
-from hermesops.node import keys, platform
-from hermesops.node.download import download
 from hermesops.node.errors import NotReadyError
+from hermesops.node.release.slots.download import download
+from hermesops.node.system import openssl, platform_client
 from hermesops.rollout.web_hooks import ask_service
 from tests.support.credentials import authority_in, credential_of
 from tests.support.hostile_tokens import NoTokens
@@ -146,9 +146,9 @@ async def _release_on_a_machine(url: str, folder: Path) -> str:
 
 @_reader
 async def _platform_of_a_machine(url: str, folder: Path) -> str:
-    key = keys.make()
-    credential = credential_of(authority_in(folder), keys.request(key).decode(), url=url)
-    ask = partial(platform.ask, credential, key, "GET", "/v1", patience_s=0)
+    key = openssl.make()
+    credential = credential_of(authority_in(folder), openssl.request(key).decode(), url=url)
+    ask = partial(platform_client.ask, credential, key, "GET", "/v1", patience_s=0)
     try:
         return f"it was believed: {await asyncio.to_thread(ask)!r}"
     except NotReadyError as error:
@@ -159,7 +159,7 @@ async def _platform_of_a_machine(url: str, folder: Path) -> str:
 def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.channel.agent._HEALTH_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.client._SLOW_READ_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.node.platform._TRY_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.node.system.platform_client._TRY_S", LIMIT_S)
 
 
 @pytest.mark.parametrize("way", WAYS)

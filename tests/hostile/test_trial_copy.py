@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import exercise
-from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError
-from hermesops.node.files import Access, is_mounted
+from hermesops.node.release.trial import sandbox
+from hermesops.node.system.as_user import Home
+from hermesops.node.system.files import Access, is_mounted
 from tests.support.prerequisites import require
 
 _AGENT = Access(0o600, 65533, 65533)
@@ -33,9 +33,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     (tmp_path / "closed/below/secret").write_text("of-root")
     for each in (path, *path.rglob("*")):
         os.chown(each, _AGENT.uid, _AGENT.gid)
-    monkeypatch.setattr(exercise, "COPY", tmp_path / "run/trial-state")  # as ``_place`` has it
+    monkeypatch.setattr(sandbox, "COPY", tmp_path / "run/trial-state")  # as ``_place`` has it
     yield Home(path, _AGENT, tmp_path / "program")
-    exercise._unmount_copy()
+    sandbox._unmount_copy()
 
 
 def _place(home: Home) -> Path:
@@ -47,10 +47,10 @@ def _mounted(home: Home) -> set[str]:
 
 
 def test_the_copy_is_mounted_and_gone_afterwards(home: Home) -> None:
-    exercise.mount_copy(home)
+    sandbox.mount_copy(home)
     assert _mounted(home) == {"state.db"}
     assert stat.S_IMODE(_place(home).parent.stat().st_mode) & 0o022 == 0
-    exercise._unmount_copy()
+    sandbox._unmount_copy()
     assert not is_mounted(_place(home))
 
 
@@ -61,14 +61,14 @@ def test_a_link_in_its_place_is_not_followed(home: Home, target: str, name: str)
     shutil.rmtree(place)
     place.symlink_to(target if name else f"../{target}")
     with pytest.raises(NotReadyError, match=r"was replaced by something else: (Not a directory|Too many levels)"):
-        exercise.mount_copy(home)
+        sandbox.mount_copy(home)
     assert not is_mounted(_place(home))
 
 
 def test_a_folder_of_somebody_elses_is_not_taken(home: Home) -> None:
     os.chown(home.path / ".hermes-node/trial", 0, 0)
     with pytest.raises(NotReadyError, match="was replaced by something else"):
-        exercise.mount_copy(home)
+        sandbox.mount_copy(home)
     assert not is_mounted(_place(home))
 
 
@@ -76,7 +76,7 @@ def test_a_pipe_in_its_place_keeps_nobody_waiting(home: Home) -> None:
     shutil.rmtree(home.path / ".hermes-node/trial")
     os.mkfifo(home.path / ".hermes-node/trial")
     with pytest.raises(NotReadyError, match="was replaced by something else"):
-        exercise.mount_copy(home)
+        sandbox.mount_copy(home)
 
 
 def test_whoever_swaps_without_end_gets_nothing_mounted_but_the_copy(home: Home) -> None:
@@ -88,13 +88,13 @@ def test_whoever_swaps_without_end_gets_nothing_mounted_but_the_copy(home: Home)
         while tries < _TRIES or (min(taken, refused) == 0 and time.monotonic() < ends):
             tries += 1
             try:
-                exercise.mount_copy(home)
+                sandbox.mount_copy(home)
             except NotReadyError:
                 refused += 1
                 continue
             taken += 1
             assert _mounted(home) == {"state.db"}
-            exercise._unmount_copy()
+            sandbox._unmount_copy()
     finally:
         swaps.kill()
         swaps.join()

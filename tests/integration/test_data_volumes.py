@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from hermesops.access.authority import Authority, ServerCertificate
-from hermesops.node import build, keys
-from hermesops.node.credential import Credential
-from hermesops.node.data_size import with_gb
+from hermesops.node import build
+from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.protocol import GB, PROGRAM, VARIABLES
+from hermesops.node.system import openssl
+from hermesops.node.system.data_volume.size import with_gb
 from hermesops.waiting import Pending, until
 from tests.support import volume_deaths
 from tests.support.command import local_world
@@ -126,8 +127,8 @@ class Computer:
 def computer(tmp_path_factory: pytest.TempPathFactory) -> Computer:
     folder = tmp_path_factory.mktemp("computer")
     authority: Authority = authority_in(folder)
-    own = keys.make()
-    credential = credential_of(authority, keys.request(own).decode(), url="https://127.0.0.1:8443")
+    own = openssl.make()
+    credential = credential_of(authority, openssl.request(own).decode(), url="https://127.0.0.1:8443")
     return Computer(
         fresh_disk(folder), credential, own, authority.serve(["127.0.0.1"], life=timedelta(days=1)), "5c" * 32
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import backup
-from hermesops.node.contents import OURS
 from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.state import backup
+from hermesops.node.state.contents import OURS
 from tests.support.node_home import PASSWORD, NodeHome, make
 from tests.support.prerequisites import require
 

@@ -12,8 +12,8 @@ from hermesops.errors import RefusedError
 from hermesops.localcloud.driver import MachineSize
 from hermesops.localcloud.nspawn.disk import Disk
 from hermesops.model.ids import ImageId
-from hermesops.node.data_size import with_gb
 from hermesops.node.protocol import GB
+from hermesops.node.system.data_volume.size import with_gb
 from tests.support.machines import TestMachine, opened_driver, plan, started
 from tests.support.prerequisites import require
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.node.activation import History
 from hermesops.node.protocol import PROGRAM
+from hermesops.node.release.activation import History
 from hermesops.waiting import Pending, until
 from tests.support.agents import Agent, living_agent, role_variables
 from tests.support.image_workshop import Made

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.model.state import State
-from hermesops.node import archive
+from hermesops.node.state.archive import tar_stream
 from tests.support.hostile_databases import flipped
 from tests.support.node_home import furnish
 from tests.support.proofs import QUICK, Proofs
@@ -49,7 +49,7 @@ async def test_databases_damaged_at_random_end_alike_on_both_sides(proofs: Proof
         home.mkdir()
         furnish(home)
         flipped(seed)(home / "state.db")
-        state = State.from_json(archive.pack(home, out).state)
+        state = State.from_json(tar_stream.pack(home, out).state)
         proved = await proofs.prove(proofs.archive(out.getvalue(), state))
         assert proved.is_proved == all(part.count >= 0 for part in state.parts.values()), (seed, proved.checked)
         assert time.monotonic() - begun < 60, seed

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from hermesops.node.release_lock import Lock
+from hermesops.node.release.documents.lock import Lock
 from tests.support.command import Command
 from tests.support.newer_agent import newer_agent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hermesops.access.authority import Authority, fresh_key
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
-from hermesops.node.credential import Credential
+from hermesops.node.instance.identity.credential import Credential
 
 NAMES = MachineNames("local", MachineId("m-1"))
 LIFE = timedelta(days=7)

@@ -10,7 +10,7 @@ from hermesops.channel import ToolboxChannel
 from hermesops.justavps import Client
 from hermesops.model.ids import MachineId
 from hermesops.model.route import ROUTES
-from hermesops.node.render import TOKEN_VARIABLE
+from hermesops.node.instance.render import TOKEN_VARIABLE
 from hermesops.waiting import Pending, until
 from tests.support.command import Command
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.node import build
-from hermesops.node.agent_api import Answer
-from hermesops.node.files import Access
+from hermesops.node.instance.agent.api import Answer
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Identity, Payload, Secrets
-from hermesops.node.slots import DiskSlots
+from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.node.system.files import Access
 
 PASSWORD = secrets.token_hex(16)
 KEY = "k" * 64

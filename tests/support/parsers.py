@@ -56,17 +56,19 @@ from hermesops.model.route import issue_token, read_token
 from hermesops.model.slot import SlotsSeen
 from hermesops.model.stack import StackRef
 from hermesops.model.state import State
-from hermesops.node import base, errand, keys, strict_json
-from hermesops.node.credential import Credential
-from hermesops.node.digest import jobs_in
 from hermesops.node.errors import NodeError
+from hermesops.node.instance.agent import base_config
+from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings, identity_from_json
-from hermesops.node.release_handout import Handout, Signed
-from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
-from hermesops.node.release_signers import NAMESPACES, AllowedSigners
-from hermesops.node.repository import Repository
-from hermesops.node.revocations import Revocations
-from hermesops.node.unpack import unpack
+from hermesops.node.release.documents.handout import Handout, Signed
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release.documents.revocations import Revocations
+from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners
+from hermesops.node.state.archive.unpack import unpack
+from hermesops.node.state.digest import jobs_in
+from hermesops.node.state.repository import Repository
+from hermesops.node.system import as_user, openssl
+from hermesops.node.untrusted import strict_json
 from hermesops.placement import saved_preview
 from hermesops.placement.cell_state import machines_in
 from hermesops.release.documents import Documents
@@ -449,12 +451,12 @@ def _handout(data: bytes) -> object:
     NODES,
 )
 def _gateway_base(data: bytes) -> object:
-    return base.parse(data, Path("/etc/hermes-node/gateway.json"))
+    return base_config.parse(data, Path("/etc/hermes-node/gateway.json"))
 
 
 @_parser(_json({"state": STATE, "bytes": 10, "left_out": 0}), NODES)
 def _errand(data: bytes) -> object:
-    return errand.told_in("pack", data)
+    return as_user.told_in("pack", data)
 
 
 @_parser(_json({"jobs": [{"id": 1, "table": "end", "prompt": "x"}]}), (ValueError,))
@@ -464,13 +466,13 @@ def _cron_jobs(data: bytes) -> object:
 
 @cache
 def _archive() -> bytes:
-    from hermesops.node import archive  # noqa: PLC0415 - packs only here
+    from hermesops.node.state.archive import tar_stream  # noqa: PLC0415 - packs only here
     from tests.support.node_home import furnish  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as folder:
         home, out = Path(folder), io.BytesIO()
         furnish(home)
-        archive.pack(home, out)
+        tar_stream.pack(home, out)
         return out.getvalue()
 
 
@@ -486,8 +488,8 @@ def _archive_of_a_state(data: bytes) -> object:
 @cache
 def _proved() -> tuple[bytes, bytes, bytes]:
     """A request, a credential and a certificate (DER), of one machine."""
-    key = keys.make()
-    request = keys.request(key).decode()
+    key = openssl.make()
+    request = openssl.request(key).decode()
     with tempfile.TemporaryDirectory() as folder:
         credential = credential_of(authority_in(Path(folder)), request)
     certificate = x509.load_pem_x509_certificate(credential.certificate.encode())

@@ -17,8 +17,8 @@ from hermesops.backup.restic import Restic
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.node import ending
-from hermesops.node.digest import Digest
+from hermesops.node.state.archive import trailer
+from hermesops.node.state.digest import Digest
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 QUICK = Allowance(least_s=60, most_s=60, processor_s=20, memory_bytes=512 << 20, members=2000, reserve_bytes=64 << 20)
@@ -132,13 +132,13 @@ class Proofs:
 
 def tar(*entries: tuple[tarfile.TarInfo, bytes], format_: int = tarfile.GNU_FORMAT) -> bytes:
     """A whole archive of these entries, which says that it amounts to no state."""
-    data, times = io.BytesIO(), ending.Times()
+    data, times = io.BytesIO(), trailer.Times()
     with tarfile.open(fileobj=data, mode="w", format=format_) as made:
         for entry, content in entries:
             entry.size = len(content) or entry.size
             made.addfile(entry, io.BytesIO(content) if content else None)
             times.add(0)
-        ending.write(made, Digest().told(), len(entries), times)
+        trailer.write(made, Digest().told(), len(entries), times)
     return data.getvalue()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from hermesops.channel import Channel
 from hermesops.node import build as node
 from hermesops.node.protocol import PROGRAM
-from hermesops.node.release_handout import Handout
-from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release.documents.handout import Handout
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
 from hermesops.release.requirements import render
 from tests.support.newer_agent import OLD, newer_agent
 from tests.support.release_operator import Operator

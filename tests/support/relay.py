@@ -22,7 +22,7 @@ from hermesops.justavps.proxy import ProxyClient
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.token import PLATFORM, ProxyToken
-from hermesops.node import keys
+from hermesops.node.system import openssl
 from hermesops.registry import Registry
 from hermesops.relay.places import Places
 from hermesops.relay.service import Relay
@@ -180,15 +180,15 @@ class RelayWorld:
     serving: "asyncio.Task[None]"
 
     def admit(self, name: str = "message-router") -> Caller:
-        key = keys.make()
-        request = keys.request(key).decode()
+        key = openssl.make()
+        request = openssl.request(key).decode()
         admitted = self.callers.admit(name, request, why="test")
         return Caller(admitted, self.proving(key, admitted.certificate), request)
 
     def proving(self, key: bytes, certificate: str) -> ssl.SSLContext:
         """How somebody with this key and certificate connects."""
         context = ssl.create_default_context(cadata=self.authority.certificate)
-        keys.present(context, key, certificate.encode())
+        openssl.present(context, key, certificate.encode())
         return context
 
     def agent(self, alias: str, url: str, *, status: InstanceStatus = InstanceStatus.RUNNING) -> Instance:

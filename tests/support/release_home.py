@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hermesops.node import files as real_files
-from hermesops.node import migration
-from hermesops.node.agent_api import Answer
-from hermesops.node.check import Check
-from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
-from hermesops.node.keeping import PutBack
+from hermesops.node.instance.agent.api import Answer
+from hermesops.node.instance.agent.check import Check
 from hermesops.node.layout import UNIT, Layout
 from hermesops.node.machine import Machine
-from hermesops.node.overlay import schema_of
-from hermesops.node.release_handout import Handout, Signed
-from hermesops.node.release_lock import Blob, Lock, Managed, Node, Wheels
-from hermesops.node.release_signers import AllowedSigners, Kind
-from hermesops.node.slots import DiskSlots
-from hermesops.node.trial import Trial, Tried
+from hermesops.node.release import config_migration
+from hermesops.node.release.documents.handout import Handout, Signed
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release.documents.signers import AllowedSigners, Kind
+from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.node.release.slots.links import schema_of
+from hermesops.node.release.trial.plan import Trial, Tried
+from hermesops.node.state.snapshots import PutBack
+from hermesops.node.system import files as real_files
+from hermesops.node.system.as_user import Home
 from tests.support import node_home
 from tests.support.node_home import KEY, FakeSystem, NodeHome
 from tests.support.signer_lines import lines_of, names_in
@@ -97,7 +97,7 @@ class GatewaySystem(FakeSystem):
                 elif not self.running and not self.layout.restoring.exists():
                     self.running, self.runs = True, self.layout.current.readlink().name
                     self.ran.append(self.runs)
-            case ("stop", migration.SERVICE):
+            case ("stop", config_migration.SERVICE):
                 pass
             case ("stop" | "kill", *_):
                 self.stopped += 1

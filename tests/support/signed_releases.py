@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermesops.localcloud.sim.ailments import VARIABLE
-from hermesops.node.release_handout import Handout
-from hermesops.node.release_lock import Blob, Lock, Managed, Node
-from hermesops.node.release_signers import Kind
-from hermesops.node.revocations import Revocations
+from hermesops.node.release.documents.handout import Handout
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node
+from hermesops.node.release.documents.revocations import Revocations
+from hermesops.node.release.documents.signers import Kind
 from tests.support.release_operator import Operator
 
 

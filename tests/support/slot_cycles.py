@@ -10,15 +10,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.node import activate, going_back, keeping, releases
-from hermesops.node.activate import Options
-from hermesops.node.check import Check
-from hermesops.node.confirm import confirm
-from hermesops.node.errand import Home
-from hermesops.node.fetch import fetch
-from hermesops.node.keeping import PutBack
-from hermesops.node.personalise import personalise
-from hermesops.node.trial import Tried
+from hermesops.node.instance.agent.check import Check
+from hermesops.node.instance.personalise import personalise
+from hermesops.node.release import activate, inventory, rollback
+from hermesops.node.release.activate import Options
+from hermesops.node.release.confirm import confirm
+from hermesops.node.release.fetch import fetch
+from hermesops.node.release.trial.plan import Tried
+from hermesops.node.state import snapshots
+from hermesops.node.state.snapshots import PutBack
+from hermesops.node.system.as_user import Home
 from tests.support.release_home import OLD, GatewaySystem, ReleaseHome, lock_of, make
 
 LOCK = lock_of("0.20.0")
@@ -96,16 +97,16 @@ class SqliteState:
     """The ``State`` of a machine, in this process."""
 
     def keep(self, home: Home, name: str) -> None:
-        keeping.keep(home.path, name)
+        snapshots.keep(home.path, name)
 
     def weigh(self, home: Home, name: str) -> PutBack:
-        return keeping.weigh(home.path, name)
+        return snapshots.weigh(home.path, name)
 
     def put_back(self, home: Home, name: str) -> PutBack:
-        return keeping.put_back(home.path, name)
+        return snapshots.put_back(home.path, name)
 
     def outdated(self, home: Home, *, older_than_s: float) -> int:
-        return keeping.outdated(home.path, older_than_s)
+        return snapshots.outdated(home.path, older_than_s)
 
 
 @dataclass
@@ -154,10 +155,10 @@ def _go(home: ReleaseHome, number: int) -> None:
     if number % 2:
         confirm(home.node, LOCK.id, lease=None)
         writer.wrote.wait(30)
-        releases.rollback(home.node, loses=True, lease=None)
+        inventory.rollback(home.node, loses=True, lease=None)
     else:
         home.system.sleep(3600)
-        going_back.settle(home.node)
+        rollback.settle(home.node)
     home.system.sleep(1)
-    releases.gc(home.node, keep=2, lease=None)
+    inventory.gc(home.node, keep=2, lease=None)
     assert home.layout.current.readlink().name == OLD

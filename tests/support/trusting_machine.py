@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hermesops.node.fetch import fetch
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.release_handout import Handout
-from hermesops.node.release_lock import Lock
-from hermesops.node.slots import DiskSlots
+from hermesops.node.release.documents.handout import Handout
+from hermesops.node.release.documents.lock import Lock
+from hermesops.node.release.fetch import fetch
+from hermesops.node.release.slots.disk import DiskSlots
 from tests.support.node_home import FakeSystem
 from tests.support.release_operator import Operator
 from tests.support.release_world import AT, Index, builder_of, order

@@ -12,9 +12,9 @@ from hermesops.localcloud.nspawn import guest
 from hermesops.localcloud.nspawn.command import run
 from hermesops.localcloud.nspawn.growth import lengthen
 from hermesops.localcloud.nspawn.mounts import is_attached, is_mounted
-from hermesops.node import ext4
-from hermesops.node.data_size import wanted_gb
 from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
+from hermesops.node.system.data_volume import ext4
+from hermesops.node.system.data_volume.size import wanted_gb
 
 _LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 _OPTIONS = "loop,discard,noatime,nosuid,nodev,noinit_itable"  # what was never written reads as zeros already

@@ -14,7 +14,7 @@ from uuid import uuid4
 from hermesops.localcloud.sim.ailments import Ailment
 from hermesops.localcloud.sim.gateway import Gateway
 from hermesops.node.errors import BadRequestError
-from hermesops.node.messengers import platforms_of
+from hermesops.node.instance.agent.messengers import platforms_of
 
 Told = tuple[int, dict[str, Any]]
 

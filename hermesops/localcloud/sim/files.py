@@ -1,4 +1,4 @@
-"""The ``Files`` of hermes-node on a simulated machine: the same promises as ``node.files``, over a ``Disk``."""
+"""The ``Files`` of hermes-node on a simulated machine: the same promises as ``node.system.files``, over a ``Disk``."""
 
 import stat
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.store import Entry
 from hermesops.node.errors import BadRequestError, NotReadyError
-from hermesops.node.files import Access
+from hermesops.node.system.files import Access
 
 _LIMIT = 1024 * 1024
 
@@ -26,7 +26,7 @@ class SimFiles:
 
     @contextmanager
     def opened_folder(self, path: Path) -> Iterator[int]:
-        """See ``node.files.opened_folder``."""
+        """See ``node.system.files.opened_folder``."""
         if not self._disk.is_folder(str(path)):
             raise NotReadyError(f"{path}: {'Not a directory' if self._disk.look(str(path)) else 'No such file'}")
         descriptor = max(self._open, default=2) + 1
@@ -37,7 +37,7 @@ class SimFiles:
             del self._open[descriptor]
 
     def read(self, path: Path) -> bytes | None:
-        """See ``node.files.read``."""
+        """See ``node.system.files.read``."""
         entry = self._disk.look(str(path))
         if entry is None:
             return None
@@ -48,7 +48,7 @@ class SimFiles:
         return entry.data
 
     def take(self, path: Path, *, limit: int) -> bytes:
-        """See ``node.files.take``."""
+        """See ``node.system.files.take``."""
         entry = self._disk.look(str(path))
         if entry is None:
             raise BadRequestError(f"{path}: No such file or directory")
@@ -63,16 +63,16 @@ class SimFiles:
         return entry.data
 
     def link_target(self, path: Path) -> Path | None:
-        """See ``node.files.link_target``."""
+        """See ``node.system.files.link_target``."""
         entry = self._disk.look(str(path))
         return Path(entry.data.decode()) if entry and stat.S_ISLNK(entry.mode) else None
 
     def exists(self, folder: int, name: str) -> bool:
-        """See ``node.files.exists``."""
+        """See ``node.system.files.exists``."""
         return self._disk.look(f"{self._open[folder]}/{name}") is not None
 
     def tail(self, folder: int, name: str, *, limit: int) -> bytes:
-        """See ``node.files.tail``."""
+        """See ``node.system.files.tail``."""
         path = f"{self._open[folder]}/{name}"
         between = path.rpartition("/")[0]
         entry = self._disk.look(path)
@@ -81,15 +81,15 @@ class SimFiles:
         return entry.data[-limit:]
 
     def write(self, folder: int, name: str, data: bytes, access: Access) -> None:
-        """See ``node.files.write``."""
+        """See ``node.system.files.write``."""
         self._disk.put(f"{self._open[folder]}/{name}", Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data))
 
     def differs(self, path: Path, data: bytes, access: Access) -> bool:
-        """See ``node.files.differs``."""
+        """See ``node.system.files.differs``."""
         return self._disk.look(str(path)) != Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data)
 
     def write_if_changed(self, path: Path, data: bytes, access: Access) -> bool:
-        """See ``node.files.write_if_changed``."""
+        """See ``node.system.files.write_if_changed``."""
         if not self.differs(path, data, access):
             return False
         with self.opened_folder(path.parent) as folder:
@@ -97,12 +97,12 @@ class SimFiles:
         return True
 
     def remove(self, folder: int, name: str) -> bool:
-        """See ``node.files.remove``."""
+        """See ``node.system.files.remove``."""
         return self._disk.remove(f"{self._open[folder]}/{name}")
 
     @contextmanager
     def locked(self, path: Path, *, limit_s: float = 0.0) -> Iterator[None]:
-        """See ``node.files.locked``; requests of a simulated machine never overlap, so nobody waits."""
+        """See ``node.system.files.locked``; requests of a simulated machine never overlap, so nobody waits."""
         del limit_s
         folder = str(path.parent)
         if not self._disk.is_folder(folder):

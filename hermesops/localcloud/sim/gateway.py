@@ -17,8 +17,8 @@ from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.slots import SimGate
 from hermesops.localcloud.sim.software import AGENT_VERSION, HOME, PORT, UNIT
 from hermesops.localcloud.sim.store import Record, Store
+from hermesops.node.instance.render import PROVIDER, TOKEN_VARIABLE
 from hermesops.node.layout import DRAIN_MARKER
-from hermesops.node.render import PROVIDER, TOKEN_VARIABLE
 
 _OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
 """Conditions of the real unit: it starts only where one of these exists."""

@@ -24,13 +24,14 @@ from hermesops.localcloud.sim.state import SimState
 from hermesops.localcloud.sim.store import Record, Store
 from hermesops.localcloud.sim.volumes import SimVolumes
 from hermesops.node import __main__ as node
-from hermesops.node import activation, certificate
-from hermesops.node.activate import WATCH
-from hermesops.node.agent_api import Answer
 from hermesops.node.errors import NotReadyError
-from hermesops.node.files import Access
+from hermesops.node.instance.agent.api import Answer
+from hermesops.node.instance.identity import certificate
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
+from hermesops.node.release import activation
+from hermesops.node.release.activate import WATCH
+from hermesops.node.system.files import Access
 
 
 class Guest:
@@ -137,12 +138,12 @@ class Guest:
     # hermes-node's System
 
     def account(self, user: str) -> Access | None:
-        """See ``node.system.account``."""
+        """See ``node.system.systemd.account``."""
         uid = ACCOUNTS.get(user)
         return None if uid is None else Access(0o600, uid, uid)
 
     def systemctl(self, *words: str, check: bool = True) -> str:
-        """See ``node.system.systemctl``."""
+        """See ``node.system.systemd.systemctl``."""
         code, out, err = self.units(words)
         if check and code:
             raise NotReadyError(f"systemctl {' '.join(words)}: {err.strip() or code}")
@@ -158,7 +159,7 @@ class Guest:
         method: str = "",
         timeout_s: float = 5.0,
     ) -> Answer:
-        """See ``node.system.ask``."""
+        """See ``node.system.systemd.ask``."""
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
         if elsewhere := node_port(self.disk):
@@ -168,20 +169,20 @@ class Guest:
         return Answer(*self.api.answer(method or ("GET" if body is None else "POST"), path, key, body or {}))
 
     def connections(self, port: int) -> int:
-        """See ``node.system.connections``: none that outlasts a request."""
+        """See ``node.system.systemd.connections``: none that outlasts a request."""
         del port
         return 0
 
     def now(self) -> float:
-        """See ``node.system.now``."""
+        """See ``node.system.systemd.now``."""
         return self.monotonic()
 
     def monotonic(self) -> float:
-        """See ``node.system.monotonic``; of all simulated machines it is the time since 1970."""
+        """See ``node.system.systemd.monotonic``; of all simulated machines it is the time since 1970."""
         return time.time() + self.slept_s
 
     def sleep(self, seconds: float) -> None:
-        """See ``node.system.sleep``."""
+        """See ``node.system.systemd.sleep``."""
         self.slept_s += seconds
 
     # systemd

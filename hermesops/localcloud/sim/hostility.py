@@ -14,8 +14,8 @@ from typing import Any
 
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.software import HOME
-from hermesops.node import agent_api
-from hermesops.node.agent_api import Answer
+from hermesops.node.instance.agent import api
+from hermesops.node.instance.agent.api import Answer
 
 AGENT = f"{HOME}/hooks/hostile/simulated.json"
 """``{"proxy": port, "node": port}``; either may be missing, and the agent answers those as it should."""
@@ -88,7 +88,7 @@ class Hearings:
         if port in self._heard:
             return
         began = time.monotonic()
-        answer = await asyncio.to_thread(agent_api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
+        answer = await asyncio.to_thread(api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
         self._heard[port] = _Heard(answer, time.monotonic() - began)
 
     def answer(self, port: int, timeout_s: float) -> tuple[Answer, float]:

@@ -1,14 +1,14 @@
 """Keys of simulated machines: the same as openssl makes, by a library, so that a fleet of them starts no process."""
 
-from hermesops.node.credential import Credential
 from hermesops.node.errors import NotReadyError
+from hermesops.node.instance.identity.credential import Credential
 
 
 class SimKeys:
     """Implements hermes-node's ``Keys``. The library is loaded by the first machine that boots."""
 
     def make(self) -> bytes:
-        """See ``node.keys.make``."""
+        """See ``node.system.openssl.make``."""
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
             Encoding,
@@ -20,7 +20,7 @@ class SimKeys:
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def request(self, key: bytes) -> bytes:
-        """See ``node.keys.request``."""
+        """See ``node.system.openssl.request``."""
         from cryptography import x509  # noqa: PLC0415 - as above
         from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 - as above
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
@@ -40,7 +40,7 @@ class SimKeys:
         )
 
     def fits(self, key: bytes, certificate: bytes) -> bool:
-        """See ``node.keys.fits``."""
+        """See ``node.system.openssl.fits``."""
         from cryptography import x509  # noqa: PLC0415 - as above
         from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
 

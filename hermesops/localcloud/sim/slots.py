@@ -1,4 +1,4 @@
-"""The ``Slots`` of hermes-node on a simulated machine: the same promises as ``node.slots``, over a ``Disk``.
+"""The ``Slots`` of hermes-node on a simulated machine: the same promises as ``node.release.slots.disk``, over a ``Disk``.
 
 Only releases of simulated agents run here. Their files are fetched, checked and kept as on a real machine, and
 signatures are verified as there; a slot holds what hermes-node reads of one.
@@ -16,15 +16,15 @@ from pathlib import Path
 from hermesops.localcloud.sim.ailments import VARIABLE, Ailment, ailments_of
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.store import Entry, Store
-from hermesops.node import slots as real
-from hermesops.node.check import Check
-from hermesops.node.errand import Home
 from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.instance.agent.check import Check
 from hermesops.node.layout import UNIT, Layout
-from hermesops.node.overlay import schema_of
-from hermesops.node.release_lock import SIMULATED, Blob, Lock
-from hermesops.node.release_signers import Kind
-from hermesops.node.trial import Trial, Tried
+from hermesops.node.release.documents.lock import SIMULATED, Blob, Lock
+from hermesops.node.release.documents.signers import Kind
+from hermesops.node.release.slots import disk as real
+from hermesops.node.release.slots.links import schema_of
+from hermesops.node.release.trial.plan import Trial, Tried
+from hermesops.node.system.as_user import Home
 
 PYTHON = "3.11"
 _LAYOUT = Layout()
@@ -46,15 +46,15 @@ class SimSlots:
         self._disk = disk
 
     def python(self) -> str:
-        """See ``node.slots.python``."""
+        """See ``node.release.slots.disk.python``."""
         return PYTHON
 
     def verify(self, data: bytes, signature: str, signers: str, kind: Kind) -> str:
-        """See ``node.slots.verify``."""
+        """See ``node.release.slots.disk.verify``."""
         return _verified(data, signature, signers, kind)
 
     def missing(self, blobs: Iterable[Blob]) -> list[Blob]:
-        """See ``node.slots.missing``."""
+        """See ``node.release.slots.disk.missing``."""
         lacking = []
         for blob in blobs:
             held, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
@@ -68,17 +68,17 @@ class SimSlots:
         return lacking
 
     def download(self, blob: Blob, url: str, until: float) -> bool:
-        """See ``node.slots.download``; a simulated machine reaches nobody."""
+        """See ``node.release.slots.disk.download``; a simulated machine reaches nobody."""
         del blob, url, until
         return False
 
     def names(self) -> list[str]:
-        """See ``node.slots.names``."""
+        """See ``node.release.slots.disk.names``."""
         below = self._disk.below(str(_LAYOUT.releases))
         return sorted(Path(path).parent.name for path in below if path.endswith("/release.json"))
 
     def install(self, lock: Lock, record: bytes) -> None:
-        """See ``node.slots.install``."""
+        """See ``node.release.slots.disk.install``."""
         slot = _LAYOUT.releases / lock.id
         if self._disk.look(str(slot / "release.json")) is not None:
             return
@@ -93,23 +93,23 @@ class SimSlots:
             self._put(slot / "release.json", record, 0o644)
 
     def remove(self, name: str) -> None:
-        """See ``node.slots.remove``."""
+        """See ``node.release.slots.disk.remove``."""
         self._disk.remove(str(_LAYOUT.releases / name))
 
     def forget_blobs(self, but: Iterable[Blob]) -> None:
-        """See ``node.slots.forget_blobs``."""
+        """See ``node.release.slots.disk.forget_blobs``."""
         wanted = {str(_LAYOUT.blobs / blob.sha256) for blob in but}
         for path, entry in self._disk.below(str(_LAYOUT.blobs)).items():
             if stat.S_ISREG(entry.mode) and path not in wanted:
                 self._disk.remove(path)
 
     def point(self, link: str, target: str) -> None:
-        """See ``node.slots.point``."""
+        """See ``node.release.slots.disk.point``."""
         entry = Entry(stat.S_IFLNK | 0o777, 0, 0, f"releases/{target}".encode())
         self._disk.put(str(_LAYOUT.releases.parent / link), entry)
 
     def rename(self, source: Path, target: Path) -> bool:
-        """See ``node.slots.rename``."""
+        """See ``node.release.slots.disk.rename``."""
         entry = self._disk.look(str(source))
         if entry is None:
             return False
@@ -119,7 +119,7 @@ class SimSlots:
         return True
 
     def exercise(self, trial: Trial) -> Tried:
-        """See ``node.slots.exercise``: what is wrong with the release is found here as far as a trial finds it."""
+        """See ``node.release.slots.disk.exercise``: what is wrong with the release is found here as far as a trial finds it."""
         has = ailments_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
         checks = (
             Check("trial_start", Ailment.TRIAL not in has, "the tried gateway ended" if Ailment.TRIAL in has else ""),
@@ -129,7 +129,7 @@ class SimSlots:
         return Tried(checks, seconds=0.1)
 
     def migrate(self, home: Home, slot: Path, unit: str) -> None:
-        """See ``node.slots.migrate``: only the number of the schema changes."""
+        """See ``node.release.slots.disk.migrate``: only the number of the schema changes."""
         del unit
         record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))
         if record is None or config is None:
@@ -139,7 +139,7 @@ class SimSlots:
         self._disk.put(str(home.path / "config.yaml"), replace(config, data=told))
 
     def update_node(self, program: Blob) -> str:
-        """See ``node.slots.update_node``: hermes-node is here what the computer has."""
+        """See ``node.release.slots.disk.update_node``: hermes-node is here what the computer has."""
         del program
         return ""
 
@@ -161,11 +161,11 @@ class SimGate:
         self._disk = disk
 
     def close(self, port: int) -> None:
-        """See ``node.gate.close``."""
+        """See ``node.system.firewall.close``."""
         self._disk.put(self.FILE, Entry(stat.S_IFREG | 0o600, 0, 0, str(port).encode()))
 
     def open(self) -> None:
-        """See ``node.gate.open``."""
+        """See ``node.system.firewall.open``."""
         self._disk.remove(self.FILE)
 
 

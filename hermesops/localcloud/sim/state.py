@@ -1,4 +1,4 @@
-"""The ``State`` of hermes-node on a simulated machine: the same promises as ``node.state``, over a ``Disk``.
+"""The ``State`` of hermes-node on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
 
 Copies lie in the world's own memory, in repositories known by their place and opened by their password. A simulated
 agent has no database: its sessions and messages are always none, and its jobs are those of its gateway.
@@ -14,16 +14,16 @@ from uuid import uuid4
 from hermesops.localcloud.sim.disk import Disk
 from hermesops.localcloud.sim.gateway import Gateway
 from hermesops.localcloud.sim.store import Entry, Store
-from hermesops.node import export as rows
-from hermesops.node.contents import OURS
-from hermesops.node.digest import Digest, is_document, is_hashed
-from hermesops.node.errand import Home
 from hermesops.node.errors import RefusedError
-from hermesops.node.files import Access
-from hermesops.node.keeping import PutBack
 from hermesops.node.layout import DRAIN_MARKER
-from hermesops.node.repository import Repository
-from hermesops.node.state import Copied
+from hermesops.node.state import export as rows
+from hermesops.node.state.adapter import Copied
+from hermesops.node.state.contents import OURS
+from hermesops.node.state.digest import Digest, is_document, is_hashed
+from hermesops.node.state.repository import Repository
+from hermesops.node.state.snapshots import PutBack
+from hermesops.node.system.as_user import Home
+from hermesops.node.system.files import Access
 
 _JOBS = "cron/jobs.json"
 
@@ -45,13 +45,13 @@ class SimState:
         self._gateway = gateway
 
     def look(self, home: Home) -> tuple[dict[str, Any], int]:
-        """See ``node.state.look``."""
+        """See ``node.state.adapter.look``."""
         found = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
         return digest_of(found), used
 
     def save(self, home: Home, repository: Repository, access: Access) -> Copied:
-        """See ``node.state.save``."""
+        """See ``node.state.adapter.save``."""
         del access
         copies = self._opened(repository)
         found = dict(self._content(home))
@@ -66,7 +66,7 @@ class SimState:
         return Copied(snapshot, size, added, 0, state)
 
     def fetch(self, home: Home, repository: Repository, access: Access) -> Copied:
-        """See ``node.state.fetch``."""
+        """See ``node.state.adapter.fetch``."""
         del access
         wanted = "" if repository.snapshot == "latest" else repository.snapshot
         fitting = [copy for copy in self._opened(repository) if copy[0].startswith(wanted)]
@@ -82,7 +82,7 @@ class SimState:
         return Copied(snapshot, summary["bytes"], 0, 0, summary["state"])
 
     def switch(self, home: Home) -> None:
-        """See ``node.state.switch``; here it is one step."""
+        """See ``node.state.adapter.switch``; here it is one step."""
         ready = self._ours(home, "ready")
         if self._disk.look(ready) is None:
             return
@@ -100,32 +100,32 @@ class SimState:
             self._gateway.put_jobs(json.loads(jobs.data)["jobs"] if jobs else [])
 
     def settle(self, home: Home) -> None:
-        """See ``node.state.settle``."""
+        """See ``node.state.adapter.settle``."""
         self.switch(home)
 
     def forget(self, home: Home) -> None:
-        """See ``node.state.forget``."""
+        """See ``node.state.adapter.forget``."""
         self._disk.remove(self._ours(home, ""))
 
     def keep(self, home: Home, name: str) -> None:
-        """See ``node.state.keep``: a simulated agent has no databases."""
+        """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
     def weigh(self, home: Home, name: str) -> PutBack:
-        """See ``node.state.weigh``."""
+        """See ``node.state.adapter.weigh``."""
         del home, name
         return PutBack()
 
     def put_back(self, home: Home, name: str) -> PutBack:
-        """See ``node.state.put_back``."""
+        """See ``node.state.adapter.put_back``."""
         return self.weigh(home, name)
 
     def outdated(self, home: Home, *, older_than_s: float) -> int:
-        """See ``node.state.outdated``."""
+        """See ``node.state.adapter.outdated``."""
         del home, older_than_s
         return 0
 
     def export(self, home: Home, out: TextIO) -> None:
-        """See ``node.state.export``."""
+        """See ``node.state.adapter.export``."""
         rows.write_rows(
             (row for name, entry in self._content(home) for row in rows.rows_of(name.encode(), entry.data.decode)), out
         )

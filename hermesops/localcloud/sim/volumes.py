@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from hermesops.localcloud.sim.disk import Disk
-from hermesops.node.data_size import wanted_gb
-from hermesops.node.luks import Room
 from hermesops.node.protocol import GB, VARIABLES
+from hermesops.node.system.data_volume.luks import Room
+from hermesops.node.system.data_volume.size import wanted_gb
 
 
 class SimVolumes:
@@ -21,26 +21,26 @@ class SimVolumes:
         self._disk_gib = disk_gib
 
     def look(self, place: Path) -> Room:
-        """See ``node.luks.look``."""
+        """See ``node.system.data_volume.luks.look``."""
         variables = self._disk.look(VARIABLES)
         size = wanted_gb(variables.data) * GB if variables else 0
         used = sum(len(entry.data) for entry in self._disk.below(str(place)).values())
         return Room(size > 0, is_encrypted=False, size=size or self._disk_gib << 30, used=used)
 
     def exists(self, file: Path) -> bool:
-        """See ``node.luks.exists``: the world mounts it, as it does for containers."""
+        """See ``node.system.data_volume.luks.exists``: the world mounts it, as it does for containers."""
         del file
         return False
 
     def identify(self, file: Path) -> str:
-        """See ``node.luks.identify``; nobody asks."""
+        """See ``node.system.data_volume.luks.identify``; nobody asks."""
         return str(file)
 
     def open_volume(self, file: Path, place: Path, key: bytes, size: int) -> None:
-        """See ``node.luks.open_volume``; it is open."""
+        """See ``node.system.data_volume.luks.open_volume``; it is open."""
 
     def fill_volume(self) -> None:
-        """See ``node.luks.fill_volume``; it has its size from its order."""
+        """See ``node.system.data_volume.luks.fill_volume``; it has its size from its order."""
 
     def close_volume(self, place: Path) -> None:
-        """See ``node.luks.close_volume``; it goes with the machine."""
+        """See ``node.system.data_volume.luks.close_volume``; it goes with the machine."""

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from hermesops.cli import render_release
-from hermesops.node.revocations import Revocations
+from hermesops.node.release.documents.revocations import Revocations
 from hermesops.release import Kept
 from hermesops.release.documents import About
-from tests.unit.node.test_release_lock import LOCK
+from tests.unit.node.release.documents.test_lock import LOCK
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Impossible
-from hermesops.node.credential import Credential
+from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.protocol import PROGRAM
 from tests.support.instances import ADA, MACHINE, READY
 

@@ -13,9 +13,9 @@ from hermesops.localcloud.sim.guest import Guest
 from hermesops.localcloud.sim.software import PORT
 from hermesops.localcloud.sim.store import Entry, Record, Store
 from hermesops.node.protocol import Identity, Payload, Secrets
-from hermesops.node.release_handout import Handout, Signed
-from hermesops.node.release_lock import Lock
-from hermesops.node.revocations import Revocations
+from hermesops.node.release.documents.handout import Handout, Signed
+from hermesops.node.release.documents.lock import Lock
+from hermesops.node.release.documents.revocations import Revocations
 from tests.support.signed_releases import SignedReleases
 
 BASE = "0.19.0-simulated"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from hermesops.model.instance import InstanceSettings
-from hermesops.node.checked import string
 from hermesops.node.errors import BadRequestError
 from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.untrusted.json_fields import string
 
 _CANARY = "CANARY" * 8
 

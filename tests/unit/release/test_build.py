@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.node.release_lock import Lock, Managed
+from hermesops.node.release.documents.lock import Lock, Managed
 from hermesops.release.build import Built, Order
 from hermesops.release.documents import place
 from hermesops.release.rebuild import Rebuilder

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from hermesops.cli.render_release import difference_lines
-from hermesops.node.release_lock import Blob, Managed, Wheels
+from hermesops.node.release.documents.lock import Blob, Managed, Wheels
 from hermesops.release.difference import compare
-from tests.unit.node.test_release_lock import AGENT, LISTED, LOCK, WHEEL
+from tests.unit.node.release.documents.test_lock import AGENT, LISTED, LOCK, WHEEL
 
 
 def test_a_release_does_not_differ_from_itself() -> None:

@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.node.release_signers import AllowedSigners
+from hermesops.node.release.documents.signers import AllowedSigners
 from hermesops.release import Releases
 from hermesops.release.documents import place
 from hermesops.release.trust import Chain, PutBackError, Trust
 from tests.support.release_operator import Remembered
 from tests.support.release_world import AT, MemoryStore, check_name, releases_in
 from tests.support.signer_lines import lines_of, names_in
-from tests.unit.node.test_release_lock import LOCK
+from tests.unit.node.release.documents.test_lock import LOCK
 
 OTHER = replace(LOCK, config_schema=34)
 OLD = replace(LOCK, agent_version="0.18.2")

@@ -3,7 +3,7 @@
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.node.release_lock import Blob
+from hermesops.node.release.documents.lock import Blob
 from hermesops.release.requirements import Pin, known_wheels, parse, pin_of, render
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64

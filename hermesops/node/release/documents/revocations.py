@@ -1,0 +1,105 @@
+"""Which releases must not run any more. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hermesops.node.errors import BadRequestError, RefusedError
+from hermesops.node.release.documents.lock import Lock, canonical, parsed, release_id
+from hermesops.node.release.documents.signers import is_number
+from hermesops.node.untrusted.json_fields import exactly, mapping, matching, one_line
+
+FORMAT = 1
+MAX_BYTES = 1024 * 1024
+
+_FLOOR = re.compile(r"|[0-9][0-9A-Za-z.+!_-]{0,63}")
+_NUMBERS = re.compile(r"[0-9]+")
+_RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Revocations:
+    """What was taken back.
+
+    Attributes:
+        number: Rises with every change; who knows a higher one takes no lower one.
+        revoked: Why, by the id of the release.
+        floor: Agents older than this version must not be brought; empty for no such floor.
+    """
+
+    number: int = 0
+    revoked: Mapping[str, str] = field(default_factory=dict)
+    floor: str = ""
+
+    def why_not(self, lock: Lock) -> str:
+        """Why a release must not run, as the end of a sentence about it; empty when it may."""
+        return self.why_not_named(lock.id, lock.agent_version)
+
+    def why_not_named(self, release: str, agent_version: str = "") -> str:
+        """The same of a release of which no lock is at hand; its id begins with its agent's version."""
+        if release in self.revoked:
+            return f"was revoked: {self.revoked[release]}"
+        if self.floor and is_older(agent_version or release.rpartition("-")[0], self.floor):
+            return f"is below the floor: no agent older than {self.floor} is brought any more"
+        return ""
+
+    def refuse(self, lock: Lock) -> None:
+        """Go on when a release may run.
+
+        Raises:
+            RefusedError: It was revoked, or its agent is older than the floor.
+        """
+        if why := self.why_not(lock):
+            raise RefusedError(f"release {lock.id} {why}")
+
+    def with_revoked(self, release: str, why: str) -> "Revocations":
+        """The next ones, with one release more."""
+        return replace(self, number=self.number + 1, revoked={**self.revoked, release: why})
+
+    def with_floor(self, version: str) -> "Revocations":
+        """The next ones, with another floor."""
+        return replace(self, number=self.number + 1, floor=version)
+
+    def to_json(self) -> bytes:
+        """Their one spelling."""
+        return canonical({"format": FORMAT, "number": self.number, "revoked": dict(self.revoked), "floor": self.floor})
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Revocations":
+        """Parse and check revocations.
+
+        Raises:
+            BadRequestError: They are none; the message names the field.
+        """
+        fields = parsed(data, "revocations", MAX_BYTES)
+        exactly(fields, "revocations", required={"format", "number", "revoked", "floor"})
+        number = fields["number"]
+        if fields["format"] != FORMAT or not is_number(number):
+            raise BadRequestError("revocations: format or number is not understood")
+        revoked = mapping(fields["revoked"], "revocations.revoked")
+        found = cls(
+            number,
+            {release_id(release): one_line(why, "revocations.revoked") for release, why in revoked.items()},
+            matching(fields["floor"], _FLOOR, "revocations.floor"),
+        )
+        if found.to_json() != data:
+            raise BadRequestError("revocations: not spelled as they are (sorted keys, no blanks, a newline at the end)")
+        return found
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether one version of the agent comes before another; what follows the numbers makes a version older.
+
+    Enough of PEP 440 for a machine that has no library for it: ``0.20.0rc1`` is older than ``0.20.0``.
+    """
+    return _rank(version) < _rank(other)
+
+
+def _rank(version: str) -> tuple[tuple[int, ...], bool, str]:
+    public = version.partition("+")[0]
+    found = _RELEASE.match(public)
+    numbers = [int(number) for number in _NUMBERS.findall(found.group() if found else "")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    rest = public[found.end() if found else 0 :]
+    return tuple(numbers), not rest or rest.startswith(".post"), rest

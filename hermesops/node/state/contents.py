@@ -1,0 +1,196 @@
+"""What of an agent's home belongs to a user's state, found without following a link.
+
+It runs as the agent's own user. The folder is the agent's, so anything may be in it: links, pipes, devices, names that
+are no text, files without an end.
+"""
+
+import errno
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.node.system import child_environment
+
+OURS = b".hermes-node"
+"""Our own folder in the agent's home: copies of databases in the making, a state that comes in, and the former one."""
+
+FOUND = b"lost+found"
+"""What a repair of the file system has found; root's, where a home is the root of one."""
+
+_PROCESS = frozenset(
+    {
+        OURS,
+        FOUND,
+        b".cache",
+        b".clean_shutdown",
+        b".drain_request.json",
+        b".restart_pending.json",
+        b".update_check",
+        b"audio_cache",
+        b"gateway-starts.log",
+        b"gateway.pid",
+        b"gateway_state.json",
+        b"image_cache",
+        b"cron/ticker_heartbeat",
+        b"cron/ticker_last_success",
+        b"logs/gateway-exit-diag.log",
+        b"logs/gateway-shutdown-diag.log",
+        b"state/gateway.heartbeat",
+    }
+)
+"""What is of a running process, or is made again.
+
+Source: hermes-agent 0.19.0; the shutdown log holds the command lines of every process of the machine.
+"""
+
+LONGEST_NAME = 3800
+"""Bytes of a name below a home: with the folders in which we lay a state beside it, what a path may have.
+
+Source: PATH_MAX in linux/limits.h.
+"""
+
+_PROCESS_ENDINGS = (b".lock", b"-wal", b"-shm", b"-journal")
+_MAGIC = b"SQLite format 3\0"
+_SPARSE_FACTOR = 8
+_SPARSE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Item:
+    """A folder or a plain file.
+
+    Attributes:
+        name: Below the home, as the file system has it.
+        size: Bytes; 0 of a folder.
+        mtime_ns: When it was changed, in nanoseconds since 1970.
+    """
+
+    name: bytes
+    mode: int
+    size: int
+    mtime_ns: int
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return stat.S_ISDIR(self.mode)
+
+
+@dataclass
+class Walk:
+    """Goes through a home once.
+
+    Attributes:
+        home: Which.
+        used: Bytes of the disk that what was seen so far takes, whether it belongs to the state or not.
+        left_out: What could not be copied: unreadable, nearly all hole, or of a name that is too long.
+    """
+
+    home: Path
+    used: int = 0
+    left_out: int = 0
+
+    def items(self) -> Iterator[Item]:
+        """What belongs to the state, in an order that is always the same; each folder before what is in it."""
+        folders = [b""]
+        while folders:
+            folder = folders.pop()
+            below = []
+            for item in self._in(folder):
+                yield item
+                if item.is_folder:
+                    below.append(item.name)
+            folders += reversed(below)
+
+    def _in(self, folder: bytes) -> Iterator[Item]:
+        try:
+            names = sorted(os.listdir(self._path(folder)))  # noqa: PTH208 - bytes, which pathlib does not know
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self.left_out += 1
+            return
+        for last in names:
+            name = folder + b"/" + last if folder else last
+            if len(name) > LONGEST_NAME:
+                self.left_out += 1
+                continue
+            try:
+                found = os.lstat(self._path(name))
+            except OSError as error:
+                self.left_out += error.errno != errno.ENOENT
+                continue
+            self.used += found.st_blocks * 512
+            if self._belongs(name, found):
+                yield Item(name, found.st_mode, found.st_size * stat.S_ISREG(found.st_mode), found.st_mtime_ns)
+            elif name == OURS:
+                self.used += _bytes_below(self._path(name))
+
+    def _belongs(self, name: bytes, found: os.stat_result) -> bool:
+        if name in _PROCESS or name.rpartition(b"/")[2] == b"__pycache__":
+            return False
+        if stat.S_ISDIR(found.st_mode):
+            return True
+        if not stat.S_ISREG(found.st_mode) or name.endswith(_PROCESS_ENDINGS):
+            return False
+        if found.st_size > _SPARSE_FACTOR * 512 * found.st_blocks + _SPARSE_BYTES:
+            self.left_out += 1
+            return False
+        return True
+
+    def _path(self, name: bytes) -> bytes:
+        return os.path.join(os.fsencode(self.home), name)  # noqa: PTH118 - bytes
+
+
+def opened(home: Path, name: bytes) -> int:
+    """A descriptor of a plain file of a home.
+
+    Raises:
+        OSError: It is none, or not readable.
+    """
+    path = os.path.join(os.fsencode(home), name)  # noqa: PTH118 - bytes
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file")
+    return descriptor
+
+
+def is_database(descriptor: int) -> bool:
+    """Whether an open file says that it is one of SQLite's."""
+    return os.pread(descriptor, len(_MAGIC), 0) == _MAGIC
+
+
+def _bytes_below(path: bytes) -> int:
+    found, folders = 0, [path]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    found += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+        except OSError:
+            continue  # too deep, or not to be read: whoever made it so is not counted
+    return found
+
+
+def remove(path: Path) -> None:
+    """Remove whatever has a name, with everything below it; links are removed, not followed.
+
+    Not by Python's own ways, which end in folders within folders within folders.
+
+    Raises:
+        OSError: Something is left.
+    """
+    subprocess.run(
+        ["/bin/rm", "-rf", "--", path],
+        check=False,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=child_environment.ENVIRONMENT,
+    )
+    if path.is_symlink() or path.exists():
+        raise OSError(errno.ENOTEMPTY, f"{path.name} cannot be removed")

@@ -1,0 +1,77 @@
+"""The machine's own key: made here by openssl, and never anywhere else.
+
+This module is the ``Keys`` of ``node.ports`` on a real machine; it must not decide anything. Keys go to openssl by
+its input, never by arguments.
+"""
+
+import os
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hermesops.node.errors import NotReadyError
+from hermesops.node.system import child_environment
+
+_TIME_S = 30.0
+
+
+def make() -> bytes:
+    """A fresh private key, EC on P-256, PEM."""
+    return _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+
+
+def request(key: bytes) -> bytes:
+    """A request for a certificate, PEM, which proves that the key is here and asks for no name.
+
+    The configuration is nobody's: what a distribution or an administrator put there changes no request.
+    """
+    words = ("req", "-new", "-sha256", "-config", "/dev/null", "-subj", "/CN=machine", "-key", "/dev/stdin")
+    return _openssl(*words, given=key)
+
+
+def fits(key: bytes, certificate: bytes) -> bool:
+    """Whether a certificate is of this key."""
+    try:
+        present(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), key, certificate)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def present(context: ssl.SSLContext, key: bytes, certificate: bytes) -> None:
+    """Have connections prove themselves with a key that is not in any file of its own.
+
+    Raises:
+        ssl.SSLError: They do not belong together.
+    """
+    with _in_memory(certificate) as cert_file, _in_memory(key) as key_file:
+        context.load_cert_chain(cert_file, key_file)
+
+
+@contextmanager
+def _in_memory(data: bytes) -> Iterator[str]:
+    """A name under which the bytes can be read while this lasts, which is on no disk."""
+    descriptor = os.memfd_create("hermes-node", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _openssl(*words: str, given: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(
+            ["openssl", *words],
+            input=given,
+            capture_output=True,
+            check=False,
+            timeout=_TIME_S,
+            env=child_environment.ENVIRONMENT,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotReadyError(f"openssl {words[0]}: {error}") from error
+    if done.returncode or not done.stdout:
+        raise NotReadyError(f"openssl {words[0]}: exit {done.returncode}")
+    return done.stdout
