@@ -17,16 +17,16 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _COMPILES = """import py_compile, sys
 folder, *words = sys.argv[1:]
 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # no time of a file in it
-for path, name, stem in zip(words[::3], words[1::3], words[2::3], strict=True):
-    py_compile.compile(path, f"{folder}/{stem}.pyc", dfile=name, doraise=True, invalidation_mode=mode)
+for path, name, compiled in zip(words[::3], words[1::3], words[2::3], strict=True):
+    py_compile.compile(path, f"{folder}/{compiled}", dfile=name, doraise=True, invalidation_mode=mode)
 """
 _START = b"""import sys
 
 sys.dont_write_bytecode = True
-from hermesops.node import intact
+from hermesops.node.release import integrity
 
-if sys.argv[1:] == intact.WORDS:  # asked of thousands: what else there is takes most of a start to import
-    main = intact.main
+if sys.argv[1:] == integrity.WORDS:  # asked of thousands: what else there is takes most of a start to import
+    main = integrity.main
 else:
     from hermesops.node.__main__ import main
 
@@ -43,15 +43,15 @@ def zipapp(*, interpreter: str = "/usr/bin/python3 -I") -> bytes:
         interpreter: First line of the file. Isolated, so that nobody's PYTHONPATH or current folder gets into a
             program that runs as root.
     """
-    modules = [path for path in sorted(_FOLDER.glob("*.py")) if path.name != _NOT_SHIPPED]
+    modules = [path for path in sorted(_FOLDER.rglob("*.py")) if path.name != _NOT_SHIPPED]
     buffer = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         _compile(Path(folder), modules)
         _add(archive, "__main__.py", _START)
         _add(archive, "hermesops/__init__.py", b"")
         for path in modules:
-            _add(archive, f"hermesops/node/{path.name}", path.read_bytes())
-            _add(archive, f"hermesops/node/{path.stem}.pyc", Path(folder, f"{path.stem}.pyc").read_bytes())
+            _add(archive, _name(path), path.read_bytes())
+            _add(archive, f"{_name(path)}c", Path(folder, _compiled(path)).read_bytes())
     return f"#!{interpreter}\n".encode() + buffer.getvalue()
 
 
@@ -64,12 +64,22 @@ def _compile(folder: Path, modules: Sequence[Path]) -> None:
     Source: ``zipimport`` of CPython 3.11 to 3.13: ``.pyc`` before ``.py``, and passed over when its number is another;
     ``w_ref`` in ``Python/marshal.c``.
     """
-    names = [word for path in modules for word in (str(path), f"hermesops/node/{path.name}", path.stem)]
+    names = [word for path in modules for word in (str(path), _name(path), _compiled(path))]
     subprocess.run(
         [sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names],
         check=True,
         env=child_environment.ENVIRONMENT,
     )
+
+
+def _name(path: Path) -> str:
+    """Where a module is in the archive."""
+    return f"hermesops/node/{path.relative_to(_FOLDER).as_posix()}"
+
+
+def _compiled(path: Path) -> str:
+    """The file of a folder without folders that a module is compiled to."""
+    return f"{'.'.join(path.relative_to(_FOLDER).with_suffix('').parts)}.pyc"
 
 
 def write(path: Path) -> None:

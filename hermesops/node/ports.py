@@ -132,7 +132,7 @@ class State(Protocol):
 
 
 class Slots(Protocol):
-    """Releases on the machine's disk, and what only a real machine can do with them; see ``node.release.slots.disk``."""
+    """Releases on the machine's disk, and what only a real machine can do with them: ``node.release.slots.disk``."""
 
     def python(self) -> str:
         """The machine's Python, as ``3.11``."""

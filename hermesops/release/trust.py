@@ -1,7 +1,7 @@
 """Whose signatures count for releases, and how that changes: a chain of allowed signers, each signed by the one before.
 
-The rule is the machines' own (``hermesops.node.release.fetch``): who knows one file of the chain goes on from there, and takes
-no lower number. What a store has forgotten or put back, this computer remembers.
+The rule is the machines' own (``hermesops.node.release.fetch``): who knows one file of the chain goes on from there,
+and takes no lower number. What a store has forgotten or put back, this computer remembers.
 """
 
 from dataclasses import dataclass, field

@@ -80,10 +80,7 @@ class Deadly:
 def open_volume(folder: Path, size: int, at: int) -> int:
     """Open and fill it, which dies at that moment; how many there were."""
     sys.path.insert(0, PROGRAM)
-    from hermesops.node.system.data_volume import (
-        ext4,
-        luks,  # noqa: PLC0415 - of the guest's program
-    )
+    from hermesops.node.system.data_volume import ext4, luks  # noqa: PLC0415 - of the guest's program
 
     fate = Fate(at)
     luks._ROOM_LEFT = 0

@@ -1,4 +1,4 @@
-"""The ``Slots`` of hermes-node on a simulated machine: the same promises as ``node.release.slots.disk``, over a ``Disk``.
+"""The ``Slots`` of hermes-node on a simulated machine: promises as ``node.release.slots.disk``, over a ``Disk``.
 
 Only releases of simulated agents run here. Their files are fetched, checked and kept as on a real machine, and
 signatures are verified as there; a slot holds what hermes-node reads of one.
@@ -119,7 +119,7 @@ class SimSlots:
         return True
 
     def exercise(self, trial: Trial) -> Tried:
-        """See ``node.release.slots.disk.exercise``: what is wrong with the release is found here as far as a trial finds it."""
+        """See ``node.release.slots.disk.exercise``: finds what is wrong with the release as far as a trial finds it."""
         has = ailments_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
         checks = (
             Check("trial_start", Ailment.TRIAL not in has, "the tried gateway ended" if Ailment.TRIAL in has else ""),

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The instance on a machine: personalised, warm, drained, fenced, observed."""

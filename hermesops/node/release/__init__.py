@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Releases on a machine: fetched, tried, activated, confirmed, rolled back."""

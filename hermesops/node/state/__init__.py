@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""An agent's state: what belongs to it, counted, copied, replaced."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What hermes-node uses of the computer: files, systemd, firewall, other programs, other users."""

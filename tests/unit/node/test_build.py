@@ -30,7 +30,7 @@ def test_the_program_runs_without_anything_of_ours(tmp_path: Path) -> None:
 
 def test_node_imports_the_standard_library_and_itself_only() -> None:
     imported = set()
-    for path in Path(hermesops.node.__path__[0]).glob("*.py"):
+    for path in Path(hermesops.node.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {name.name for name in node.names}

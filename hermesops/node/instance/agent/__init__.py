@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""hermes-agent on a machine: its configuration, its gateway, its HTTP API, its cron jobs."""

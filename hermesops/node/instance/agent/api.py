@@ -14,7 +14,7 @@ from hermesops.node.system.socket_deadline import hung_up_after
 from hermesops.node.untrusted import foreign_text, strict_json
 
 SOURCE = "127.0.0.9"
-"""Where hermes-node's own connections to the agent come from, so that ``node.system.firewall`` can let them through alone."""
+"""Where hermes-node's own connections to the agent come from, for ``node.system.firewall`` to let through alone."""
 
 _LARGEST = 16 << 20
 """Bytes of an answer; what was said in one long session is the longest that is asked for."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What a machine proves its identity with: its key, its certificate, its credential."""

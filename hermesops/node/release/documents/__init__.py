@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What is signed or written down about releases, parsed and checked. Pure."""

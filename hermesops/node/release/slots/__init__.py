@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The slots of a machine: each holds one release's files, and links say which one runs."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""A release tried on a private copy of the state, before the machine goes over to it."""

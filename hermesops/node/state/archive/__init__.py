@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""An agent's state as one stream, written and read."""

@@ -1,7 +1,8 @@
 """An agent's state as a stream: a tar archive that ends with what it should amount to.
 
-It runs as the agent's own user and writes a pipe; ``node.state.archive.unpack`` reads it. The same content gives the same bytes up to
-the archive's ending, in whatever order and whenever its files were written: see ``node.state.archive.trailer``.
+It runs as the agent's own user and writes a pipe; ``node.state.archive.unpack`` reads it. The same content gives the
+same bytes up to the archive's ending, in whatever order and whenever its files were written: see
+``node.state.archive.trailer``.
 """
 
 import hashlib

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""A user's data volume on the computer: its size, its encryption, its file system."""
