@@ -94,7 +94,7 @@ async def serve_world(
 def _floors(env: Environment) -> "Mapping[InstanceId, int]":
     """Which tokens of the model router count, as the environment's registry says."""
     from hermesops.app.registry_place import registry_url
-    from hermesops.registry.model_tokens import FloorReader
+    from hermesops.registry.repositories.credentials.model_tokens import FloorReader
 
     return FloorReader(registry_url(env)).read()
 

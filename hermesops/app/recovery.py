@@ -182,7 +182,7 @@ class Rebuilding:
         Raises:
             RefusedError: There is a registry that is whole and not empty.
         """
-        from hermesops.registry.restoring import set_aside
+        from hermesops.registry.maintenance.restore import set_aside
 
         self.require_loss()
         place = self._app.registry_place

@@ -14,13 +14,13 @@ from hermesops.app.narration import Warn
 from hermesops.app.operators import who_acts
 from hermesops.errors import RefusedError, UsageError
 from hermesops.registry import Registry, open_registry
-from hermesops.registry.anchor import Anchor
-from hermesops.registry.copies import Copies
-from hermesops.registry.registry import migrate_registry
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.open import migrate_registry
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.registry.restoring import Restored
+    from hermesops.registry.maintenance.restore import Restored
 
 
 class RegistryPlace:
@@ -91,7 +91,7 @@ class RegistryPlace:
             over: The environment's name, where a healthy registry may be overwritten.
             why: For the audit.
         """
-        from hermesops.registry.restoring import restore
+        from hermesops.registry.maintenance.restore import restore
 
         if over and over != self._env.name:
             raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")

@@ -75,7 +75,7 @@ class RolloutApprovals:
 
 def asked_for(records: Records, stage: int, environment: str) -> Asked:
     """What is asked for, by its content: this release to these instances up to that stage, in this way."""
-    from hermesops.registry.rollout_json import to_json
+    from hermesops.registry.repositories.rollouts.encoding import to_json
 
     rollout, who = records.rollout, str(records.latest["start"].decision.get("who") or records.rollout.who)
     content = {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.app import App
     from hermesops.registry import Registry
-    from hermesops.registry.purge import Fleet
+    from hermesops.registry.transactions.purge import Fleet
 
 _WHY = "the local world was purged"
 _PURGE = "hermesops local down --purge"

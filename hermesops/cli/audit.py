@@ -44,7 +44,7 @@ def verify(
     ] = None,
 ) -> None:
     """Find what was edited, removed, moved or computed anew since it was written."""
-    from hermesops.registry.anchor import Anchor
+    from hermesops.registry.audit.anchor import Anchor
 
     composed = context.compose()
     held = Anchor(anchor) if anchor else composed.registry_place.anchor

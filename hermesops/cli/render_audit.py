@@ -8,7 +8,7 @@ from hermesops.cli.render import moment
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 
 if TYPE_CHECKING:
-    from hermesops.registry.copies import Copy
+    from hermesops.registry.maintenance.backup import Copy
 
 
 def entry(one: AuditEntry) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """What we know of users, instances, cells, images, operations, leases, and who changed what; SQLite or PostgreSQL."""
 
-from hermesops.registry.registry import Registry, open_registry
-from hermesops.registry.sealing import Sealer
+from hermesops.registry.encryption.sealing import Sealer
+from hermesops.registry.open import Registry, open_registry
 
 __all__ = ["Registry", "Sealer", "open_registry"]

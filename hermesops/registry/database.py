@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.registry.damage import RESTORE
+from hermesops.registry.maintenance.damage import RESTORE
 from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from hermesops.registry import Registry
-from hermesops.registry.anchor import Anchor
+from hermesops.registry.audit.anchor import Anchor
 from tests.bench.figures import Board, seconds_of
 from tests.support import postgresql
 from tests.support.registries import registry_at

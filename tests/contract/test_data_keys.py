@@ -10,7 +10,8 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
-from hermesops.registry import Registry, schema
+from hermesops.registry import Registry
+from hermesops.registry.schema import tables
 from tests.support.registries import placed
 
 VOLUME, OTHER = (f"5c0e0000-0000-4000-8000-00000000000{n}" for n in (1, 2))
@@ -53,7 +54,7 @@ def test_a_volume_that_moved_with_its_instance_opens_there_and_is_nobody_elses(
 def test_a_key_is_sealed_and_said_nowhere(keys: DataKeys, registry: Registry) -> None:
     key = keys.release(VOLUME, HERE, None).decode()
     with registry._database.reading() as connection:
-        rows = [connection.execute(sa.select(table)).all() for table in (schema.data_keys, schema.audit)]
+        rows = [connection.execute(sa.select(table)).all() for table in (tables.data_keys, tables.audit)]
     assert key not in str(rows)
     assert [entry.action for entry in registry.list_audit()] == ["data_key_made"]
 
@@ -79,7 +80,7 @@ def test_the_end_of_an_instance_destroys_what_opens_its_data(keys: DataKeys, reg
         with pytest.raises(RefusedError, match="destroyed"):
             keys.release(volume, machine, ada.id)
     with registry._database.reading() as connection:
-        assert connection.execute(sa.select(schema.data_keys.c.key)).scalars().all() == [None, None]
+        assert connection.execute(sa.select(tables.data_keys.c.key)).scalars().all() == [None, None]
 
 
 def test_a_machine_that_is_given_up_takes_its_key_with_it(keys: DataKeys, registry: Registry, ada: Instance) -> None:

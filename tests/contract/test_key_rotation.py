@@ -19,10 +19,11 @@ from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
 from hermesops.private_file import read_secret
-from hermesops.registry import Registry, schema
-from hermesops.registry.rows import insert_or_update
-from hermesops.registry.sealed_cells import sealed_cells, sealed_columns
-from hermesops.registry.sealing import SEALING_KEY, stop_sealing
+from hermesops.registry import Registry
+from hermesops.registry.encryption.sealed_columns import sealed_cells, sealed_columns
+from hermesops.registry.encryption.sealing import SEALING_KEY, stop_sealing
+from hermesops.registry.repositories.base import insert_or_update
+from hermesops.registry.schema import tables
 from hermesops.waiting import pause_blocking
 from tests.support.registries import placed, registry_at
 
@@ -192,7 +193,7 @@ def test_whoever_seals_during_a_change_waits_for_it_and_seals_with_the_new_key(
     with ThreadPoolExecutor(1) as threads:
         with registry._database.writing() as connection:
             stop_sealing(registry._database, connection)
-            insert_or_update(connection, schema.meta, {"name": SEALING_KEY, "value": key})
+            insert_or_update(connection, tables.meta, {"name": SEALING_KEY, "value": key})
             sealing = threads.submit(seal)
             await_waiting(registry, sealing)
         assert sealing.result(timeout=SOON_S).startswith(f"hs1.{key}.")
@@ -296,7 +297,7 @@ def test_a_copy_from_before_is_brought_to_the_newest_key(registry: Registry, fil
 def test_nothing_sealed_stands_in_a_column_that_is_not_marked(registry: Registry) -> None:
     marked = {(column.table.name, column.name) for column in sealed_columns()} | {("meta", "value")}
     with registry._database.reading() as connection:
-        for table in schema.metadata.sorted_tables:
+        for table in tables.metadata.sorted_tables:
             for row in connection.execute(sa.select(table)).mappings():
                 sealed = {name for name, value in row.items() if isinstance(value, str) and value.startswith("hs1.")}
                 assert {(table.name, name) for name in sealed} <= marked

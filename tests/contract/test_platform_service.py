@@ -27,7 +27,7 @@ from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.layout import Layout
 from hermesops.node.system import openssl, platform_client
 from hermesops.registry import Registry
-from hermesops.registry.issued_certificates import MOST_AN_HOUR
+from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in, credential_of
 from tests.support.registries import TurnedClock, registry_at

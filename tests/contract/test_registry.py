@@ -29,12 +29,13 @@ from hermesops.model.route import PresentToken
 from hermesops.model.spare import Purpose
 from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.model.user import User
-from hermesops.registry import Registry, indexes, open_registry, schema
+from hermesops.registry import Registry, open_registry
 from hermesops.registry.database import Database
-from hermesops.registry.model_tokens import FloorReader
-from hermesops.registry.registry import migrate_registry
-from hermesops.registry.schema_version import REVISIONS
-from hermesops.registry.sealed_cells import sealed_cells
+from hermesops.registry.encryption.sealed_columns import sealed_cells
+from hermesops.registry.open import migrate_registry
+from hermesops.registry.repositories.credentials.model_tokens import FloorReader
+from hermesops.registry.schema import indexes, tables
+from hermesops.registry.schema.schema_version import REVISIONS
 from tests.support import postgresql
 from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
@@ -64,7 +65,7 @@ def dump(registry: Registry) -> str:
     """Every value of every table, as text."""
     with registry._database.reading() as connection:
         rows = [
-            dict(row._mapping) for table in schema.metadata.sorted_tables for row in connection.execute(table.select())
+            dict(row._mapping) for table in tables.metadata.sorted_tables for row in connection.execute(table.select())
         ]
     return json.dumps(rows, default=str)
 
@@ -130,7 +131,7 @@ def test_migrations_make_the_tables_that_code_knows(registry: Registry) -> None:
 
 
 def test_every_script_is_a_known_revision() -> None:
-    scripts = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+    scripts = ScriptDirectory(str(Path(tables.__file__).parent / "migrations"))
     assert tuple(script.revision for script in reversed(list(scripts.walk_revisions()))) == REVISIONS
 
 
@@ -218,7 +219,7 @@ def test_the_database_itself_allows_one_living_instance_per_user(registry: Regis
         pytest.raises(sa.exc.IntegrityError),
     ):
         connection.execute(
-            schema.hermes_instances.insert().values(
+            tables.hermes_instances.insert().values(
                 **row, status=InstanceStatus.SUSPENDED, created_at=datetime.now(UTC)
             )
         )
@@ -366,7 +367,7 @@ def test_no_secret_stands_in_the_database_in_clear(registry: Registry) -> None:
 
 def test_a_sealed_value_opens_in_its_own_row_only(registry: Registry) -> None:
     ada, bob = placed(registry), placed(registry, "bob")
-    details = schema.instance_details
+    details = tables.instance_details
     with registry._database.writing() as connection:
         stolen = connection.scalar(sa.select(details.c.api_server_key).where(details.c.instance_id == ada.id))
         connection.execute(details.update().where(details.c.instance_id == bob.id).values(api_server_key=stolen))
@@ -520,7 +521,7 @@ def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
     assert registry.list_proxy_tokens(MachineId("m-1")) == ()
     assert registry.model_token_generation(instance.id) > generation
     with registry._database.reading() as connection:
-        assert connection.scalar(sa.select(schema.hermes_instances.c.proxy_token)) is None
+        assert connection.scalar(sa.select(tables.hermes_instances.c.proxy_token)) is None
 
 
 def test_no_row_but_those_of_tokens_holds_one(registry: Registry) -> None:
@@ -878,7 +879,7 @@ def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:
     registry = registry_at(f"sqlite:///{tmp_path}/registry.db")
     instance = placed(registry)
     with registry._database.writing() as connection:
-        connection.execute(schema.meta.insert().values(name="half", value="done"))
+        connection.execute(tables.meta.insert().values(name="half", value="done"))
         reader = registry_at(f"sqlite:///{tmp_path}/registry.db")
         assert reader.get_instance(InstanceId(instance.id)) == instance
 
@@ -916,7 +917,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
         with registry._database.writing() as connection:
             # SQLite's own limit on a file's size answers as a disk without room does.
             connection.exec_driver_sql("PRAGMA max_page_count = 1")
-            connection.execute(schema.meta.insert().values(name="large", value="x" * 10_000_000))
+            connection.execute(tables.meta.insert().values(name="large", value="x" * 10_000_000))
 
     with pytest.raises(UnavailableError, match="full") as full:
         write_too_much()
@@ -925,7 +926,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
     again = registry_at(f"sqlite:///{tmp_path}/registry.db")
     assert again.get_instance(instance.id) == instance
     with again._database.reading() as connection:
-        assert connection.scalar(sa.select(schema.meta.c.value).where(schema.meta.c.name == "large")) is None
+        assert connection.scalar(sa.select(tables.meta.c.value).where(tables.meta.c.name == "large")) is None
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:

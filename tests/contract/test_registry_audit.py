@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.registry import Registry, open_registry
-from hermesops.registry.anchor import Anchor
+from hermesops.registry.audit.anchor import Anchor
 from tests.support.registries import KEYS, TurnedClock, registry_at
 
 

@@ -11,7 +11,8 @@ from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
-from hermesops.registry import Registry, schema
+from hermesops.registry import Registry
+from hermesops.registry.schema import tables
 from tests.support.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -40,7 +41,7 @@ def test_what_opens_a_repository_is_sealed_and_said_nowhere(registry: Registry, 
     registry.keep_repository_credential(ada.id, Credential("key-id", CANARY), why="first backup")
     assert registry.repository_keys(ada.id) == RepositoryKeys(CANARY, Credential("key-id", CANARY))
     with registry._database.reading() as connection:
-        rows = [connection.execute(sa.select(table)).all() for table in (schema.backup_repositories, schema.audit)]
+        rows = [connection.execute(sa.select(table)).all() for table in (tables.backup_repositories, tables.audit)]
     assert CANARY not in str(rows)
     assert CANARY not in str(registry.repository_keys(ada.id))
     assert [entry.action for entry in registry.list_audit()][:2] == [

@@ -10,7 +10,8 @@ from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.sighting import Confirmation, Sighting
-from hermesops.registry import Registry, schema
+from hermesops.registry import Registry
+from hermesops.registry.schema import tables
 from tests.support.fleets import recovered
 from tests.support.registries import CELL, TurnedClock, placed, registry_at
 
@@ -52,7 +53,7 @@ def test_one_machine_of_two_instances(registry: Registry) -> None:
 def test_running_on_no_machine_and_named_as_of_another_environment(registry: Registry) -> None:
     instance = placed(registry, "ada")
     registry.set_status(instance.id, InstanceStatus.RUNNING)
-    edit(registry, schema.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
+    edit(registry, tables.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
     assert [found.what.split(",")[0] for found in registry.contradictions()] == [
         "its machine hermes-staging-cell1-0123456789ab is not named as those of environment local are",
         "is running",
@@ -62,7 +63,7 @@ def test_running_on_no_machine_and_named_as_of_another_environment(registry: Reg
 def test_an_instance_without_details(registry: Registry) -> None:
     instance = placed(registry, "ada")
     with registry._database.writing() as connection:
-        connection.execute(schema.instance_details.delete())
+        connection.execute(tables.instance_details.delete())
     assert subjects(registry) == [f"instance/{instance.id}"]
 
 
@@ -80,7 +81,7 @@ def test_leases_of_nobody_and_of_an_epoch_that_has_not_begun(registry: Registry)
     nobody = "instance/9b2e3c1a-0000-4000-8000-000000000000"
     registry.take_lease(nobody, "me")
     assert subjects(registry) == [f"lease/{nobody}"]
-    edit(registry, schema.leases, epoch=7, holder="")
+    edit(registry, tables.leases, epoch=7, holder="")
     [found] = registry.contradictions()
     assert "epoch 7" in found.what
 
@@ -89,7 +90,7 @@ def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url
     with_one_key = registry_at(registry_url, clock=TurnedClock())
     instance = placed(with_one_key, "ada")
     other = KeyRing("k2", {"k2": bytes(32)}).seal("canary-93", place="instance_details/api_server_key/x")
-    edit(with_one_key, schema.instance_details, api_server_key=other)
+    edit(with_one_key, tables.instance_details, api_server_key=other)
     [found] = with_one_key.contradictions()
     with_one_key.close()
     assert found.subject == f"instance_details/api_server_key/{instance.id}"

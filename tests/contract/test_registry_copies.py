@@ -11,9 +11,9 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.registry import Registry
-from hermesops.registry.anchor import Anchor
-from hermesops.registry.copies import Copies, Copy
-from hermesops.registry.restoring import Restored, restore
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.maintenance.backup import Copies, Copy
+from hermesops.registry.maintenance.restore import Restored, restore
 from tests.support.registries import KEYS, registry_at
 
 _PAGE = 4096

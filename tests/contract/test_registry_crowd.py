@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.registry.anchor import Anchor
+from hermesops.registry.audit.anchor import Anchor
 from tests.support.registries import registry_at
 from tests.support.registry_hammer import contradictions
 

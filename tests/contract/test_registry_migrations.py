@@ -12,12 +12,12 @@ from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import OperationKind
 from hermesops.model.token import PLATFORM
-from hermesops.registry import indexes, schema
-from hermesops.registry.anchor import Anchor
-from hermesops.registry.copies import Copies
+from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.database import Database
-from hermesops.registry.registry import migrate_registry
-from hermesops.registry.schema_version import REVISIONS
+from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.open import migrate_registry
+from hermesops.registry.schema import indexes, tables
+from hermesops.registry.schema.schema_version import REVISIONS
 from tests.support import old_registry
 from tests.support.old_registry import AUDITED, INSTANCE, OPERATION, USER
 from tests.support.registries import registry_at
@@ -65,7 +65,7 @@ def test_everything_that_was_there_is_there(old: str) -> None:
 def test_a_token_that_others_could_read_is_taken_back_and_replaced_at_the_next_look(old: str) -> None:
     registry = registry_at(old)
     with registry._database.reading() as connection:
-        assert connection.scalars(sa.select(schema.hermes_instances.c.proxy_token)).all() == [None, None]
+        assert connection.scalars(sa.select(tables.hermes_instances.c.proxy_token)).all() == [None, None]
     machine = MachineId("m-1")
     due = due_of([machine], [machine], registry.kept_tokens(), registry.now())
     assert due.renew == (machine,)

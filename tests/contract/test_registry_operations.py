@@ -7,8 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
-from hermesops.registry import Registry, operations, schema
-from hermesops.registry.rows import insert_if_absent
+from hermesops.registry import Registry
+from hermesops.registry.repositories import operations
+from hermesops.registry.repositories.base import insert_if_absent
+from hermesops.registry.schema import tables
 from tests.support.registries import TurnedClock
 
 
@@ -66,9 +68,9 @@ def test_the_unfinished_ones_come_oldest_first_and_of_known_kinds(registry: Regi
         clock.turn(1)
     registry.finish_operation(rows[1].id, OperationStatus.DONE, "fine")
     with registry._database.writing() as connection:
-        newer = schema.operations.update().where(schema.operations.c.id == rows[2].id).values(kind="of_next_year")
+        newer = tables.operations.update().where(tables.operations.c.id == rows[2].id).values(kind="of_next_year")
         connection.execute(newer)
-        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.operations)) == 4
+        assert connection.scalar(sa.select(sa.func.count()).select_from(tables.operations)) == 4
     assert [row.id for row in registry.unfinished_operations()] == [rows[0].id, rows[3].id]
     assert [row.id for row in registry.unfinished_operations(limit=1)] == [rows[0].id]
 
@@ -85,7 +87,7 @@ def test_one_that_ends_while_it_is_asked_for_again_is_followed_by_a_new_one(
     def ends_meanwhile(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
         monkeypatch.undo()
         assert not insert_if_absent(connection, table, values), "it is in the way"
-        connection.execute(schema.operations.update().values(status=OperationStatus.DONE))
+        connection.execute(tables.operations.update().values(status=OperationStatus.DONE))
         return False
 
     monkeypatch.setattr(operations, "insert_if_absent", ends_meanwhile)

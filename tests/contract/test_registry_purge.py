@@ -14,7 +14,7 @@ from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.spare import Purpose
 from hermesops.model.state import State
 from hermesops.registry import Registry
-from hermesops.registry.purge import Fleet
+from hermesops.registry.transactions.purge import Fleet
 from tests.support.registries import CELL, placed
 from tests.support.rollouts import started
 

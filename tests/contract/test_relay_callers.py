@@ -13,7 +13,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.node.system import openssl
 from hermesops.registry import Registry
-from hermesops.registry.issued_certificates import MOST_AN_HOUR
+from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from tests.support.registries import TurnedClock
 
 pytestmark = pytest.mark.turns(3)

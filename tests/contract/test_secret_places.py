@@ -14,7 +14,7 @@ from hermesops.app.secret_checks import check_secrets, unneeded
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
-from hermesops.registry.registry import migrate_registry
+from hermesops.registry.open import migrate_registry
 from hermesops.settings import Environment
 
 CANARY = "canary-7731"

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.app import App
-from hermesops.registry import schema
+from hermesops.registry.schema import tables
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.command import Command, local_world
@@ -29,7 +29,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 def grow_old(world: Command) -> None:
     """Let everything that was done have been done yesterday."""
     registry = App(Environment.load("local", world.environ), lambda _: None).registry
-    columns = (schema.backups.c.at, schema.hermes_instances.c.created_at)
+    columns = (tables.backups.c.at, tables.hermes_instances.c.created_at)
     with registry._database.writing() as connection:
         for column in columns:
             for key, at in connection.execute(sa.select(column.table.c.id, column)).all():

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.registry.anchor import Anchor
+from hermesops.registry.audit.anchor import Anchor
 from hermesops.waiting import pause_blocking
 from tests.support import postgresql
 from tests.support.prerequisites import require

@@ -111,7 +111,7 @@ def shorten_leases(lease_s: float) -> None:
     from datetime import timedelta  # noqa: PLC0415 - as above
 
     from hermesops.operation import renewals  # noqa: PLC0415 - as above
-    from hermesops.registry import leases  # noqa: PLC0415 - as above
+    from hermesops.registry.repositories import leases  # noqa: PLC0415 - as above
 
     leases.LEASE_LIFE = timedelta(seconds=lease_s)
     renewals.RENEW_S = lease_s / 2

@@ -1,8 +1,9 @@
 """A registry with thousands of running instances in it, written at once: no command would."""
 
 from hermesops.model.ids import CellName, machine_name
-from hermesops.registry import Registry, schema
-from hermesops.registry.sealing import place
+from hermesops.registry import Registry
+from hermesops.registry.encryption.sealing import place
+from hermesops.registry.schema import tables
 from tests.support.fleets import AT, IMAGE, PER_CELL, ordered
 
 
@@ -43,7 +44,7 @@ def fill(registry: Registry, count: int, *, environment: str = "local") -> None:
         )
     cells = [CellName(f"cell{number + 1}") for number in range((count - 1) // PER_CELL + 1)]
     with desk.database.writing() as connection:
-        connection.execute(schema.cells.insert(), [{"name": c, "region": "hel1", "created_at": AT} for c in cells])
-        connection.execute(schema.users.insert(), users)
-        connection.execute(schema.hermes_instances.insert(), rows)
-        connection.execute(schema.instance_details.insert(), details)
+        connection.execute(tables.cells.insert(), [{"name": c, "region": "hel1", "created_at": AT} for c in cells])
+        connection.execute(tables.users.insert(), users)
+        connection.execute(tables.hermes_instances.insert(), rows)
+        connection.execute(tables.instance_details.insert(), details)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from hermesops.app import App
 from hermesops.localcloud.sim import hostility
-from hermesops.registry import schema
+from hermesops.registry.schema import tables
 from hermesops.settings import Environment
 from tests.support.behind_its_back import vendor_of
 from tests.support.command import Command, Ran, local_world
@@ -82,14 +82,14 @@ class HostileFleet:
         """Let backups and tokens be a day old, so that the next job is about every agent."""
         registry = App(Environment.load("local", self.world.environ), lambda _: None).registry
         with registry._database.writing() as connection:
-            for column in (schema.backups.c.at, schema.hermes_instances.c.created_at):
+            for column in (tables.backups.c.at, tables.hermes_instances.c.created_at):
                 key = column.table.c.id
                 for row, at in connection.execute(sa.select(key, column)).all():
                     older = {column.name: at - _A_DAY}
                     connection.execute(column.table.update().where(key == row).values(older))
             soon = registry.now() + timedelta(minutes=5)
-            connection.execute(schema.proxy_tokens.update().values(expires_at=soon))
-            connection.execute(schema.instance_details.update().values(model_token_expires_at=soon))
+            connection.execute(tables.proxy_tokens.update().values(expires_at=soon))
+            connection.execute(tables.instance_details.update().values(model_token_expires_at=soon))
         registry.close()
 
     def last_of(self, query: str) -> datetime | None:

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from hermesops.registry import schema
 from hermesops.registry.database import Database
+from hermesops.registry.schema import tables
 from tests.support.registries import KEYS
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -26,7 +26,7 @@ def make(url: str) -> None:
     database = Database(url)
     with database.writing() as connection:
         config = Config()
-        config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations"))
+        config.set_main_option("script_location", str(Path(tables.__file__).parent / "migrations"))
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
         _fill(connection)
@@ -40,15 +40,15 @@ def _fill(connection: sa.Connection) -> None:
     def sealed(plain: str, table: str, column: str, row: str) -> str:
         return KEYS.seal(plain, place=f"{table}/{column}/{row}")
 
-    put(schema.meta, name="key_proof", value=sealed("this key opens this registry", "meta", "value", "key_proof"))
-    connection.execute(schema.meta.update().where(schema.meta.c.name == "epoch").values(value="2"))
-    put(schema.meta, name="image/hermes-base", value="i-1")
-    put(schema.users, id=USER, alias="ada", created_at=AT)
-    put(schema.cells, name="cell1", region="hel1", created_at=AT)
-    put(schema.images, id="i-1", name="hermes-base", digest="d" * 64, manifest={"packages": {"a": "1"}}, created_at=AT)
+    put(tables.meta, name="key_proof", value=sealed("this key opens this registry", "meta", "value", "key_proof"))
+    connection.execute(tables.meta.update().where(tables.meta.c.name == "epoch").values(value="2"))
+    put(tables.meta, name="image/hermes-base", value="i-1")
+    put(tables.users, id=USER, alias="ada", created_at=AT)
+    put(tables.cells, name="cell1", region="hel1", created_at=AT)
+    put(tables.images, id="i-1", name="hermes-base", digest="d" * 64, manifest={"packages": {"a": "1"}}, created_at=AT)
     for instance, status, days in ((ENDED, "terminated", 0), (INSTANCE, "running", 1)):
         put(
-            schema.hermes_instances,
+            tables.hermes_instances,
             id=instance,
             user_id=USER,
             plan="light",
@@ -60,7 +60,7 @@ def _fill(connection: sa.Connection) -> None:
             last_heartbeat=AT,
         )
         put(
-            schema.instance_details,
+            tables.instance_details,
             instance_id=instance,
             cell="cell1",
             machine_name=f"hermes-local-cell1-{instance.replace('-', '')[:12]}",
@@ -74,7 +74,7 @@ def _fill(connection: sa.Connection) -> None:
             model_token_generation=3,
         )
     put(
-        schema.hermes_connections,
+        tables.hermes_connections,
         id=OPERATION,
         instance_id=INSTANCE,
         service="google",
@@ -85,7 +85,7 @@ def _fill(connection: sa.Connection) -> None:
         connected_at=AT,
     )
     put(
-        schema.proxy_tokens,
+        tables.proxy_tokens,
         machine_id="m-1",
         purpose="chat",
         token_id="t-1",
@@ -93,7 +93,7 @@ def _fill(connection: sa.Connection) -> None:
         expires_at=AT,
     )
     put(
-        schema.proxy_tokens,
+        tables.proxy_tokens,
         machine_id="m-1",
         purpose="platform",
         token_id="t-2",
@@ -101,10 +101,10 @@ def _fill(connection: sa.Connection) -> None:
         expires_at=AT + timedelta(days=30000),
     )
     published = sealed("published", "hermes_instances", "proxy_token", INSTANCE)
-    is_it = schema.hermes_instances.c.id == INSTANCE
-    connection.execute(schema.hermes_instances.update().where(is_it).values(proxy_token=published))
+    is_it = tables.hermes_instances.c.id == INSTANCE
+    connection.execute(tables.hermes_instances.update().where(is_it).values(proxy_token=published))
     put(
-        schema.operations,
+        tables.operations,
         id=OPERATION,
         kind="restart",
         subject=f"instance/{INSTANCE}",
@@ -116,13 +116,13 @@ def _fill(connection: sa.Connection) -> None:
         created_at=AT,
         updated_at=AT,
     )
-    put(schema.leases, subject=f"instance/{INSTANCE}", holder="", epoch=2, counter=9, expires_at=AT)
+    put(tables.leases, subject=f"instance/{INSTANCE}", holder="", epoch=2, counter=9, expires_at=AT)
     for number in range(1, AUDITED + 2):
         if number == 5:
             continue
         is_opening = number == 3
         put(
-            schema.audit,
+            tables.audit,
             id=number,
             at=AT + timedelta(seconds=number),
             who="tester",

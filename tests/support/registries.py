@@ -8,9 +8,9 @@ from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.registry import Registry, open_registry
-from hermesops.registry.anchor import Anchor
-from hermesops.registry.copies import Copies
-from hermesops.registry.registry import migrate_registry
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.open import migrate_registry
 
 CELL = CellName("cell1")
 KEYS = KeyRing("k1", {"k1": bytes(range(32))})

@@ -18,7 +18,7 @@ from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
 from hermesops.model.token import ProxyToken
 from hermesops.registry import Registry
-from hermesops.registry.anchor import Anchor
+from hermesops.registry.audit.anchor import Anchor
 from hermesops.waiting import pause_blocking
 from tests.support.registries import placed, registry_at
 

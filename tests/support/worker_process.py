@@ -25,7 +25,7 @@ from hermesops.operation.presence import this_process
 from hermesops.operation.runner import LEFT, Operations
 from hermesops.operation.worker import Worker
 from hermesops.registry import Registry
-from hermesops.registry import leases as registry_leases
+from hermesops.registry.repositories import leases as registry_leases
 from tests.support.registries import registry_at
 
 KIND = OperationKind.STACK_UP

@@ -81,12 +81,12 @@ class InventoryModule(BaseInventoryPlugin):
 
 def _registered(url: str) -> tuple[Host, ...]:
     # A third of a second to import, and a list of machines needs none of it.
-    from hermesops.registry import schema_version  # noqa: PLC0415 - as above
+    from hermesops.registry.audit.log import Trail  # noqa: PLC0415 - as above
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
-    from hermesops.registry.instances import InstanceRows  # noqa: PLC0415 - as above
-    from hermesops.registry.rows import Desk  # noqa: PLC0415 - as above
-    from hermesops.registry.trail import Trail  # noqa: PLC0415 - as above
-    from hermesops.registry.warnings import in_silence  # noqa: PLC0415 - as above
+    from hermesops.registry.ports import in_silence  # noqa: PLC0415 - as above
+    from hermesops.registry.repositories.base import Desk  # noqa: PLC0415 - as above
+    from hermesops.registry.repositories.instances.instance import InstanceRows  # noqa: PLC0415 - as above
+    from hermesops.registry.schema import schema_version  # noqa: PLC0415 - as above
 
     database = Database(url)
     try:

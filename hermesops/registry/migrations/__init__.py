@@ -1,1 +1,1 @@
-"""Alembic's scripts; started by ``hermesops.registry.schema_version`` with a connection of its own."""
+"""Alembic's scripts; started by ``hermesops.registry.schema.schema_version`` with a connection of its own."""

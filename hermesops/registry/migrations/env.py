@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from hermesops.registry.indexes import metadata
+from hermesops.registry.schema.indexes import metadata
 
 # Alembic would commit by itself; the caller holds the lock and commits, so that two processes cannot both migrate.
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, transactional_ddl=False)

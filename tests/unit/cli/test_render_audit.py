@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermesops.cli import render_audit
 from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
-from hermesops.registry.copies import Copy
+from hermesops.registry.maintenance.backup import Copy
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-from hermesops.registry.columns import IpAddress, UtcTimestamp
+from hermesops.registry.schema.columns import IpAddress, UtcTimestamp
 
 revision = "0001"
 down_revision = None

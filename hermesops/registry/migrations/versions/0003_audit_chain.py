@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 
 from hermesops.model.audit import AuditEntry
-from hermesops.registry.chain import link
-from hermesops.registry.columns import UtcTimestamp
+from hermesops.registry.audit.hash_chain import link
+from hermesops.registry.schema.columns import UtcTimestamp
 
 revision = "0003"
 down_revision = "0002"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from hermesops.registry.columns import UtcTimestamp, uuid
+from hermesops.registry.schema.columns import UtcTimestamp, uuid
 
 revision = "0007"
 down_revision = "0006"

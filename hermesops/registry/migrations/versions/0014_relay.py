@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from alembic import op
 
-from hermesops.registry.columns import UtcTimestamp
+from hermesops.registry.schema.columns import UtcTimestamp
 
 revision = "0014"
 down_revision = "0013"

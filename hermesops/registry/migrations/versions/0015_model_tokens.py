@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from hermesops.registry.columns import UtcTimestamp
+from hermesops.registry.schema.columns import UtcTimestamp
 
 revision = "0015"
 down_revision = "0014"

@@ -1,0 +1,96 @@
+"""Changes the key that seals, while others go on writing; each step is one transaction and may be the last one."""
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.registry.encryption.sealed_columns import sealed_cells
+from hermesops.registry.encryption.sealing import SEALING_KEY, place, read_key, stop_sealing
+from hermesops.registry.repositories.base import Rows, insert_or_update
+from hermesops.registry.schema.tables import meta
+
+PROOF = "key_proof"
+"""The row of ``meta`` with which a key is told from a wrong one."""
+
+_SUBJECT = "registry/key"
+_BATCH = 100
+
+
+class ResealingRows(Rows):
+    """Which key seals, and what is still sealed with another."""
+
+    def sealing_key(self) -> str:
+        """Id of the key that seals."""
+        with self._database.reading() as connection:
+            return read_key(connection) or self._desk.sealer.current
+
+    def seal_with(self, key: str, *, why: str) -> None:
+        """Let everything be sealed with this key from now on, by everybody; safe to call twice.
+
+        Returns when no transaction is left that seals with another. What is sealed already still opens.
+
+        Raises:
+            RefusedError: The key is not at hand here.
+        """
+        sealer = self._desk.sealer
+        sealer.reload()
+        if key not in sealer.key_ids:
+            raise RefusedError(f"there is no key {key} in {sealer.source}")
+        with self._database.writing() as connection:
+            stop_sealing(self._database, connection)
+            before = read_key(connection) or sealer.current
+            insert_or_update(connection, meta, {"name": SEALING_KEY, "value": key})
+            if before != key:
+                self._note(
+                    connection, "registry_key_changed", _SUBJECT, before={"key": before}, after={"key": key}, why=why
+                )
+
+    def reseal(self, *, limit: int = _BATCH) -> int:
+        """Seal some of what another key sealed with the one that counts; how many values that were.
+
+        None means that everything is. A row that somebody writes meanwhile is sealed right by them.
+
+        Raises:
+            RefusedError: Something does not open; the message says what. The rest of this batch is as it was.
+        """
+        sealer = self._desk.sealer
+        sealer.reload()
+        with self._database.writing() as connection:
+            key = read_key(connection) or sealer.current
+            done = 0
+            for cell in sealed_cells(connection, but_with=key, limit=limit, lock=True):
+                fresh = self._seal_in(connection, sealer.unseal(cell.sealed, place=cell.place), cell.place)
+                connection.execute(cell.column.table.update().where(cell.is_row).values({cell.column.name: fresh}))
+                done += 1
+            return done + self._prove_anew(connection, key)
+
+    def note_resealed(self, *, why: str) -> None:
+        """Record that every value is sealed with the key that counts.
+
+        Raises:
+            RefusedError: One is not.
+        """
+        with self._database.writing() as connection:
+            key = read_key(connection) or self._desk.sealer.current
+            other = next(sealed_cells(connection, but_with=key, limit=1), None)
+            if other is not None:
+                raise RefusedError(f"{other.place} is still sealed with another key than {key}")
+            self._note(connection, "registry_key_rotated", _SUBJECT, after={"key": key}, why=why)
+
+    def count_sealed_otherwise(self) -> int:
+        """How many values another key than the one that counts has sealed, the proof of the key among them."""
+        with self._database.reading() as connection:
+            key = read_key(connection) or self._desk.sealer.current
+            proof = connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar_one()
+            is_old = not proof.startswith(f"hs1.{key}.")
+            return sum(1 for _ in sealed_cells(connection, but_with=key)) + is_old
+
+    def _prove_anew(self, connection: sa.Connection, key: str) -> int:
+        """Seal the proof with the key that counts, so that whoever has another one is told when it opens."""
+        query = sa.select(meta.c.value).where(meta.c.name == PROOF)
+        held = connection.execute(query).scalar_one()
+        if held.startswith(f"hs1.{key}."):
+            return 0
+        where = place("meta", "value", PROOF)
+        fresh = self._seal_in(connection, self._desk.sealer.unseal(held, place=where), where)
+        connection.execute(meta.update().where(meta.c.name == PROOF).values(value=fresh))
+        return 1

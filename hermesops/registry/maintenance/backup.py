@@ -1,0 +1,182 @@
+"""Good copies of an SQLite registry beside it: daily, before each migration and before each restore; the newest N stay.
+
+A copy is taken by SQLite's own backup, checked page by page, and only then given its name; so whatever has that name
+can be restored. The key that opens the secrets in it is not in it. PostgreSQL's backups are the database's own.
+"""
+
+import fcntl
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermesops.disk import sync_file, sync_folder
+from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.registry.maintenance.damage import RESTORE
+
+DAILY = "daily"
+_NAME = re.compile(r"registry-(\d{8}T\d{6}\.\d{6})Z-([a-z0-9-]+)\.db")
+_MOMENT = "%Y%m%dT%H%M%S.%f"
+_BUSY_S = 20.0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy that was whole when it was taken.
+
+    Attributes:
+        reason: ``daily``, ``before-0003`` (a migration to that revision) or ``before-restore``.
+    """
+
+    file: Path
+    taken_at: datetime
+    reason: str
+    size_bytes: int
+
+
+class Copies:
+    """The copies of one registry.
+
+    Args:
+        file: The registry.
+        keep: How many stay; the oldest go first.
+    """
+
+    def __init__(self, file: Path, keep: int) -> None:
+        self.file = file
+        self.folder = file.parent / f"{file.stem}-copies"
+        self._keep = keep
+
+    def list(self) -> tuple[Copy, ...]:
+        """The copies there are, newest first."""
+        named = ((file, _NAME.fullmatch(file.name)) for file in sorted(self.folder.glob("registry-*.db"), reverse=True))
+        return tuple(
+            Copy(file, datetime.strptime(name[1], _MOMENT).replace(tzinfo=UTC), name[2], file.stat().st_size)
+            for file, name in named
+            if name
+        )
+
+    def take(self, reason: str) -> Copy:
+        """Copy the registry as it is now, while others may read and write it.
+
+        Raises:
+            BrokenInvariantError: The registry is damaged; no copy was made, and none was removed.
+            UnavailableError: It is locked, or there is no room.
+        """
+        with self._alone(wait=True):
+            return self._take(reason)
+
+    def take_daily(self) -> Copy | None:
+        """Copy the registry unless that was done today; ``None`` too while another process does it.
+
+        Raises:
+            BrokenInvariantError, UnavailableError: As ``take``.
+        """
+        with self._alone(wait=False) as alone:
+            today = datetime.now(UTC).date()
+            if not alone or any(copy.reason == DAILY and copy.taken_at.date() == today for copy in self.list()):
+                return None
+            return self._take(DAILY)
+
+    def _take(self, reason: str) -> Copy:
+        draft = self.folder / ".draft"
+        draft.unlink(missing_ok=True)  # of one that was killed: there is one at a time
+        try:
+            copy_database(self.file, draft)
+            file = self.folder / f"registry-{datetime.now(UTC).strftime(_MOMENT)}Z-{reason}.db"
+            draft.rename(file)
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_folder(self.folder)
+        taken, *others = self.list()
+        for old in others[self._keep - 1 :]:
+            old.file.unlink(missing_ok=True)
+        return taken
+
+    @contextmanager
+    def _alone(self, *, wait: bool) -> Iterator[bool]:
+        """Let one process copy at a time; whether it is this one."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield True
+        except BlockingIOError:
+            yield False
+        finally:
+            os.close(descriptor)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Make ``target`` (a new file of mode 0600, on the disk when this returns) a checked copy of a live database.
+
+    Raises:
+        BrokenInvariantError: ``source`` is damaged.
+        UnavailableError: It is locked, or there is no room.
+    """
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    with _explained(source), closing(_opened(source)) as live, closing(_opened(target)) as copy:
+        live.backup(copy)
+        _check(copy)
+    settle(target)
+
+
+def settle(file: Path) -> None:
+    """Make a database that nobody has open one file that needs no journal beside it, and bring it to the disk."""
+    with _explained(file), closing(_opened(file)) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+    sync_file(file)
+
+
+def overwrite_database(target: Path, source: Path) -> None:
+    """Give a live database another's content in one transaction; whoever has it open sees all of it or nothing.
+
+    Raises:
+        UnavailableError: It is locked, or there is no room; nothing changed.
+    """
+    with _explained(target), closing(_opened(source)) as new, closing(_opened(target)) as live:
+        new.backup(live)
+
+
+def check_database(file: Path) -> None:
+    """Read every page.
+
+    Raises:
+        BrokenInvariantError: It is damaged, or no database.
+        UnavailableError: It is locked, or not there.
+    """
+    if not file.exists():
+        raise UnavailableError(f"there is no file {file}", hint="hermesops registry copies")
+    with _explained(file), closing(_opened(file)) as database:
+        _check(database)
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=_BUSY_S, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+    if found != ["ok"]:
+        raise sqlite3.DatabaseError(found[0].splitlines()[0])
+
+
+@contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code.startswith("SQLITE_CORRUPT"):
+            raise BrokenInvariantError(f"the registry {file} is damaged: {error}", hint=RESTORE) from error
+        raise UnavailableError(
+            f"the registry {file} cannot be copied: {error}", hint="make room, or repeat the command"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise BrokenInvariantError(f"the registry {file} is damaged: {error}", hint=RESTORE) from error

@@ -1,0 +1,154 @@
+"""Looks for rows that cannot be true together. Nothing is changed, and nothing secret is repeated."""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.model.contradiction import Contradiction
+from hermesops.model.ids import instance_subject, is_machine_name
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import LEASE_S, OperationKind
+from hermesops.model.spare import Purpose, spare_subject
+from hermesops.registry.encryption.sealed_columns import sealed_cells
+from hermesops.registry.maintenance.epoch_number import read_epoch
+from hermesops.registry.repositories.base import Rows
+from hermesops.registry.schema.tables import (
+    LIVING,
+    UNFINISHED,
+    cells,
+    hermes_connections,
+    hermes_instances,
+    instance_details,
+    leases,
+    operations,
+    spare_machines,
+)
+
+_AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
+_RESTORE = "hermesops registry copies; a copy from before may have the row whole"
+_OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL, OperationKind.DRILL}
+"""Kinds of operations that mean nothing without an instance."""
+
+
+class ConsistencyRows(Rows):
+    """Everything, held against everything else."""
+
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """What cannot be true together, in the order of looking; the audit's chain is ``check_audit``'s."""
+        looks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
+            self._instances,
+            self._machines,
+            self._spares,
+            self._operations,
+            self._leases,
+            self._secrets,
+            self._left_secrets,
+        )
+        with self._database.reading() as connection:
+            return tuple(found for look in looks for found in look(connection))
+
+    def _instances(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        bare = sa.select(hermes_instances.c.id).where(
+            LIVING, hermes_instances.c.id.not_in(sa.select(instance_details.c.instance_id))
+        )
+        for id_ in connection.scalars(bare):
+            yield Contradiction(instance_subject(id_), "has no details: no cell, no machine, no keys", _RESTORE)
+        known = set(connection.scalars(sa.select(cells.c.name)))
+        living = sa.select(instance_details, hermes_instances.c.status, hermes_instances.c.vm_id).join_from(
+            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+        )
+        for row in connection.execute(living.where(LIVING)):
+            subject, name = instance_subject(row.instance_id), row.machine_name
+            if row.cell not in known:
+                yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
+            if not is_machine_name(name, self._desk.environment):
+                what = f"its machine {name} is not named as those of environment {self._desk.environment} are"
+                yield Contradiction(subject, what, "hermesops settings show: is this the registry that was meant?")
+            if row.status == InstanceStatus.RUNNING and row.vm_id is None:
+                what = f"is running, and no machine {name} is recorded"
+                yield Contradiction(subject, what, "hermesops fleet drift names the command that records it")
+
+    def _machines(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        rows = connection.execute(
+            sa.select(instance_details.c.instance_id, instance_details.c.machine_name, hermes_instances.c.vm_id)
+            .join_from(instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+            .where(LIVING)
+        ).all()
+        for field, said in (("machine_name", "machine's name"), ("vm_id", "machine")):
+            counts = Counter(value for row in rows if (value := getattr(row, field)))
+            for value in sorted(value for value, count in counts.items() if count > 1):
+                claimed = ", ".join(sorted(row.instance_id for row in rows if getattr(row, field) == value))
+                what = f"is the {said} of {counts[value]} instances: {claimed}"
+                yield Contradiction(f"machine/{value}", what, "hermesops fleet drift --deep asks it whose it is")
+
+    def _spares(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        known = set(connection.scalars(sa.select(cells.c.name)))
+        living = set(connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)))
+        on = sa.select(instance_details.c.machine_name, hermes_instances.c.vm_id).join_from(
+            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+        )
+        taken = {value for row in connection.execute(on.where(LIVING)) for value in row if value}
+        for row in connection.execute(sa.select(spare_machines).order_by(spare_machines.c.name)):
+            subject = spare_subject(row.name)
+            if row.cell not in known:
+                yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
+            if taken & {row.name, row.machine_id}:
+                yield Contradiction(
+                    subject, "is a spare machine, and a living instance is on it", "hermesops fleet drift --deep"
+                )
+            if (row.purpose == Purpose.POOL) != (row.instance_id is None):
+                yield Contradiction(subject, f"is a {row.purpose} machine of {row.instance_id or 'nobody'}", _RESTORE)
+            elif row.wanted and row.instance_id and row.instance_id not in living:
+                what = f"is still wanted for instance {row.instance_id}, which does not live"
+                yield Contradiction(subject, what, f"hermesops pool refill {row.cell}")
+
+    def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        found = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
+        status = {row.id: row.status for row in found}
+        for row in connection.execute(sa.select(operations).where(UNFINISHED)):
+            hint = f"hermesops operation abandon {row.id}"
+            if row.instance_id is None and row.kind in _OF_INSTANCES:
+                yield Contradiction(f"operation/{row.id}", f"{row.kind} of no instance", hint)
+            elif row.instance_id is not None and row.instance_id not in status:
+                yield Contradiction(f"operation/{row.id}", f"{row.kind} of an instance that has no row", hint)
+            elif status.get(row.instance_id) == InstanceStatus.TERMINATED and row.kind != OperationKind.TERMINATE:
+                yield Contradiction(f"operation/{row.id}", f"{row.kind} of an instance that is terminated", hint)
+
+    def _leases(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        epoch, now = read_epoch(connection), self._database.now(connection)
+        instances = set(connection.scalars(sa.select(hermes_instances.c.id)))
+        for row in connection.execute(sa.select(leases)):
+            subject = f"lease/{row.subject}"
+            kind, _, which = str(row.subject).partition("/")
+            if row.epoch > epoch:
+                what = f"is of epoch {row.epoch}, the registry is at {epoch}: it was put back by hand"
+                yield Contradiction(subject, what, "hermesops registry restored --reason WHY opens a new epoch")
+            is_held = row.holder and row.expires_at > now
+            if is_held and kind == "instance" and _is_uuid(which) and which not in instances:
+                what = f"is held by {row.holder}, and there is no such instance"
+                yield Contradiction(subject, what, f"wait {LEASE_S:.0f} s")
+
+    def _secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        for cell in sealed_cells(connection):
+            try:
+                self._desk.sealer.unseal(cell.sealed, place=cell.place)
+            except RefusedError as error:
+                yield Contradiction(cell.place, f"does not open: {error.message}", error.hint or _RESTORE)
+
+    def _left_secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
+        ended = sa.select(hermes_instances.c.id).where(sa.not_(LIVING))
+        left = sa.select(hermes_connections.c.instance_id).where(hermes_connections.c.instance_id.in_(ended)).distinct()
+        for id_ in connection.scalars(left):
+            what = "is terminated, and tokens of its services are still kept"
+            yield Contradiction(instance_subject(id_), what, _RESTORE)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True

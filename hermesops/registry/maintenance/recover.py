@@ -1,0 +1,95 @@
+"""Writes rows of instances that are known from elsewhere: from their machines, after the registry was lost."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
+from hermesops.model.recovery import Recovered
+from hermesops.registry.repositories.base import insert_if_absent
+from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
+from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, users
+
+
+class RecoveryRows(InstanceSecretRows):
+    """Instances that come back."""
+
+    def recover_instance(self, one: Recovered, *, why: str) -> bool:
+        """Write the rows of an instance, its user and its cell as they were; whether they were not there.
+
+        Nothing is changed where the instance has a row, or its user has another instance that lives.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            cell = {"name": one.cell, "region": one.region, "created_at": now}
+            insert_if_absent(connection, cells, cell)
+            user = {"id": one.user_id, "alias": one.user_alias or None, "created_at": now}
+            insert_if_absent(connection, users, user)
+            row = {
+                "id": one.id,
+                "user_id": one.user_id,
+                "plan": one.plan,
+                "vm_id": one.machine_id,
+                "status": one.status,
+                "created_at": one.created_at,
+            }
+            if not insert_if_absent(connection, hermes_instances, row):
+                return False
+            connection.execute(instance_details.insert().values(self._details(connection, one)))
+            after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
+            self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
+        return True
+
+    def take_machine(
+        self, instance_id: InstanceId, machine_id: MachineId, machine_name: MachineName, *, why: str
+    ) -> None:
+        """Put a living instance on a machine that says it is the instance's; the one before is known to be gone."""
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            before = connection.execute(
+                instance_details.select().where(instance_details.c.instance_id == instance_id)
+            ).one()
+            connection.execute(
+                hermes_instances.update().where(columns.id == instance_id, LIVING).values(vm_id=machine_id, vm_ip=None)
+            )
+            connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id)
+                .values(machine_name=machine_name, machine_wanted=True)
+            )
+            self._note(
+                connection,
+                "machine_taken",
+                instance_subject(instance_id),
+                before={"machine": before.machine_name},
+                after={"machine": machine_name, "id": machine_id},
+                why=why,
+            )
+
+    def accept_server_type(self, instance_id: InstanceId, server_type: str, *, why: str) -> str:
+        """Order from now on the size that an instance's machine has; the size ordered before."""
+        is_it = instance_details.c.instance_id == instance_id
+        with self._database.writing() as connection:
+            before = str(connection.execute(instance_details.select().where(is_it)).one().server_type)
+            if before != server_type:
+                connection.execute(instance_details.update().where(is_it).values(server_type=server_type))
+                change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
+                self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
+        return before
+
+    def _details(self, connection: sa.Connection, one: Recovered) -> dict[str, Any]:
+        return {
+            "instance_id": one.id,
+            "cell": one.cell,
+            "machine_name": one.machine_name,
+            "machine_wanted": True,
+            "server_type": one.server_type,
+            "region": one.region,
+            "image_id": one.image_id,
+            "epoch": one.epoch,
+            "settings": self._seal_settings(connection, one.settings, "settings", one.id),
+            "api_server_key": self._seal(connection, one.api_server_key, "api_server_key", one.id),
+            "model_token_generation": one.model_token_generation,
+            "model_token_expires_at": one.model_token_expires_at,
+            "model_token_handed_at": self._database.now(connection) if one.model_token_expires_at else None,
+        }

@@ -1,0 +1,171 @@
+"""Puts a copy in the place of an SQLite registry, under a new epoch: all of it or nothing, killed at any moment."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermesops.disk import sync_folder
+from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.model.audit import AuditHead
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.database import Database
+from hermesops.registry.maintenance.backup import Copies, check_database, copy_database, overwrite_database, settle
+from hermesops.registry.open import Registry
+from hermesops.registry.schema import schema_version
+
+_DRAFT = ".restoring.db"
+_JOURNALS = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was done.
+
+    Attributes:
+        epoch: The new one; every lease from before has ended.
+        set_aside: Where the damaged file is now; ``None`` when there was none, or it was whole.
+    """
+
+    copy: Path
+    epoch: int
+    set_aside: Path | None
+
+
+def is_healthy(file: Path) -> bool:
+    """Whether there is a whole registry in that file.
+
+    Raises:
+        UnavailableError: It is locked.
+    """
+    if not file.exists() or not file.stat().st_size:
+        return False
+    try:
+        check_database(file)
+        return _revision(file) is not None
+    except BrokenInvariantError:
+        return False
+
+
+def restore(
+    copies: Copies,
+    copy: Path,
+    *,
+    open_at: Callable[[str], Registry],
+    anchor: Anchor | None,
+    over_healthy: bool,
+    why: str,
+) -> Restored:
+    """Put ``copy`` in the registry's place, brought to this code's revision, under an epoch that outranks all before.
+
+    A damaged registry is set aside; a healthy one is copied first, and overwritten in one transaction, so that
+    processes that have it open go on with the new content.
+
+    Args:
+        copies: Those of the registry.
+        copy: Any file that is a registry.
+        open_at: Opens the registry at a URL, without anchor and copies.
+        anchor: Knows the epochs there were, and takes the new head.
+        over_healthy: Whether a registry that is whole may be overwritten.
+        why: For the audit.
+
+    Raises:
+        RefusedError: The copy is damaged or newer than this code, its key is another, or the registry is healthy.
+        UnavailableError: The registry is locked, or there is no room.
+    """
+    _refuse_bad(copy)
+    healthy = is_healthy(copies.file)
+    if healthy and not over_healthy:
+        raise RefusedError(
+            f"the registry {copies.file} is whole; restoring {copy.name} would take back what was done since",
+            hint="if that is meant, name the environment: --over NAME",
+        )
+    draft = copies.file.with_name(_DRAFT)
+    _discard(draft)
+    try:
+        copy_database(copy, draft)
+        epoch, head = _begin(open_at(f"sqlite:///{draft}"), copy, _epoch(copies.file), anchor, why)
+        settle(draft)
+        if healthy:
+            copies.take("before-restore")
+            overwrite_database(copies.file, draft)
+        set_aside = None if healthy else _replace(copies.file, draft)
+    finally:
+        _discard(draft)
+    if anchor and head:
+        anchor.append(head)
+    return Restored(copy, epoch, set_aside)
+
+
+def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, why: str) -> tuple[int, AuditHead | None]:
+    """Open the new epoch while the draft is in nobody's place; the epoch and the newest entry."""
+    last = anchor.last() if anchor else None
+    known = max(anchor.highest_epoch() if anchor else 0, epoch)
+    before: dict[str, object] = {"entry": last.id, "epoch": last.epoch} if last else {}
+    try:
+        # The epoch first: an entry of the old one would bear the number of one that was lost.
+        opened = registry.open_epoch(why, above=known)
+        registry.append_audit("registry_restored", "registry", why=why, before=before, after={"copy": copy.name})
+        return opened, registry.check_audit().head
+    finally:
+        registry.close()
+
+
+def _discard(draft: Path) -> None:
+    for suffix in ("", *_JOURNALS):
+        draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+
+
+def set_aside(file: Path) -> Path | None:
+    """Move what is left of a damaged registry out of the way, its journals too; where it is now.
+
+    Nothing is deleted. ``None`` when there was no file.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    aside = file.with_name(f"{file.name}.damaged-{stamp}")
+    was_there = file.exists()
+    # Its journals too: SQLite would take them for the new file's.
+    for suffix in ("", *_JOURNALS):
+        with suppress(FileNotFoundError):
+            file.with_name(file.name + suffix).rename(aside.with_name(aside.name + suffix))
+    sync_folder(file.parent)
+    return aside if was_there else None
+
+
+def _replace(file: Path, draft: Path) -> Path | None:
+    aside = set_aside(file)
+    draft.rename(file)
+    sync_folder(file.parent)
+    return aside
+
+
+def _refuse_bad(copy: Path) -> None:
+    if not copy.is_file():
+        raise RefusedError(f"there is no copy {copy}", hint="hermesops registry copies")
+    try:
+        check_database(copy)
+        revision = _revision(copy)
+    except BrokenInvariantError as error:
+        raise RefusedError(f"the copy {copy} is damaged itself", hint="hermesops registry copies") from error
+    if revision is None:
+        raise RefusedError(f"{copy} is no copy of a registry", hint="hermesops registry copies")
+
+
+def _revision(file: Path) -> str | None:
+    database = Database(f"sqlite:///{file}")
+    try:
+        schema_version.refuse_newer(database)
+        return schema_version.current(database)
+    finally:
+        database.close()
+
+
+def _epoch(file: Path) -> int:
+    """The epoch that the present registry says it is in; 0 when it says nothing any more."""
+    if not file.exists():
+        return 0
+    with suppress(sqlite3.Error, ValueError, TypeError), closing(sqlite3.connect(file)) as connection:
+        return int(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
+    return 0

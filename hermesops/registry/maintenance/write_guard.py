@@ -1,0 +1,111 @@
+"""Stands before everything that writes: the registry must not be older than what was written, and have a daily copy."""
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.model.audit import AuditHead
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.database import Database
+from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.maintenance.damage import RESTORE
+from hermesops.registry.ports import Warn
+from hermesops.registry.schema.tables import audit
+
+
+class WriteGuard:
+    """Called before each write; after the first one of a day it costs nothing.
+
+    Args:
+        database: What is written to.
+        anchor: Knows the newest entry of the audit.
+        copies: Takes the daily copy; ``None`` for PostgreSQL.
+        warn: Takes why there is none.
+        actor: Says who writes; may refuse.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        anchor: Anchor | None,
+        copies: Copies | None,
+        warn: Warn,
+        actor: Callable[[], str],
+    ) -> None:
+        self._database = database
+        self._anchor = anchor
+        self._copies = copies
+        self._warn = warn
+        self._actor = actor
+        self._turn = threading.Lock()
+        self._is_current = False
+        self._copied_on: date | None = None
+
+    def __call__(self) -> None:
+        """Let the write go on, or not.
+
+        Raises:
+            BrokenInvariantError: The registry is damaged, or older than what was written to it.
+        """
+        with self._turn:
+            self._actor()
+            if not self._is_current:
+                refuse_older(self._database, self._anchor)
+                self._is_current = True
+            today = datetime.now(UTC).date()
+            if self._copies and self._copied_on != today:
+                self._copy(self._copies)
+                self._copied_on = today
+
+    def _copy(self, copies: Copies) -> None:
+        try:
+            copies.take_daily()
+        except (OSError, UnavailableError) as error:
+            self._warn("registry_not_copied", registry=str(copies.file), error=str(error))
+
+
+def refuse_older(database: Database, anchor: Anchor | None) -> None:
+    """Check that the newest anchored entry is in the registry: one that was put back by hand lacks it.
+
+    Leases and intents written since are lost with it, so their numbers would be given out twice.
+
+    Raises:
+        BrokenInvariantError: It is not there.
+    """
+    head = anchor.last() if anchor else None
+    if head is None:
+        return
+    with database.reading() as connection:
+        if _has(connection, head):
+            return
+    raise BrokenInvariantError(
+        f"the registry {database.title} is not the one that was written to last: it lacks audit entry {head.id} "
+        f"of epoch {head.epoch}",
+        hint="hermesops audit verify tells more; hermesops registry restored --reason WHY if it is meant",
+    )
+
+
+def refuse_loss(database: Database, anchor: Anchor | None, copies: Copies | None) -> None:
+    """Check that an SQLite registry that is not there, or is empty, was never there.
+
+    Raises:
+        BrokenInvariantError: There are copies of it or anchored entries.
+    """
+    if not database.is_empty() or not ((copies and copies.list()) or (anchor and anchor.last())):
+        return
+    raise BrokenInvariantError(
+        f"the registry {database.title} is gone, and there was one", hint=f"{RESTORE}; or hermesops registry rebuild"
+    )
+
+
+def _has(connection: sa.Connection, head: AuditHead) -> bool:
+    held = connection.execute(sa.select(audit.c.epoch, audit.c.hash).where(audit.c.id == head.id)).one_or_none()
+    if held and (held.epoch, held.hash) == (head.epoch, head.hash):
+        return True
+    # Written after the copy was taken from which a later epoch began: known to be lost.
+    later = sa.select(sa.func.min(audit.c.id)).where(audit.c.epoch > head.epoch)
+    first = connection.execute(later).scalar()
+    return first is not None and first <= head.id

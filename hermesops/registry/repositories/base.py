@@ -1,0 +1,101 @@
+"""What every group of rows shares: the database, who seals secrets, and who acts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from hermesops.registry.audit.log import Trail
+from hermesops.registry.database import Database
+from hermesops.registry.encryption.sealing import Sealer, key_in
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where rows are written.
+
+    Attributes:
+        environment: Name of the environment; part of machine names.
+        trail: Takes audit entries.
+        sealer: Encrypts secret columns.
+    """
+
+    database: Database
+    environment: str
+    trail: Trail
+    sealer: Sealer = field(repr=False)
+
+
+class Rows:
+    """Base of each group of rows.
+
+    Args:
+        desk: Where they are written.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._database = desk.database
+
+    def _note(
+        self,
+        connection: sa.Connection,
+        action: str,
+        subject: str,
+        *,
+        before: Mapping[str, object] | None = None,
+        after: Mapping[str, object] | None = None,
+        why: str = "",
+    ) -> None:
+        """Append an audit entry in the transaction of the change that it tells of."""
+        self._desk.trail.note(connection, action, subject, before=before or {}, after=after or {}, why=why)
+
+    def _seal_in(self, connection: sa.Connection, plain: str, where: str) -> str:
+        """Encrypt what the transaction is about to write at that place."""
+        sealer = self._desk.sealer
+        return sealer.seal(plain, place=where, key=key_in(self._database, connection, sealer))
+
+
+def new_id() -> str:
+    """A fresh UUID."""
+    return str(uuid4())
+
+
+def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
+    """Insert a row unless one is there that it would collide with; whether it was inserted.
+
+    The row itself is asked for: PostgreSQL's driver does not always know how many rows an INSERT made.
+    """
+    inserting = _insert(connection, table).values(values).on_conflict_do_nothing()
+    return connection.execute(inserting.returning(*table.primary_key)).first() is not None
+
+
+def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
+    """Insert a row, or overwrite the one with the same primary key."""
+    insert_or_update_all(connection, table, [values])
+
+
+def insert_or_update_all(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+    """The same with many rows of the same columns, at once."""
+    if not rows:
+        return
+    key = [column.name for column in table.primary_key]
+    inserting = _insert(connection, table)
+    rest = {name: inserting.excluded[name] for name in rows[0] if name not in key}
+    connection.execute(inserting.on_conflict_do_update(index_elements=key, set_=rest), list(rows))
+
+
+def _insert(connection: sa.Connection, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
+    # Either costs some hundredths of a second to import, and a command needs one at most.
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - as above
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - as above
+
+    return postgresql.insert(table)

@@ -1,0 +1,147 @@
+"""Rows of ``cells``, and what machines each cell should have."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import UsageError
+from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.operation import OperationKind
+from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
+from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.schema.tables import (
+    LIVING,
+    UNFINISHED,
+    cells,
+    hermes_instances,
+    instance_details,
+    operations,
+    spare_machines,
+)
+
+_WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+
+
+class CellRows(Rows):
+    """Cells and their desired machines."""
+
+    def list_cells(self) -> tuple[Cell, ...]:
+        """Every cell, by name."""
+        with self._database.reading() as connection:
+            return self._cells(connection)
+
+    def get_cell(self, name: CellName) -> Cell:
+        """One cell.
+
+        Raises:
+            UsageError: No such cell was ever opened.
+        """
+        with self._database.reading() as connection:
+            found = self._cells(connection, cells.c.name == name)
+            if not found:
+                raise _no_cell(connection, name)
+        return found[0]
+
+    def open_cell(self, place: Placement) -> None:
+        """Make the cell's row unless it is there; for whoever wants machines in it before its first user comes."""
+        with self._database.writing() as connection:
+            self._open_cell(connection, place)
+
+    def record_brought(self, name: CellName) -> None:
+        """Note that the cell's stack is now what its rows said when its run began; not audited, its operation is."""
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            connection.execute(cells.update().where(cells.c.name == name).values(brought_at=now))
+
+    def cell_spec(self, cell: CellName) -> CellSpec:
+        """The machines of the cell's instances, and those it has beside them, that are not on their way out, by name.
+
+        Raises:
+            UsageError: No such cell was ever opened.
+        """
+        of_instances = (
+            sa.select(instance_details, hermes_instances.c.plan)
+            .select_from(_WITH_INSTANCE)
+            .where(instance_details.c.cell == cell, instance_details.c.machine_wanted, LIVING)
+        )
+        spares = sa.select(spare_machines).where(spare_machines.c.cell == cell, spare_machines.c.wanted)
+        with self._database.reading() as connection:
+            if connection.scalar(sa.select(cells.c.name).where(cells.c.name == cell)) is None:
+                raise _no_cell(connection, cell)
+            machines = [
+                *(_machine(row, row.machine_name) for row in connection.execute(of_instances)),
+                *(_machine(row, row.name) for row in connection.execute(spares)),
+            ]
+        return CellSpec(cell, tuple(sorted(machines, key=lambda machine: machine.name)))
+
+    def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
+        """The cell's machines that were given up (``give_up_machine``, ``retire_spare``) and may still be there."""
+        of_instances = (
+            sa.select(instance_details.c.machine_name)
+            .select_from(_WITH_INSTANCE)
+            .where(instance_details.c.cell == cell, sa.not_(instance_details.c.machine_wanted), LIVING)
+        )
+        spares = sa.select(spare_machines.c.name).where(spare_machines.c.cell == cell, sa.not_(spare_machines.c.wanted))
+        with self._database.reading() as connection:
+            return frozenset(MachineName(name) for name in connection.scalars(of_instances.union(spares)))
+
+    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
+        """The cell's machines that unfinished operations give another size."""
+        query = (
+            sa.select(instance_details.c.machine_name)
+            .join(operations, operations.c.instance_id == instance_details.c.instance_id)
+            .where(instance_details.c.cell == cell, operations.c.kind == OperationKind.RESIZE, UNFINISHED)
+        )
+        with self._database.reading() as connection:
+            return frozenset(MachineName(name) for name in connection.scalars(query))
+
+    def _cells(self, connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
+        of_instances = (
+            sa.select(sa.func.count())
+            .select_from(_WITH_INSTANCE)
+            .where(instance_details.c.cell == cells.c.name, LIVING)
+            .scalar_subquery()
+        )
+        spares = (
+            sa.select(sa.func.count())
+            .select_from(spare_machines)
+            .where(spare_machines.c.cell == cells.c.name)
+            .scalar_subquery()
+        )
+        query = sa.select(cells, (of_instances + spares).label("machines")).where(*which).order_by(cells.c.name)
+        return tuple(_cell(row) for row in connection.execute(query))
+
+    def _open_cell(self, connection: sa.Connection, place: Placement) -> None:
+        """Make the row unless it is there; whoever makes the same one waits for us."""
+        takes = {"region": place.region, "only_plan": place.only_plan}
+        values = {"name": place.cell, "created_at": self._database.now(connection), **takes}
+        if insert_if_absent(connection, cells, values):
+            self._note(connection, "cell_opened", f"cell/{place.cell}", after=takes)
+
+
+def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:
+    return unknown_name("cell", name, connection.scalars(sa.select(cells.c.name).order_by(cells.c.name)))
+
+
+def _machine(row: sa.Row[Any], name: str) -> CellMachine:
+    return CellMachine(
+        MachineName(name),
+        row.server_type,
+        row.region,
+        ImageId(row.image_id) if row.image_id else None,
+        InstanceId(row.instance_id) if row.instance_id else None,
+        Plan(row.plan),
+    )
+
+
+def _cell(row: sa.Row[Any]) -> Cell:
+    return Cell(
+        name=CellName(row.name),
+        region=row.region,
+        only_plan=Plan(row.only_plan) if row.only_plan else None,
+        machines=row.machines,
+        created_at=row.created_at,
+        brought_at=row.brought_at,
+    )

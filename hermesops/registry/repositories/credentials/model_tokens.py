@@ -1,0 +1,122 @@
+"""Tokens for the model router, as rows know them: which generation counts, and when the present token runs out.
+
+The generation is the floor that routers read: a token of an earlier one is refused. Whatever takes an agent from its
+machine raises it in the transaction that says so, so that no row ever says it while a copied token still counts.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.route import PresentToken
+from hermesops.registry.database import Database
+from hermesops.registry.repositories.instances.instance import ALL, InstanceRows, instance_of
+from hermesops.registry.schema.tables import hermes_instances, instance_details
+from hermesops.registry.transactions.revoke_credentials import raise_token_floor
+
+
+class FloorReader:
+    """Reads what a model router has to know, with no key and no more rights than ``SELECT`` on two columns.
+
+    A connection for each reading: an SQLite registry may have been put back from a copy since the last one.
+
+    Args:
+        url: Of the registry.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def read(self) -> Mapping[InstanceId, int]:
+        """The oldest generation of each instance's tokens that counts, of ended instances too.
+
+        Raises:
+            UnavailableError: The registry does not answer.
+            BrokenInvariantError: It is damaged, or older than this code.
+        """
+        database = Database(self._url)
+        try:
+            if database.is_missing():
+                return {}
+            columns = instance_details.c
+            with database.reading() as connection:
+                rows = connection.execute(sa.select(columns.instance_id, columns.model_token_generation)).all()
+            return {InstanceId(row.instance_id): int(row.model_token_generation) for row in rows}
+        finally:
+            database.close()
+
+
+class ModelTokenRows(InstanceRows):
+    """Generations and expiries of instances' tokens."""
+
+    def model_token(self, instance_id: InstanceId) -> PresentToken:
+        """What is known of an instance's present token."""
+        with self._database.reading() as connection:
+            details = self._details_in(connection, instance_id)
+        return PresentToken(
+            details.model_token_generation, details.model_token_expires_at, details.model_token_handed_at
+        )
+
+    def renew_model_token(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
+        """Have an instance's present token be one with at least half of its life left; what it is then.
+
+        The token before stays good until its own expiry.
+        """
+        columns = instance_details.c
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            held = self._details_in(connection, instance_id, lock=True)
+            expires_at, handed_at = held.model_token_expires_at, held.model_token_handed_at
+            if expires_at is None or expires_at - now < life / 2:
+                # Whole seconds: the token holds no others.
+                expires_at, handed_at = (now + life).replace(microsecond=0), None
+                connection.execute(
+                    instance_details.update()
+                    .where(columns.instance_id == instance_id)
+                    .values(model_token_expires_at=expires_at, model_token_handed_at=None)
+                )
+        return PresentToken(held.model_token_generation, expires_at, handed_at)
+
+    def note_model_token_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+        """Record that an instance's machine has that token, unless another has become the present one meanwhile."""
+        columns = instance_details.c
+        is_present = sa.and_(
+            columns.instance_id == instance_id,
+            columns.model_token_generation == token.generation,
+            columns.model_token_expires_at == token.expires_at,
+        )
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            connection.execute(instance_details.update().where(is_present).values(model_token_handed_at=now))
+
+    def instances_due_for_model_tokens(self, *, life: timedelta) -> tuple[Instance, ...]:
+        """Running instances whose machine lacks the present token, or whose token has lived half its life."""
+        columns = instance_details.c
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            is_due = sa.or_(
+                columns.model_token_handed_at.is_(None),
+                columns.model_token_expires_at.is_(None),
+                columns.model_token_expires_at < now + life / 2,
+            )
+            due = ALL.where(hermes_instances.c.status == InstanceStatus.RUNNING, is_due)
+            rows = connection.execute(due.order_by(columns.model_token_expires_at, columns.instance_id))
+            return tuple(instance_of(row) for row in rows)
+
+    def revoke_model_tokens(self, instance_id: InstanceId, *, why: str) -> int:
+        """Raise the generation, and return the new one."""
+        with self._database.writing() as connection:
+            before: int = self._details_in(connection, instance_id, lock=True).model_token_generation
+            raise_token_floor(connection, instance_id)
+            self._note(
+                connection,
+                "model_tokens_revoked",
+                instance_subject(instance_id),
+                before={"generation": before},
+                after={"generation": before + 1},
+                why=why,
+            )
+        return before + 1

@@ -1,0 +1,205 @@
+"""Rows of ``hermes_instances`` with what stands beside them in ``instance_details``."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import (
+    CellName,
+    InstanceId,
+    MachineId,
+    MachineName,
+    UserId,
+    instance_subject,
+    is_alias,
+    user_id_of,
+)
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
+from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
+from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
+from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_details, users
+from hermesops.registry.transactions.mark_for_deletion import give_up_spares
+from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+
+ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
+    hermes_instances.join(instance_details, instance_details.c.instance_id == hermes_instances.c.id).join(
+        users, users.c.id == hermes_instances.c.user_id
+    )
+)
+"""Selects instances with their details and their users' aliases."""
+
+_ALIASES = (
+    sa.select(users.c.alias)
+    .where(users.c.id.in_(sa.select(hermes_instances.c.user_id)), users.c.alias.is_not(None))
+    .order_by(users.c.alias)
+)
+"""Selects the aliases of users who have, or had, an instance."""
+
+
+class InstanceRows(InstanceSecretRows):
+    """Instances: one per user that is not terminated."""
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        """One instance, terminated or not.
+
+        Raises:
+            UsageError: There is none with that id.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one_or_none()
+        if row is None:
+            raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+        return instance_of(row)
+
+    def instance_of_user(self, user_id: UserId) -> Instance | None:
+        """The user's instance that is not terminated."""
+        with self._database.reading() as connection:
+            row = connection.execute(ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
+        return instance_of(row) if row else None
+
+    def find_instance(self, text: str) -> Instance:
+        """The instance an operator means by a user's alias, a user id or an instance id.
+
+        A living one comes before a terminated one, a later one before an earlier one.
+
+        Raises:
+            UsageError: There is none.
+        """
+        id_ = user_id_of(text)
+        if id_:
+            is_meant = sa.or_(hermes_instances.c.id == id_, hermes_instances.c.user_id == id_)
+        else:
+            is_meant = users.c.alias == text if is_alias(text) else sa.false()
+        with self._database.reading() as connection:
+            row = connection.execute(
+                ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
+            ).one_or_none()
+            if row is None:
+                raise unknown_name("user", text, connection.scalars(_ALIASES))
+        return instance_of(row)
+
+    def list_instances(
+        self,
+        *,
+        plan: Plan | None = None,
+        status: InstanceStatus | None = None,
+        cell: CellName | None = None,
+        terminated: bool = False,
+    ) -> tuple[Instance, ...]:
+        """Instances by age, oldest first.
+
+        Args:
+            plan: Only of that plan.
+            status: Only in that state.
+            cell: Only of that cell.
+            terminated: Whether terminated ones are listed too; asking for that ``status`` lists them anyway.
+        """
+        query = ALL.order_by(hermes_instances.c.created_at, hermes_instances.c.id)
+        if plan:
+            query = query.where(hermes_instances.c.plan == plan)
+        if cell:
+            query = query.where(instance_details.c.cell == cell)
+        if status:
+            query = query.where(hermes_instances.c.status == status)
+        elif not terminated:
+            query = query.where(LIVING)
+        with self._database.reading() as connection:
+            return tuple(instance_of(row) for row in connection.execute(query))
+
+    def set_machine(
+        self, instance_id: InstanceId, machine_id: MachineId | None, *, ip: str | None = None, why: str = ""
+    ) -> Instance:
+        """Write which machine the instance is on, and its internal address where the vendor tells it."""
+        return self._set(instance_id, "machine_set", why, {"vm_id": machine_id, "vm_ip": ip})
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
+        """Write what state the instance is in; ``mark_terminated`` writes the last one.
+
+        With ``SUSPENDED`` its tokens for the model router are revoked.
+
+        Raises:
+            RefusedError: It is terminated, and that is for good.
+        """
+        if status is InstanceStatus.TERMINATED:
+            raise ValueError("an instance is ended by mark_terminated, which erases its secrets too")
+        return self._set(instance_id, "status_changed", why, {"status": status})
+
+    def record_heartbeat(self, instance_id: InstanceId, at: datetime) -> None:
+        """Write when the instance was last heard of; not audited, it comes every 30 s."""
+        with self._database.writing() as connection:
+            connection.execute(
+                hermes_instances.update().where(hermes_instances.c.id == instance_id).values(last_heartbeat=at)
+            )
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed.
+
+        So are the ones it was on before, and the one it was to be on next: nothing of an instance that ends stays.
+        """
+        with self._database.writing() as connection:
+            changed = self._leave(connection, instance_id)
+            spares = give_up_spares(connection, instance_id, self._database.now(connection))
+            if changed or spares:
+                after = {"spares": spares} if spares else None
+                self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
+
+    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """The same for its machine alone: an instance that lives on may still want one that it was on before."""
+        with self._database.writing() as connection:
+            if self._leave(connection, instance_id):
+                self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
+
+    def _leave(self, connection: sa.Connection, instance_id: InstanceId) -> bool:
+        is_its_own = sa.and_(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
+        left = connection.execute(instance_details.update().where(is_its_own).values(machine_wanted=False)).rowcount
+        if left:
+            machine_id = sa.select(hermes_instances.c.vm_id).where(hermes_instances.c.id == instance_id)
+            now = self._database.now(connection)
+            left_id = connection.execute(machine_id).scalar()
+            revoke_machine(connection, left_id, now, "its machine was given up")
+            destroy_data_keys(connection, now, machine_id=left_id)
+        return bool(left)
+
+    def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            row = connection.execute(
+                sa.select(hermes_instances).where(columns.id == instance_id).with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+            before = {name: getattr(row, name) for name in values}
+            if before != dict(values):
+                if row.status == InstanceStatus.TERMINATED:
+                    raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+                connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
+                if "status" in values:  # whatever it is now, it was had back: only begin_grace says otherwise
+                    had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
+                    connection.execute(had_back.values(grace_until=None))
+                    if values["status"] == InstanceStatus.SUSPENDED:
+                        raise_token_floor(connection, instance_id)
+                self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
+            return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
+
+
+def instance_of(row: sa.Row[Any]) -> Instance:
+    """The instance of a row of ``ALL``."""
+    return Instance(
+        id=InstanceId(row.id),
+        user_id=UserId(row.user_id),
+        user_alias=row.alias or "",
+        plan=row.plan,
+        status=row.status,
+        cell=CellName(row.cell),
+        machine_name=MachineName(row.machine_name),
+        machine_id=MachineId(row.vm_id) if row.vm_id else None,
+        epoch=row.epoch,
+        created_at=row.created_at,
+        last_heartbeat=row.last_heartbeat,
+        grace_until=row.grace_until,
+    )

@@ -1,0 +1,63 @@
+"""The last turn of each chore. They are few, and nothing is asked of them but by name: rows of ``meta`` hold them."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.chore import ChoreTurn, chore_subject
+from hermesops.model.operation import Lease
+from hermesops.registry.repositories.base import Rows, insert_or_update
+from hermesops.registry.repositories.leases import require_lease
+from hermesops.registry.schema.tables import meta
+
+
+class ChoreRows(Rows):
+    """Turns of chores."""
+
+    def chore_turn(self, name: str) -> ChoreTurn | None:
+        """The last one; ``None`` when it was never done."""
+        with self._database.reading() as connection:
+            text = connection.execute(sa.select(meta.c.value).where(meta.c.name == chore_subject(name))).scalar()
+        return _turn(json.loads(text)) if text else None
+
+    def begin_chore(self, name: str, *, lease: Lease) -> None:
+        """Note that somebody begins with it.
+
+        Raises:
+            LeaseLostError: The lease of the chore is somebody else's by now.
+        """
+        self._keep_turn(name, lease, ended=False, done="", problem="")
+
+    def end_chore(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+        """Note what came of it.
+
+        Raises:
+            LeaseLostError: As above; who has it now notes what comes of it.
+        """
+        self._keep_turn(name, lease, ended=True, done=done, problem=problem)
+
+    def _keep_turn(self, name: str, lease: Lease, *, ended: bool, done: str, problem: str) -> None:
+        with self._database.writing() as connection:
+            require_lease(connection, lease)
+            now = self._database.now(connection)
+            kept = connection.execute(sa.select(meta.c.value).where(meta.c.name == chore_subject(name))).scalar()
+            began = json.loads(kept)["began_at"] if ended and kept else now.isoformat()
+            values = {
+                "began_at": began,
+                "ended_at": now.isoformat() if ended else None,
+                "done": done,
+                "problem": problem,
+            }
+            insert_or_update(connection, meta, {"name": chore_subject(name), "value": json.dumps(values)})
+
+
+def _turn(values: dict[str, Any]) -> ChoreTurn:
+    ended = values["ended_at"]
+    return ChoreTurn(
+        datetime.fromisoformat(values["began_at"]),
+        datetime.fromisoformat(ended) if ended else None,
+        str(values["done"]),
+        str(values["problem"]),
+    )

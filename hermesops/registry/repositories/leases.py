@@ -1,0 +1,118 @@
+"""Rows of ``leases``: who may work on what, and the numbers that fence those before them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
+from hermesops.registry.maintenance.epoch_number import read_epoch
+from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.schema.tables import leases
+
+LEASE_LIFE = timedelta(seconds=LEASE_S)
+
+_NOBODY = ""
+
+
+class LeaseRows(Rows):
+    """Leases. Rows stay when a lease ends, so that their counters only rise."""
+
+    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        """Take a lease that is free or has expired.
+
+        Args:
+            subject: ``instance/<id>``, ``stack/<project>/<name>`` …
+            holder: Who takes it, as ``operation.presence`` writes it; one who holds it already is refused like
+                anybody else.
+            over: A holder who is known to be gone: from them it is taken though it has not expired.
+
+        Raises:
+            LeaseHeldError: Somebody holds it; the message says who and until when.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            epoch = read_epoch(connection)
+            free = {"subject": subject, "holder": _NOBODY, "epoch": epoch, "counter": 0, "expires_at": now}
+            insert_if_absent(connection, leases, free)
+            row = _locked(connection, subject)
+            if row.holder not in {_NOBODY, over} and row.expires_at > now:
+                left = (row.expires_at - now).total_seconds()
+                raise LeaseHeldError(
+                    f"{subject} is being worked on by {row.holder}",
+                    hint=f"hermesops operation list; unless renewed, the lease ends in {left:.0f} s",
+                    holder=row.holder,
+                )
+            # A new epoch starts counting anew: (epoch, counter) rises all the same.
+            counter = row.counter + 1 if row.epoch == epoch else 1
+            lease = Lease(subject, holder, epoch, counter, now + LEASE_LIFE)
+            _write(connection, lease)
+            return lease
+
+    def renew_leases(self, held: Sequence[Lease]) -> frozenset[str]:
+        """Hold leases for another while, all in one write. One that ran out but was taken by nobody is still ours.
+
+        Returns:
+            The subjects of those that were given back or that somebody else took: who holds them must stop working
+            at once.
+        """
+        columns = leases.c
+        which = sa.tuple_(columns.subject, columns.holder, columns.epoch, columns.counter)
+        ours = [(one.subject, one.holder, one.epoch, one.counter) for one in held]
+        with self._database.writing() as connection:
+            renewing = leases.update().values(expires_at=self._database.now(connection) + LEASE_LIFE)
+            renewed = connection.execute(renewing.where(which.in_(ours)).returning(columns.subject)).scalars()
+            return frozenset(one.subject for one in held).difference(renewed)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back; does nothing when it is no longer held."""
+        with self._database.writing() as connection:
+            row = _locked(connection, lease.subject)
+            if row is not None and _is_held(row, lease):
+                now = self._database.now(connection)
+                _write(connection, Lease(lease.subject, _NOBODY, lease.epoch, lease.counter, now))
+
+    def list_leases(self) -> tuple[Lease, ...]:
+        """The leases that are held now."""
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            query = sa.select(leases).where(leases.c.holder != _NOBODY, leases.c.expires_at > now)
+            return tuple(
+                Lease(row.subject, row.holder, row.epoch, row.counter, row.expires_at)
+                for row in connection.execute(query.order_by(leases.c.subject))
+            )
+
+    def moment(self) -> datetime:
+        """The present moment by the clock that leases and rows go by."""
+        with self._database.reading() as connection:
+            return self._database.now(connection)
+
+
+def require_lease(connection: sa.Connection, lease: Lease) -> None:
+    """Let a transaction go on only if ``lease`` is still the last one taken of its subject.
+
+    Raises:
+        LeaseLostError: It is not; the message says who holds it.
+    """
+    row = _locked(connection, lease.subject)
+    if row is None or not _is_held(row, lease):
+        holder = "nobody" if row is None or row.holder == _NOBODY else row.holder
+        raise LeaseLostError(f"the lease of {lease.subject} is lost: {holder} holds it now")
+
+
+def _locked(connection: sa.Connection, subject: str) -> Any:  # noqa: ANN401 - SQLAlchemy's row, or None
+    query = sa.select(leases).where(leases.c.subject == subject).with_for_update()
+    return connection.execute(query).one_or_none()
+
+
+def _is_held(row: sa.Row[Any], lease: Lease) -> bool:
+    return (row.holder, row.epoch, row.counter) == (lease.holder, lease.epoch, lease.counter)
+
+
+def _write(connection: sa.Connection, lease: Lease) -> None:
+    connection.execute(
+        leases.update()
+        .where(leases.c.subject == lease.subject)
+        .values(holder=lease.holder, epoch=lease.epoch, counter=lease.counter, expires_at=lease.expires_at)
+    )

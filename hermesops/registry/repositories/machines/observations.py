@@ -1,0 +1,119 @@
+"""Rows of ``machine_sightings``: how each machine looked last, and in the audit what has changed since."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.sighting import GONE, READY, Confirmation, Sighting, Unconfirmed
+from hermesops.registry.repositories.base import Rows, insert_or_update, insert_or_update_all
+from hermesops.registry.schema.tables import hermes_instances, instance_details, machine_sightings, meta, users
+
+_LISTED_AT = "machines_listed_at"
+"""The row of ``meta`` that says when all machines were listed last."""
+
+_SEEN = {"server_type": "machine_resized_seen", "status": "machine_status_seen", "boot_id": "machine_reboot_seen"}
+"""What the audit calls a change that was seen, not made, by the field that it is seen in."""
+
+
+class SightingRows(Rows):
+    """What machines looked like."""
+
+    def note_sightings(
+        self, seen: Iterable[Sighting], *, missing: Mapping[MachineId, str] | None = None
+    ) -> Mapping[MachineId, Sighting]:
+        """Remember how all machines look now, and write into the audit what differs from the last time.
+
+        A sighting without ``boot_id`` leaves the one before as it is.
+
+        Args:
+            seen: Every machine there is: one that was seen before and is not in it is forgotten, and the audit says
+                that it is gone.
+            missing: Machines that instances are on and that were not seen, with their names: remembered as gone.
+
+        Returns:
+            How machines looked before.
+        """
+        gone = [Sighting(machine_id, name, "", GONE) for machine_id, name in (missing or {}).items()]
+        with self._database.writing() as connection:
+            before = {MachineId(row.machine_id): _sighting(row) for row in connection.execute(_ALL)}
+            now = self._database.now(connection)
+            left = dict(before)
+            changed = []
+            for sighting in (*seen, *gone):
+                changed += self._changed(connection, left.pop(sighting.machine_id, None), sighting, now)
+            insert_or_update_all(connection, machine_sightings, changed)
+            for old in left.values():
+                connection.execute(machine_sightings.delete().where(machine_sightings.c.machine_id == old.machine_id))
+                if old.status != GONE:
+                    self._note_gone(connection, old)
+            insert_or_update(connection, meta, {"name": _LISTED_AT, "value": now.isoformat()})
+        return before
+
+    def confirmation(self) -> Confirmation:
+        """What the vendor said, when it was last asked, of the machines of instances that should run."""
+        status, instances = machine_sightings.c.status, hermes_instances.c
+        running = (
+            sa.select(users.c.alias, instances.user_id, instance_details.c.machine_name, status)
+            .select_from(
+                hermes_instances.join(instance_details, instance_details.c.instance_id == instances.id)
+                .join(users, users.c.id == instances.user_id)
+                .outerjoin(machine_sightings, machine_sightings.c.machine_id == instances.vm_id)
+            )
+            .where(instances.status == InstanceStatus.RUNNING)
+        )
+        with self._database.reading() as connection:
+            listed_at = connection.scalar(sa.select(meta.c.value).where(meta.c.name == _LISTED_AT))
+            if listed_at is None:
+                return Confirmation(None, 0)
+            found = connection.execute(running).all()
+        others = [
+            Unconfirmed(row.alias or row.user_id, row.machine_name, row.status or "")
+            for row in found
+            if row.status != READY
+        ]
+        unconfirmed = tuple(sorted(others, key=lambda one: one.user))
+        return Confirmation(datetime.fromisoformat(listed_at), len(found) - len(others), unconfirmed)
+
+    def _changed(
+        self, connection: sa.Connection, old: Sighting | None, new: Sighting, now: datetime
+    ) -> list[dict[str, Any]]:
+        """The row to be written, where it differs; what differs is noted."""
+        if new.status != GONE:
+            self._note_change(connection, old, new)
+        elif old is None or old.status != GONE:
+            self._note_gone(connection, new)
+        boot = {"boot_id": new.boot_id, "boot_seen_at": now} if new.boot_id else {}
+        if old is None or boot or (old.server_type, old.status) != (new.server_type, new.status):
+            return [{**_values(new, old), **boot}]
+        return []
+
+    def _note_gone(self, connection: sa.Connection, one: Sighting) -> None:
+        self._note(connection, "machine_gone_seen", f"machine/{one.name}", before={"id": one.machine_id})
+
+    def _note_change(self, connection: sa.Connection, old: Sighting | None, new: Sighting) -> None:
+        for field, action in _SEEN.items():
+            was, now = getattr(old, field, ""), getattr(new, field)
+            if was and now and was != now:
+                self._note(connection, action, f"machine/{new.name}", before={field: was}, after={field: now})
+
+
+_ALL = sa.select(machine_sightings)
+
+
+def _values(sighting: Sighting, old: Sighting | None) -> dict[str, Any]:
+    return {
+        "machine_id": sighting.machine_id,
+        "name": sighting.name,
+        "server_type": sighting.server_type,
+        "status": sighting.status,
+        "boot_id": old.boot_id if old else "",
+        "boot_seen_at": old.boot_seen_at if old else None,
+    }
+
+
+def _sighting(row: sa.Row[Any]) -> Sighting:
+    return Sighting(MachineId(row.machine_id), row.name, row.server_type, row.status, row.boot_id, row.boot_seen_at)

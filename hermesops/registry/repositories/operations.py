@@ -1,0 +1,244 @@
+"""Rows of ``operations``: intent, last step and outcome of everything long."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.model.unknown_name import find_by_id, unknown_name
+from hermesops.registry.repositories.base import Rows, insert_if_absent, new_id
+from hermesops.registry.repositories.leases import require_lease
+from hermesops.registry.schema.tables import UNFINISHED, operation_steps, operations
+
+_STEP_LENGTH = 255
+
+
+class OperationRows(Rows):
+    """Operations, unfinished and past."""
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        """Write down an intent before anything is done, or find the unfinished one.
+
+        There is at most one unfinished operation of a kind and subject; whoever comes second, from another process
+        too, gets the first one's row with its own intent.
+        ``subject`` is named as in a lease (``instance/<id>``); ``intent`` is JSON without secrets.
+        """
+        with self._database.writing() as connection:
+            return self._open(connection, kind, subject, intent=intent, instance_id=instance_id)
+
+    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
+        """Note the step that begins now; the operation is ``running`` from here on.
+
+        With a ``lease`` the note is refused unless that lease still holds.
+
+        Raises:
+            RefusedError: The operation has ended.
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        step = step[:_STEP_LENGTH]
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            self._move_in(connection, operation_id, status=OperationStatus.RUNNING, step=step)
+            self._begin_step(connection, operation_id, step, lease)
+
+    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
+        """Note why work on an operation stopped; the operation stays as it is.
+
+        Args:
+            operation_id: Which.
+            problem: The error, in one line and without secrets.
+            lease: As in ``record_step``.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            last = connection.execute(
+                sa.select(operation_steps)
+                .where(operation_steps.c.operation_id == operation_id)
+                .order_by(operation_steps.c.id.desc())
+                .limit(1)
+            ).one_or_none()
+            # A step that was not ours to begin keeps what its own run said of it.
+            if last is None or last.problem or (lease and last.holder != lease.holder):
+                number = self._begin_step(connection, operation_id, "looking", lease)
+            else:
+                number = last.id
+            connection.execute(operation_steps.update().where(operation_steps.c.id == number).values(problem=problem))
+
+    def operation_steps(self, operation_id: OperationId) -> tuple[OperationStep, ...]:
+        """The steps that an operation has begun, oldest first; repeated ones as often as they were."""
+        query = (
+            sa.select(operation_steps)
+            .where(operation_steps.c.operation_id == operation_id)
+            .order_by(operation_steps.c.id)
+        )
+        with self._database.reading() as connection:
+            return tuple(OperationStep(row.at, row.step, row.holder, row.problem) for row in connection.execute(query))
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        """End the operation, with its outcome in one line and without secrets.
+
+        Raises:
+            RefusedError: It ended otherwise before.
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        self._move(operation_id, lease, status=status, outcome=outcome)
+
+    def get_operation(self, operation_id: str) -> Operation:
+        """One operation by its id, or by the beginning of it when only one has that.
+
+        Raises:
+            UsageError: There is none, or more than one.
+        """
+        with self._database.reading() as connection:
+            ids = connection.scalars(sa.select(operations.c.id)).all()
+            meant = find_by_id("operation", operation_id, ids)
+            return _operation(connection.execute(sa.select(operations).where(operations.c.id == meant)).one())
+
+    def list_operations(
+        self,
+        *,
+        unfinished: bool = False,
+        instance_id: InstanceId | None = None,
+        kind: OperationKind | None = None,
+        limit: int = 1000,
+    ) -> tuple[Operation, ...]:
+        """Operations, newest first."""
+        query = sa.select(operations).order_by(operations.c.created_at.desc(), operations.c.id).limit(limit)
+        if unfinished:
+            query = query.where(UNFINISHED)
+        if instance_id:
+            query = query.where(operations.c.instance_id == instance_id)
+        if kind:
+            query = query.where(operations.c.kind == kind)
+        with self._database.reading() as connection:
+            return tuple(_operation(row) for row in connection.execute(query))
+
+    def unfinished_operations(self, *, limit: int = 2000) -> tuple[Operation, ...]:
+        """Operations that have not ended, oldest first, of the kinds that this hermesops knows."""
+        query = (
+            sa.select(operations)
+            .where(UNFINISHED, operations.c.kind.in_([kind.value for kind in OperationKind]))
+            .order_by(operations.c.created_at, operations.c.id)
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            return tuple(_operation(row) for row in connection.execute(query))
+
+    def _open(
+        self,
+        connection: sa.Connection,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        now = self._database.now(connection)
+        values = {
+            "id": new_id(),
+            "kind": kind.value,
+            "subject": subject,
+            "instance_id": instance_id,
+            "intent": dict(intent or {}),
+            "status": OperationStatus.PENDING,
+            "step": "",
+            "outcome": "",
+            "created_at": now,
+            "updated_at": now,
+        }
+        is_it = (operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
+        row = None
+        while row is None:  # the one that was in the way may end before it is read
+            if insert_if_absent(connection, operations, values):
+                self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
+            row = connection.execute(sa.select(operations).where(*is_it)).one_or_none()
+        return _operation(row)
+
+    def _begin_step(self, connection: sa.Connection, operation_id: OperationId, step: str, lease: Lease | None) -> int:
+        values = {
+            "operation_id": operation_id,
+            "at": self._database.now(connection),
+            "step": step,
+            "holder": lease.holder if lease else "",
+            "problem": "",
+        }
+        adding = operation_steps.insert().values(values).returning(operation_steps.c.id)
+        number: int = connection.execute(adding).scalar_one()
+        return number
+
+    def _last(self, connection: sa.Connection, kind: OperationKind, subject: str) -> Operation | None:
+        """The newest operation of a kind and subject, ended or not; an unfinished one is the newest there is."""
+        row = connection.execute(
+            sa.select(operations)
+            .where(operations.c.kind == kind, operations.c.subject == subject)
+            .order_by(sa.case((UNFINISHED, 0), else_=1), operations.c.created_at.desc())
+            .limit(1)
+        ).one_or_none()
+        return _operation(row) if row else None
+
+    def _move(
+        self, operation_id: OperationId, lease: Lease | None, *, status: OperationStatus, **values: object
+    ) -> None:
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            self._move_in(connection, operation_id, status=status, **values)
+
+    def _move_in(
+        self, connection: sa.Connection, operation_id: OperationId, *, status: OperationStatus, **values: object
+    ) -> None:
+        row = connection.execute(
+            sa.select(operations).where(operations.c.id == operation_id).with_for_update()
+        ).one_or_none()
+        if row is None:
+            raise unknown_name("operation", operation_id)
+        if row.status.has_ended:
+            if row.status == status:
+                return
+            raise RefusedError(f"operation {operation_id} has ended: {row.status}")
+        connection.execute(
+            operations.update()
+            .where(operations.c.id == operation_id)
+            .values(status=status, updated_at=self._database.now(connection), **values)
+        )
+        if status.has_ended:
+            self._note(
+                connection,
+                "operation_ended",
+                row.subject,
+                before={"status": row.status},
+                after={"status": status, "outcome": values.get("outcome", "")},
+                why=f"{row.kind} {operation_id}",
+            )
+
+
+def _operation(row: sa.Row[Any]) -> Operation:
+    return Operation(
+        id=OperationId(row.id),
+        kind=OperationKind(row.kind),
+        subject=row.subject,
+        instance_id=InstanceId(row.instance_id) if row.instance_id else None,
+        intent=row.intent,
+        status=row.status,
+        step=row.step,
+        outcome=row.outcome,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,69 @@
+"""Rows of ``freezes``: when operators want nothing to be rolled out."""
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import UsageError
+from hermesops.model.freeze import Freeze
+from hermesops.model.unknown_name import find_by_id
+from hermesops.registry.repositories.base import Rows
+from hermesops.registry.schema.rollout_tables import freezes
+
+
+class FreezeRows(Rows):
+    """Freezes, past ones too."""
+
+    def set_freeze(self, *, begins_at: datetime | None, ends_at: datetime | None, reason: str) -> Freeze:
+        """Let nothing be rolled out for a while.
+
+        Args:
+            begins_at: ``None`` begins now.
+            ends_at: ``None`` lasts until it is lifted.
+            reason: For everybody who is held up by it.
+
+        Raises:
+            UsageError: It ends before it begins, or has ended already.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            begin = begins_at or now
+            if ends_at is not None and ends_at <= max(begin, now):
+                raise UsageError(
+                    f"a freeze from {begin:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC holds nothing up"
+                )
+            made = Freeze(secrets.token_hex(4), begin, ends_at, reason, self._desk.trail.actor)
+            connection.execute(freezes.insert().values(vars(made)))
+            after = {"begins_at": begin.isoformat(), "ends_at": ends_at.isoformat() if ends_at else None}
+            self._note(connection, "freeze_set", f"freeze/{made.id}", after=after, why=reason)
+        return made
+
+    def lift_freeze(self, freeze_id: str, *, why: str) -> Freeze:
+        """End a freeze now, by its id or the beginning of it; safe to call twice.
+
+        Raises:
+            UsageError: There is none of that id, or more than one.
+        """
+        with self._database.writing() as connection:
+            rows = connection.execute(sa.select(freezes).with_for_update())
+            every = {row.id: _freeze(row) for row in rows}
+            meant = find_by_id("freeze", freeze_id, every)
+            is_it = freezes.c.id == meant
+            if every[meant].lifted_at is None:
+                connection.execute(freezes.update().where(is_it).values(lifted_at=self._database.now(connection)))
+                self._note(connection, "freeze_lifted", f"freeze/{meant}", why=why)
+            return _freeze(connection.execute(sa.select(freezes).where(is_it)).one())
+
+    def list_freezes(self, *, past: bool = False) -> tuple[Freeze, ...]:
+        """Freezes that hold or will, the earliest first; those of the past as well if asked for."""
+        query = sa.select(freezes).order_by(freezes.c.begins_at, freezes.c.id)
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            found = [_freeze(row) for row in connection.execute(query)]
+        return tuple(one for one in found if past or not one.is_past(now))
+
+
+def _freeze(row: sa.Row[Any]) -> Freeze:
+    return Freeze(row.id, row.begins_at, row.ends_at, row.reason, row.who, row.lifted_at)

@@ -1,0 +1,225 @@
+"""Rows of ``rollouts``: what is brought to many, and where that stands.
+
+It must not know how a rollout is decided; that is ``hermesops.rollout``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import (
+    Rollout,
+    RolloutEvent,
+    RolloutId,
+    RolloutState,
+    RolloutTarget,
+    Wishes,
+    rollout_subject,
+)
+from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.unknown_name import find_by_id, unknown_name
+from hermesops.registry.repositories.leases import require_lease
+from hermesops.registry.repositories.operations import OperationRows
+from hermesops.registry.repositories.rollouts import encoding
+from hermesops.registry.repositories.rollouts.events import RolloutEventRows, append_event
+from hermesops.registry.repositories.rollouts.targets import RolloutTargetRows, hold, let_go, targets_of, values_of
+from hermesops.registry.schema.rollout_tables import rollout_targets, rollouts
+from hermesops.registry.schema.tables import hermes_instances, users
+
+_LIST = "hermesops rollout list"
+_ENDED = [state.value for state in RolloutState if state.has_ended]
+
+
+class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
+    """Rollouts, unfinished and past."""
+
+    def add_rollout(self, rollout: Rollout, targets: Sequence[RolloutTarget], event: RolloutEvent) -> Operation:
+        """Write a rollout down with its frozen targets, and the operation that brings it forward.
+
+        Args:
+            rollout: It.
+            targets: In the order of the course.
+            event: Its first.
+
+        Raises:
+            RefusedError: Another rollout that has not ended holds one of them.
+        """
+        subject = rollout_subject(rollout.id)
+        with self._database.writing() as connection:
+            _refuse_held(connection, [target.id for target in targets])
+            connection.execute(rollouts.insert().values(_row_of(rollout)))
+            rows = [values_of(rollout.id, target) | {"held": True} for target in targets]
+            connection.execute(rollout_targets.insert(), rows)
+            append_event(connection, rollout.id, event)
+            operation = self._open_in(connection, rollout)
+            told = {"release": rollout.release, "targets": len(targets)}
+            self._note(connection, "rollout_started", subject, after=told, why=rollout.reason)
+        return operation
+
+    def reopen_rollout_operation(self, rollout: Rollout) -> Operation:
+        """The operation that brings a rollout forward: the one under way, else a new one."""
+        with self._database.writing() as connection:
+            return self._open_in(connection, rollout)
+
+    def find_rollout(self, text: str) -> Rollout:
+        """A rollout by its id or the beginning of it; the newest that has not ended for an empty text, else the newest.
+
+        Raises:
+            UsageError: There is none, or more than one.
+        """
+        every = self.list_rollouts()
+        if not text and every:
+            return next((one for one in every if not one.state.has_ended), every[0])
+        if not text:
+            raise UsageError("nothing was rolled out yet", hint=_LIST)
+        by_id = {one.id: one for one in every}
+        return by_id[RolloutId(find_by_id("rollout", text, by_id))]
+
+    def list_rollouts(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Rollout, ...]:
+        """Rollouts, the newest first."""
+        query = sa.select(rollouts).order_by(rollouts.c.created_at.desc(), rollouts.c.id).limit(limit)
+        if unfinished:
+            query = query.where(rollouts.c.state.not_in(_ENDED))
+        with self._database.reading() as connection:
+            return tuple(_rollout(row) for row in connection.execute(query))
+
+    def get_rollout(self, rollout_id: RolloutId) -> Rollout:
+        """One rollout.
+
+        Raises:
+            UsageError: There is none of that id.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(rollouts).where(rollouts.c.id == rollout_id)).one_or_none()
+        if row is None:
+            raise unknown_name("rollout", rollout_id)
+        return _rollout(row)
+
+    def rollout_state(self, rollout_id: RolloutId) -> RolloutState:
+        """Where a rollout stands, cheaply."""
+        with self._database.reading() as connection:
+            return RolloutState(
+                connection.execute(sa.select(rollouts.c.state).where(rollouts.c.id == rollout_id)).scalar_one()
+            )
+
+    def change_rollout(
+        self,
+        was: Rollout,
+        rollout: Rollout,
+        event: RolloutEvent,
+        *,
+        targets: Sequence[RolloutTarget] = (),
+        lease: Lease | None = None,
+    ) -> bool:
+        """Write state, reason, who and wishes with the event of it, or nothing where the row is no longer ``was``.
+
+        Instances are free for others once the state says that it has ended, and held again when it goes on after all.
+
+        Args:
+            was: The rollout as it was read.
+            rollout: As it shall be; without ``who`` the registry's actor did it.
+            event: Of it.
+            targets: Those that change with it.
+            lease: The runner's; an operator's command has none.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            RefusedError: It had ended, and another rollout has some of its instances by now.
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        is_it = rollouts.c.id == rollout.id
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            held = _rollout(connection.execute(sa.select(rollouts).where(is_it).with_for_update()).one())
+            if (held.state, held.reason, held.who, held.wishes) != (was.state, was.reason, was.who, was.wishes):
+                return False
+            values = {
+                "state": rollout.state.value,
+                "reason": rollout.reason,
+                "who": rollout.who or self._desk.trail.actor,
+                "wishes": encoding.to_json(rollout.wishes),
+                "updated_at": self._database.now(connection),
+            }
+            connection.execute(rollouts.update().where(is_it).values(values))
+            is_release = rollout.action is Action.SLOT
+            self._put_targets_in(connection, rollout.id, rollout.release, targets, is_release=is_release)
+            if rollout.state.has_ended:
+                let_go(connection, rollout.id)
+            elif was.state.has_ended:
+                _refuse_held(connection, targets_of(connection, rollout.id))
+                hold(connection, rollout.id)
+            append_event(connection, rollout.id, event)
+            before = {"state": was.state.value, **encoding.to_json(was.wishes)}
+            after = {"state": rollout.state.value, **encoding.to_json(rollout.wishes)}
+            if before != after:
+                subject = rollout_subject(rollout.id)
+                self._note(connection, "rollout_changed", subject, before=before, after=after, why=rollout.reason)
+        return True
+
+    def _open_in(self, connection: sa.Connection, rollout: Rollout) -> Operation:
+        subject, intent = rollout_subject(rollout.id), {"rollout": rollout.id, "release": rollout.release}
+        operation = self._open(connection, OperationKind.ROLLOUT, subject, intent=intent)
+        connection.execute(
+            rollouts.update().where(rollouts.c.id == rollout.id).values(operation_id=OperationId(operation.id))
+        )
+        return operation
+
+
+def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> None:
+    """Let nobody start what somebody else has under way; the database's index catches who is as fast as we are."""
+    columns = rollout_targets.c
+    query = (
+        sa.select(columns.rollout_id, columns.instance_id, users.c.alias, users.c.id.label("user_id"))
+        .join_from(rollout_targets, hermes_instances, hermes_instances.c.id == columns.instance_id)
+        .join(users, users.c.id == hermes_instances.c.user_id)
+        .where(columns.held)
+    )
+    ours = set(wanted)
+    taken = [row for row in connection.execute(query) if row.instance_id in ours]
+    if not taken:
+        return
+    ids = sorted({row.rollout_id for row in taken})
+    some = ", ".join(sorted(row.alias or row.user_id for row in taken)[:3]) + (" …" if len(taken) > 3 else "")  # noqa: PLR2004 - enough to recognise
+    raise RefusedError(
+        f"rollout {', '.join(ids)} has not ended and has {len(taken)} of these instances: {some}",
+        hint=f"hermesops rollout abort {ids[0]} ends it, --queue waits for its end; hermesops rollout status {ids[0]}",
+    )
+
+
+def _row_of(rollout: Rollout) -> dict[str, Any]:
+    return {
+        "id": rollout.id,
+        "release": rollout.release,
+        "action": rollout.action.value,
+        "spec": encoding.to_json(rollout.spec),
+        "state": rollout.state.value,
+        "reason": rollout.reason,
+        "who": rollout.who,
+        "created_at": rollout.created_at,
+        "updated_at": rollout.updated_at,
+        "operation_id": None,
+        "wishes": encoding.to_json(rollout.wishes),
+    }
+
+
+def _rollout(row: sa.Row[Any]) -> Rollout:
+    return Rollout(
+        id=RolloutId(row.id),
+        release=ReleaseId(row.release),
+        action=Action(row.action),
+        spec=encoding.from_json(Spec, row.spec),
+        state=RolloutState(row.state),
+        reason=row.reason,
+        who=row.who,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        wishes=encoding.from_json(Wishes, row.wishes),
+    )

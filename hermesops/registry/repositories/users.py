@@ -1,0 +1,54 @@
+"""Rows of ``users``: whom an alias means."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import UserId
+from hermesops.model.unknown_name import unknown_name
+from hermesops.model.user import User, parse_user
+from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.schema.tables import users
+
+
+class UserRows(Rows):
+    """Users by id and by alias."""
+
+    def resolve_user(self, text: str, *, create: bool = False) -> User:
+        """The user that ``text`` means: a UUID, or an alias.
+
+        Args:
+            text: As typed by an operator.
+            create: Make the row when there is none; safe to call twice and from two processes.
+
+        Raises:
+            UsageError: It is neither, or there is no such user and none is to be made.
+        """
+        wanted = parse_user(text)
+        with self._database.reading() as connection:
+            found = _find(connection, wanted)
+        if found:
+            return found
+        if not create:
+            raise unknown_name("user", text)
+        with self._database.writing() as connection:
+            values = {"id": wanted.id, "alias": wanted.alias or None, "created_at": self._database.now(connection)}
+            if insert_if_absent(connection, users, values):
+                self._note(connection, "user_created", f"user/{wanted.id}", after={"alias": wanted.alias})
+            return _find(connection, wanted) or wanted
+
+    def list_users(self) -> tuple[User, ...]:
+        """Every user, by alias and id."""
+        with self._database.reading() as connection:
+            found = connection.execute(sa.select(users).order_by(users.c.alias, users.c.id))
+            return tuple(_user(row) for row in found)
+
+
+def _find(connection: sa.Connection, wanted: User) -> User | None:
+    is_it = users.c.alias == wanted.alias if wanted.alias else users.c.id == wanted.id
+    row = connection.execute(sa.select(users).where(is_it)).one_or_none()
+    return _user(row) if row else None
+
+
+def _user(row: sa.Row[Any]) -> User:
+    return User(UserId(row.id), row.alias or "")

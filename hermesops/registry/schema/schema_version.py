@@ -1,0 +1,107 @@
+"""Brings the database's tables to what this code expects, and tells when that cannot be."""
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.registry.database import Database
+from hermesops.registry.maintenance.damage import RESTORE
+
+REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
+"""Every revision this code knows, oldest first; the last one is what it works with."""
+
+_LOCK = 0x6865726D6573
+"""Number of the advisory lock under which PostgreSQL migrates once at a time."""
+
+
+def current(database: Database) -> str | None:
+    """The revision the database is at; ``None`` before its first one."""
+    if database.is_missing():
+        return None
+    with database.reading() as connection:
+        return _current(connection)
+
+
+def refuse_newer(database: Database) -> None:
+    """Check that the tables are not of a newer hermesops.
+
+    Raises:
+        RefusedError: They are.
+    """
+    _refuse_newer(database, current(database))
+
+
+def require(database: Database) -> None:
+    """Check that the tables are those of this code.
+
+    Raises:
+        RefusedError: They are older (``registry migrate`` helps) or newer (only a newer hermesops does).
+    """
+    found = current(database)
+    if found == REVISIONS[-1]:
+        return
+    _refuse_newer(database, found)
+    raise RefusedError(
+        f"the registry {database.title} is at revision {found or 'none'}, this hermesops needs {REVISIONS[-1]}",
+        hint="hermesops registry migrate",
+    )
+
+
+def migrate(database: Database, copy: Callable[[str], object] | None = None) -> str | None:
+    """Bring the tables to this code's revision, in one transaction; safe to call twice and from two processes.
+
+    Args:
+        database: Whose tables.
+        copy: Called with a reason before tables that hold something are changed; may refuse.
+
+    Returns:
+        The revision found before; equal to the last of ``REVISIONS`` when nothing was done.
+
+    Raises:
+        RefusedError: The tables are of a newer hermesops.
+    """
+    found = current(database)
+    if found == REVISIONS[-1]:
+        return found
+    _refuse_newer(database, found)
+    with database.writing() as connection:
+        if not database.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        found = _current(connection)
+        _refuse_newer(database, found)
+        if copy and found not in {None, REVISIONS[-1]}:
+            copy(f"before-{REVISIONS[-1]}")
+        _upgrade(connection)
+    return found
+
+
+def _current(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    version: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    if version is None:
+        # Whoever makes the table writes its row in the same transaction.
+        raise BrokenInvariantError("the registry is damaged: it says no revision", hint=RESTORE)
+    return version
+
+
+def _refuse_newer(database: Database, found: str | None) -> None:
+    if found is not None and found not in REVISIONS:
+        raise RefusedError(
+            f"an older hermesops: it knows revision {REVISIONS[-1]}, the registry {database.title} is at {found}",
+            hint="install the hermesops that the registry was last migrated with",
+        )
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    # Alembic costs a third of a second to import and is needed only here.
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    from alembic import command  # noqa: PLC0415 - as above
+    from alembic.config import Config  # noqa: PLC0415 - as above
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

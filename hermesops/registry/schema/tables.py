@@ -1,0 +1,282 @@
+"""The tables as code knows them; ``migrations/`` makes them, and a test holds the two equal, ``indexes`` included.
+
+``hermes_instances`` and ``hermes_connections`` have exactly the columns the platform's architecture gives them, because
+other services read them. Everything of ours stands beside them in tables of our own.
+"""
+
+import sqlalchemy as sa
+
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationStatus
+from hermesops.model.plan import Plan
+from hermesops.registry.schema.columns import IpAddress, UtcTimestamp, choice, text_list, uuid
+
+SEALED = "sealed"
+"""Marks a column that holds what the registry's key encrypted, for the place ``table/column/primary key``."""
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+users = sa.Table(
+    "users",
+    metadata,
+    # Helium's own id of the user: helium.users lives in another database here, so this is where the key points to.
+    sa.Column("id", uuid(), primary_key=True),
+    sa.Column("alias", sa.String(31), nullable=True, unique=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+)
+
+cells = sa.Table(
+    "cells",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("region", sa.String(64), nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    # Text and not an enumeration of the database: NULL takes every plan, also those of later versions.
+    sa.Column("only_plan", sa.String(16), nullable=True),
+    sa.Column("brought_at", UtcTimestamp, nullable=True),
+)
+
+hermes_instances = sa.Table(
+    "hermes_instances",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    sa.Column("user_id", uuid(), sa.ForeignKey("users.id"), nullable=False),
+    sa.Column("plan", choice(Plan, "hermes_plan"), nullable=False),
+    sa.Column("vm_id", sa.String(64), nullable=True),
+    sa.Column("vm_ip", IpAddress, nullable=True),
+    # Always NULL: such a token is root on its machine, and only hermesops holds any (decision 37).
+    sa.Column("proxy_token", sa.String(1024), nullable=True, info={SEALED: True}),
+    sa.Column("status", choice(InstanceStatus, "hermes_instance_status"), nullable=False),
+    sa.Column("stripe_subscription_id", sa.String(255), nullable=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("last_heartbeat", UtcTimestamp, nullable=True),
+)
+LIVING = hermes_instances.c.status != InstanceStatus.TERMINATED
+"""Which rows count when we say that a user has an instance."""
+
+hermes_connections = sa.Table(
+    "hermes_connections",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    sa.Column("service", sa.String(64), nullable=False),
+    sa.Column("access_token", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("refresh_token", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("scopes", text_list(), nullable=False),
+    sa.Column("expires_at", UtcTimestamp, nullable=True),
+    sa.Column("connected_at", UtcTimestamp, nullable=False),
+)
+
+instance_details = sa.Table(
+    "instance_details",
+    metadata,
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    sa.Column("cell", sa.String(64), sa.ForeignKey("cells.name"), nullable=False, index=True),
+    sa.Column("machine_name", sa.String(128), nullable=False, unique=True),
+    sa.Column("machine_wanted", sa.Boolean(name="machine_wanted"), nullable=False),
+    sa.Column("server_type", sa.String(64), nullable=False),
+    sa.Column("region", sa.String(64), nullable=False),
+    sa.Column("image_id", sa.String(64), nullable=True),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("settings", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("api_server_key", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("model_token_generation", sa.Integer, nullable=False),
+    sa.Column("settings_before", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("grace_until", UtcTimestamp, nullable=True),
+    sa.Column("model_token_expires_at", UtcTimestamp, nullable=True),
+    sa.Column("model_token_handed_at", UtcTimestamp, nullable=True),
+)
+
+spare_machines = sa.Table(
+    "spare_machines",
+    metadata,
+    sa.Column("name", sa.String(128), primary_key=True),
+    # Text and not enumerations of the database: purposes are added with time, and an older hermesops may meet one.
+    sa.Column("purpose", sa.String(16), nullable=False),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("cell", sa.String(64), sa.ForeignKey("cells.name"), nullable=False, index=True),
+    sa.Column("plan", sa.String(16), nullable=False),
+    sa.Column("server_type", sa.String(64), nullable=False),
+    sa.Column("region", sa.String(64), nullable=False),
+    sa.Column("image_id", sa.String(64), nullable=True),
+    sa.Column("machine_id", sa.String(64), nullable=True),
+    sa.Column("wanted", sa.Boolean(name="wanted"), nullable=False),
+    sa.Column("api_server_key", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("ready_at", UtcTimestamp, nullable=True),
+)
+
+proxy_tokens = sa.Table(
+    "proxy_tokens",
+    metadata,
+    sa.Column("machine_id", sa.String(64), primary_key=True),
+    sa.Column("purpose", sa.String(64), primary_key=True),
+    sa.Column("token_id", sa.String(64), nullable=False),
+    sa.Column("token", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("expires_at", UtcTimestamp, nullable=False),
+    sa.Column("address", sa.String(512), nullable=False, server_default=""),
+)
+
+images = sa.Table(
+    "images",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False, index=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("manifest", sa.JSON, nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+)
+
+operations = sa.Table(
+    "operations",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    # Text and not an enumeration of the database: kinds are added with time, and an older hermesops may meet it.
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("subject", sa.String(255), nullable=False),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("intent", sa.JSON, nullable=False),
+    sa.Column("status", choice(OperationStatus, "operation_status"), nullable=False),
+    sa.Column("step", sa.String(255), nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("updated_at", UtcTimestamp, nullable=False),
+)
+UNFINISHED = operations.c.status.in_([status for status in OperationStatus if not status.has_ended])
+"""Which operations somebody should still bring to their end."""
+
+operation_steps = sa.Table(
+    "operation_steps",
+    metadata,
+    # SQLite numbers rows by itself only in a column declared INTEGER.
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=False, index=True),
+    sa.Column("at", UtcTimestamp, nullable=False),
+    sa.Column("step", sa.String(255), nullable=False),
+    sa.Column("holder", sa.String(255), nullable=False),
+    sa.Column("problem", sa.Text, nullable=False),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("subject", sa.String(255), primary_key=True),
+    sa.Column("holder", sa.String(255), nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("counter", sa.BigInteger, nullable=False),
+    sa.Column("expires_at", UtcTimestamp, nullable=False),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    # SQLite numbers rows by itself only in a column declared INTEGER.
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("at", UtcTimestamp, nullable=False),
+    sa.Column("who", sa.String(255), nullable=False),
+    sa.Column("action", sa.String(64), nullable=False),
+    sa.Column("subject", sa.String(255), nullable=False, index=True),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("before", sa.JSON, nullable=False),
+    sa.Column("after", sa.JSON, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("previous", sa.String(64), nullable=False, server_default=""),
+    sa.Column("hash", sa.String(64), nullable=False, server_default=""),
+)
+
+machine_sightings = sa.Table(
+    "machine_sightings",
+    metadata,
+    sa.Column("machine_id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("server_type", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("boot_id", sa.String(64), nullable=False),
+    sa.Column("boot_seen_at", UtcTimestamp, nullable=True),
+)
+
+backup_repositories = sa.Table(
+    "backup_repositories",
+    metadata,
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    sa.Column("password", sa.Text, nullable=False, info={SEALED: True}),
+    sa.Column("access_key", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("secret_key", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("issued_at", UtcTimestamp, nullable=True),
+    sa.Column("restored_by", uuid(), nullable=True),
+)
+
+backups = sa.Table(
+    "backups",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    sa.Column("at", UtcTimestamp, nullable=False),
+    sa.Column("why", sa.String(255), nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("added", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.JSON, nullable=False),
+    sa.Column("checked_at", UtcTimestamp, nullable=True),
+    sa.Column("checked", sa.Text, nullable=False),
+)
+
+authorities = sa.Table(
+    "authorities",
+    metadata,
+    sa.Column("certificate", sa.Text, primary_key=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+)
+
+certificates = sa.Table(
+    "certificates",
+    metadata,
+    sa.Column("serial", sa.String(40), primary_key=True),
+    sa.Column("key", sa.String(64), nullable=False, index=True),
+    sa.Column("machine_id", sa.String(64), nullable=False, index=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("cell", sa.String(64), nullable=True),
+    sa.Column("issued_at", UtcTimestamp, nullable=False),
+    sa.Column("not_after", UtcTimestamp, nullable=False, index=True),
+    sa.Column("revoked_at", UtcTimestamp, nullable=True),
+    sa.Column("why", sa.Text, nullable=False),
+)
+
+relay_callers = sa.Table(
+    "relay_callers",
+    metadata,
+    sa.Column("serial", sa.String(40), primary_key=True),
+    sa.Column("name", sa.String(31), nullable=False, index=True),
+    sa.Column("key", sa.String(64), nullable=False),
+    sa.Column("issued_at", UtcTimestamp, nullable=False),
+    sa.Column("not_after", UtcTimestamp, nullable=False),
+    sa.Column("revoked_at", UtcTimestamp, nullable=True),
+    sa.Column("why", sa.Text, nullable=False),
+)
+
+data_keys = sa.Table(
+    "data_keys",
+    metadata,
+    sa.Column("volume_id", uuid(), primary_key=True),
+    sa.Column("machine_id", sa.String(64), nullable=False, index=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
+    sa.Column("key", sa.Text, nullable=True, info={SEALED: True}),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("destroyed_at", UtcTimestamp, nullable=True),
+)

@@ -1,0 +1,192 @@
+"""An instance comes to be on a machine that was a spare one: a user's first, or the next of one who has another."""
+
+from typing import TYPE_CHECKING, Any
+
+from hermesops.errors import RefusedError
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, SpareStatus, spare_subject
+from hermesops.model.user import User
+from hermesops.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.registry.repositories.leases import require_lease
+from hermesops.registry.repositories.machines.spares import SpareRows
+from hermesops.registry.schema.tables import hermes_instances, instance_details, spare_machines
+from hermesops.registry.transactions.place_instance import NewMachine
+from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+
+class MachineChangeRows(SpareRows):
+    """Instances onto spare machines, each in one transaction."""
+
+    def claim_spare(
+        self, user: User, name: MachineName, *, plan: Plan, lease: Lease | None = None, why: str = ""
+    ) -> Instance | None:
+        """Make a machine of the warm pool a user's: its row ends and the instance's begins, in one transaction.
+
+        The instance has the machine's name, its cell and the API key that was made on it, so that nothing of the cell
+        changes. Two at once, and whoever gives the machine up at the same time, wait for one another.
+
+        Args:
+            user: Who has a row.
+            name: The machine.
+            plan: What they bought.
+            lease: Of ``spare_subject(name)``; refused when it is lost.
+            why: For the audit.
+
+        Returns:
+            The user's instance, the one that lives where there was one (the machine then stays in the pool);
+            ``None`` when the machine cannot be taken any more.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            row = self._held_in_pool(connection, name, lease)
+            if row is None:
+                return None
+            machine = NewMachine(
+                CellName(row.cell),
+                row.region,
+                row.server_type,
+                ImageId(row.image_id) if row.image_id else None,
+                name=name,
+                machine_id=MachineId(row.machine_id) if row.machine_id else None,
+                api_server_key=self._spare_key(row),
+            )
+            instance = self._write(connection, user, plan, machine)
+            if instance.machine_name == name:
+                connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
+                told: dict[str, object] = {"instance": instance.id}
+                self._note(connection, "spare_claimed", spare_subject(name), after=told, why=why)
+            return instance
+
+    def lend_spare(
+        self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str
+    ) -> bool:
+        """Lend a machine of the warm pool to a drill, after which it is nobody's ever again; whether it could be.
+
+        Args:
+            name: The machine.
+            instance_id: Whose backup is restored on it; ``None`` for a drill that is about no instance.
+            lease: Of ``spare_subject(name)``; refused when it is lost.
+            why: For the audit.
+
+        Raises:
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        with self._database.writing() as connection:
+            row = self._held_in_pool(connection, name, lease)
+            if row is None:
+                return False
+            lent = {
+                "purpose": Purpose.DRILL,
+                "status": SpareStatus.CLAIMED,
+                "instance_id": instance_id,
+                "api_server_key": None,
+            }
+            connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(lent))
+            told: dict[str, object] = {"instance": instance_id}
+            self._note(connection, "spare_lent", spare_subject(name), after=told, why=why)
+            return True
+
+    def _held_in_pool(
+        self, connection: "sa.Connection", name: MachineName, lease: Lease | None
+    ) -> "sa.Row[Any] | None":
+        """The row of a ready machine of the pool until the transaction's end; ``None`` when it is none any more."""
+        if lease:
+            require_lease(connection, lease)
+        row = self._held_spare(connection, name)
+        is_ready = row is not None and row.wanted and (row.purpose, row.status) == (Purpose.POOL, SpareStatus.READY)
+        return row if is_ready else None
+
+    def cut_over(
+        self,
+        instance_id: InstanceId,
+        name: MachineName,
+        *,
+        keep_former: bool = True,
+        lease: Lease | None = None,
+        why: str = "",
+    ) -> Instance:
+        """Put an instance on another machine, in one transaction; what it was on becomes a spare, ``former``.
+
+        The instance takes the machine's cell, region, plan, server type, image and id, and its epoch rises by one, so
+        that the machine before refuses whoever still speaks for the instance. It keeps its API key; the tokens for the
+        model router that the machine before had are revoked.
+        Safe to call again.
+
+        Args:
+            instance_id: Which.
+            name: Its ``next`` machine, or a ready one of the warm pool.
+            keep_former: Whether the machine before stays until it is retired; one that is gone must not, or its cell
+                would make it anew.
+            lease: Of the instance; refused when it is lost.
+            why: For the audit.
+
+        Raises:
+            RefusedError: The machine is not the instance's to take, not known yet, or was given up.
+            LeaseLostError: The lease is somebody else's by now.
+        """
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            if lease:
+                require_lease(connection, lease)
+            details = self._details_in(connection, instance_id, lock=True)
+            held = connection.execute(ALL.where(columns.id == instance_id)).one()
+            if details.machine_name == name:
+                return instance_of(held)
+            row = self._held_spare(connection, name)
+            if row is None or not row.wanted or row.machine_id is None or not _may_take(row, instance_id):
+                raise RefusedError(f"machine {name} is not one that instance {instance_id} could be put on")
+            connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
+            is_kept = keep_former and details.machine_wanted
+            former = {
+                "name": details.machine_name,
+                "purpose": Purpose.FORMER,
+                "instance_id": instance_id,
+                "cell": details.cell,
+                "plan": held.plan,
+                "server_type": details.server_type,
+                "region": details.region,
+                "image_id": details.image_id,
+                "machine_id": held.vm_id,
+                "wanted": is_kept,
+                "status": SpareStatus.CLAIMED if is_kept else SpareStatus.DRAINING,
+                "epoch": details.epoch,
+                "created_at": self._database.now(connection),
+            }
+            connection.execute(spare_machines.insert().values(former))
+            revoke_machine(connection, held.vm_id, former["created_at"], f"its instance is on {name} now")
+            moved = {name: getattr(row, name) for name in ("cell", "server_type", "region", "image_id")}
+            connection.execute(
+                instance_details.update()
+                .where(instance_details.c.instance_id == instance_id)
+                .values(**moved, machine_name=name, machine_wanted=True, epoch=details.epoch + 1)
+            )
+            raise_token_floor(connection, instance_id)
+            # A token opens one machine: that of the machine before would only be refused.
+            on = {"vm_id": row.machine_id, "vm_ip": None, "proxy_token": None, "plan": Plan(row.plan)}
+            connection.execute(hermes_instances.update().where(columns.id == instance_id).values(on))
+            self._note(
+                connection,
+                "cut_over",
+                instance_subject(instance_id),
+                before={"machine": details.machine_name, "cell": details.cell, "plan": held.plan},
+                after={"machine": name, "cell": row.cell, "plan": row.plan},
+                why=why,
+            )
+            return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
+
+
+def _may_take(row: "sa.Row[tuple[object, ...]]", instance_id: InstanceId) -> bool:
+    match row.purpose:
+        case Purpose.NEXT:
+            return bool(row.instance_id == instance_id)
+        case Purpose.POOL:
+            return bool(row.status == SpareStatus.READY)
+    return False

@@ -1,0 +1,57 @@
+"""Another choice of settings for an instance: the settings, the operation and the audit entry, in one transaction."""
+
+from collections.abc import Mapping
+
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceSettings
+from hermesops.model.masking import changed, outline
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
+from hermesops.registry.repositories.operations import OperationRows
+from hermesops.registry.schema.tables import instance_details
+
+_KIND = OperationKind.CONFIGURE
+
+
+class SettingsChangeRows(InstanceSecretRows, OperationRows):
+    """Changes of what an instance's user chose."""
+
+    def change_instance_settings(
+        self,
+        instance_id: InstanceId,
+        settings: InstanceSettings,
+        *,
+        subject: str,
+        intent: Mapping[str, object],
+        why: str,
+    ) -> Operation:
+        """Replace the settings and open the operation that brings them to the machine, or find the unfinished one.
+
+        The caller holds the lease of ``subject``. An unfinished change to other settings is abandoned. What is kept as
+        the settings before is the last choice whose operation was done: never one that the machine rejected.
+        """
+        with self._database.writing() as connection:
+            held = self._settings_in(connection, instance_id, lock=True)
+            fields = changed(held, settings)
+            if fields:
+                last = self._last(connection, _KIND, subject)
+                values = {"settings": self._seal_settings(connection, settings, "settings", instance_id)}
+                if last is None or last.status is OperationStatus.DONE:
+                    values["settings_before"] = self._seal_settings(connection, held, "settings_before", instance_id)
+                elif not last.status.has_ended:
+                    self._move_in(
+                        connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"
+                    )
+                connection.execute(
+                    instance_details.update().where(instance_details.c.instance_id == instance_id).values(values)
+                )
+                # Settings hold tokens and users' words: the audit says which fields changed and their outline.
+                self._note(
+                    connection,
+                    "settings_changed",
+                    subject,
+                    before=outline(held),
+                    after={**outline(settings), "changed": fields},
+                    why=why,
+                )
+            return self._open(connection, _KIND, subject, intent=intent, instance_id=instance_id)

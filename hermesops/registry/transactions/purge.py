@@ -1,0 +1,143 @@
+"""The end of a world: every row about its machines ends in one transaction; users, releases and the audit stay."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import OperationStatus
+from hermesops.model.rollout import RolloutEvent, RolloutId, RolloutState, rollout_subject
+from hermesops.registry.repositories.rollouts.events import append_event
+from hermesops.registry.repositories.rollouts.targets import let_go
+from hermesops.registry.schema.rollout_tables import exposures, instance_releases, readings, rollouts
+from hermesops.registry.schema.tables import (
+    LIVING,
+    UNFINISHED,
+    backup_repositories,
+    backups,
+    cells,
+    certificates,
+    data_keys,
+    hermes_instances,
+    images,
+    leases,
+    machine_sightings,
+    meta,
+    operations,
+    proxy_tokens,
+    spare_machines,
+)
+from hermesops.registry.transactions.terminate import TerminationRows
+
+_OF_MACHINES = (spare_machines, images, proxy_tokens, machine_sightings, readings, instance_releases, exposures)
+_UNFINISHED_ROLLOUTS = rollouts.c.state.in_([state.value for state in RolloutState if not state.has_ended])
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """How many rows tell of a world's machines, and of what is kept of them.
+
+    Attributes:
+        instances: Not terminated.
+        spares: Machines without a user.
+        backups: Of instances that are terminated, too.
+    """
+
+    instances: int
+    spares: int
+    images: int
+    backups: int
+    operations: int
+    rollouts: int
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return any(vars(self).values())
+
+
+class PurgeRows(TerminationRows):
+    """The rows of a whole world."""
+
+    def count_fleet(self) -> Fleet:
+        """Count what ``purge_fleet`` would end."""
+        with self._database.reading() as connection:
+            return _count(connection)
+
+    def known_machines(self) -> frozenset[str]:
+        """Ids of the machines of instances that are not terminated, and of spare ones."""
+        of_instances = sa.select(hermes_instances.c.vm_id).where(LIVING, hermes_instances.c.vm_id.is_not(None))
+        of_spares = sa.select(spare_machines.c.machine_id).where(spare_machines.c.machine_id.is_not(None))
+        with self._database.reading() as connection:
+            return frozenset(connection.scalars(of_instances.union(of_spares)))
+
+    def purge_fleet(self, *, with_backups: bool, why: str) -> Fleet:
+        """End every row about machines, all at once; where none is left, nothing is written.
+
+        Instances are terminated, as ``mark_terminated`` does it; spare machines and images are forgotten, rollouts
+        aborted, operations abandoned, leases ended. Users, cells, releases, freezes and the audit stay.
+
+        Args:
+            with_backups: Whether the rows of backups and the keys of their repositories go too: their bucket is gone.
+            why: For the audit.
+
+        Returns:
+            What has ended.
+        """
+        with self._database.writing() as connection:
+            counted = _count(connection)
+            ended = counted if with_backups else Fleet(**{**vars(counted), "backups": 0})
+            if not ended:
+                return ended
+            self._note(connection, "world_purged", "world", before=vars(ended), why=why)
+            for id_ in connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)).all():
+                self._terminate_in(connection, InstanceId(id_), why)
+            self._end_rollouts(connection, why)
+            self._end_operations(connection)
+            self._forget_machines(connection, why)
+            if with_backups:
+                connection.execute(backups.delete())
+                connection.execute(backup_repositories.delete())
+            return ended
+
+    def _end_rollouts(self, connection: sa.Connection, why: str) -> None:
+        now = self._database.now(connection)
+        for row in connection.execute(sa.select(rollouts).where(_UNFINISHED_ROLLOUTS)).all():
+            aborted = {"state": RolloutState.ABORTED.value, "reason": why, "updated_at": now}
+            connection.execute(rollouts.update().where(rollouts.c.id == row.id).values(aborted))
+            let_go(connection, RolloutId(row.id))
+            append_event(connection, RolloutId(row.id), RolloutEvent(now, "abort", {"why": why}, {}))
+            before, after = {"state": row.state}, {"state": RolloutState.ABORTED.value}
+            self._note(
+                connection, "rollout_changed", rollout_subject(RolloutId(row.id)), before=before, after=after, why=why
+            )
+
+    def _end_operations(self, connection: sa.Connection) -> None:
+        for id_ in connection.scalars(sa.select(operations.c.id).where(UNFINISHED)).all():
+            outcome = "abandoned: its world was purged"
+            self._move_in(connection, OperationId(id_), status=OperationStatus.ABANDONED, outcome=outcome)
+        connection.execute(leases.update().values(holder=""))
+
+    def _forget_machines(self, connection: sa.Connection, why: str) -> None:
+        now = self._database.now(connection)
+        revoked = {"revoked_at": now, "why": why}
+        connection.execute(certificates.update().where(certificates.c.revoked_at.is_(None)).values(revoked))
+        destroyed = {"key": None, "destroyed_at": now}
+        connection.execute(data_keys.update().where(data_keys.c.destroyed_at.is_(None)).values(destroyed))
+        connection.execute(cells.update().values(brought_at=None))
+        connection.execute(meta.delete().where(meta.c.name.startswith("image/")))
+        for table in _OF_MACHINES:
+            connection.execute(table.delete())
+
+
+def _count(connection: sa.Connection) -> Fleet:
+    def count(table: sa.Table, *which: sa.ColumnElement[bool]) -> int:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*which)).scalar_one())
+
+    return Fleet(
+        instances=count(hermes_instances, LIVING),
+        spares=count(spare_machines),
+        images=count(images),
+        backups=count(backups),
+        operations=count(operations, UNFINISHED),
+        rollouts=count(rollouts, _UNFINISHED_ROLLOUTS),
+    )

@@ -1,0 +1,79 @@
+"""The end of an instance: its status, its secrets, and what was under way for it, in one transaction."""
+
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId, OperationId, instance_subject
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRows
+from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
+from hermesops.registry.repositories.operations import OperationRows
+from hermesops.registry.schema.tables import (
+    UNFINISHED,
+    hermes_connections,
+    hermes_instances,
+    instance_details,
+    operations,
+    proxy_tokens,
+)
+from hermesops.registry.transactions.mark_for_deletion import give_up_spares
+from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+
+
+class TerminationRows(InstanceSecretRows, OperationRows):
+    """Instances that end."""
+
+    def mark_terminated(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
+
+        Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
+        Machines that it leaves behind are given up.
+        What else was under way for it is abandoned.
+        """
+        with self._database.writing() as connection:
+            self._terminate_in(connection, instance_id, why)
+
+    def _terminate_in(self, connection: sa.Connection, instance_id: InstanceId, why: str) -> None:
+        columns = hermes_instances.c
+        self._details_in(connection, instance_id, lock=True)
+        row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
+        if row.status == InstanceStatus.TERMINATED:
+            return
+        connection.execute(
+            hermes_instances.update()
+            .where(columns.id == instance_id)
+            .values(status=InstanceStatus.TERMINATED, proxy_token=None)
+        )
+        connection.execute(
+            instance_details.update()
+            .where(instance_details.c.instance_id == instance_id)
+            .values(
+                settings=self._seal(connection, NO_SETTINGS, "settings", instance_id),
+                api_server_key=self._seal(connection, "", "api_server_key", instance_id),
+                settings_before=None,
+                machine_wanted=False,
+            )
+        )
+        raise_token_floor(connection, instance_id)
+        connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
+        connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
+        now = self._database.now(connection)
+        give_up_spares(connection, instance_id, now)
+        revoke_machine(connection, row.vm_id, now, "its instance was terminated")
+        destroy_data_keys(connection, now, machine_id=row.vm_id, instance_id=instance_id)
+        before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}
+        self._note(connection, "status_changed", instance_subject(instance_id), before=before, after=after, why=why)
+        self._abandon_others(connection, instance_id)
+
+    def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:
+        """Close what was under way for an instance that has ended: nobody can bring it to an end any more."""
+        others = sa.and_(
+            operations.c.instance_id == instance_id, operations.c.kind != OperationKind.TERMINATE.value, UNFINISHED
+        )
+        for id_ in connection.scalars(sa.select(operations.c.id).where(others).with_for_update()).all():
+            self._move_in(
+                connection,
+                OperationId(id_),
+                status=OperationStatus.ABANDONED,
+                outcome="abandoned: its instance was terminated",
+            )
