@@ -131,7 +131,7 @@ def test_migrations_make_the_tables_that_code_knows(registry: Registry) -> None:
 
 
 def test_every_script_is_a_known_revision() -> None:
-    scripts = ScriptDirectory(str(Path(tables.__file__).parent / "migrations"))
+    scripts = ScriptDirectory(str(Path(tables.__file__).parents[1] / "migrations"))
     assert tuple(script.revision for script in reversed(list(scripts.walk_revisions()))) == REVISIONS
 
 

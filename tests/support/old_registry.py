@@ -26,7 +26,7 @@ def make(url: str) -> None:
     database = Database(url)
     with database.writing() as connection:
         config = Config()
-        config.set_main_option("script_location", str(Path(tables.__file__).parent / "migrations"))
+        config.set_main_option("script_location", str(Path(tables.__file__).parents[1] / "migrations"))
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
         _fill(connection)

@@ -1,7 +1,8 @@
 """The chain of audit entries: each carries a hash over itself and the hash of the entry before. Pure.
 
 Whoever edits, removes or reorders entries breaks it; whoever computes it anew meets the heads anchored outside the
-database (``hermesops.registry.audit.anchor``). ``link`` can never change: the entries of every registry were hashed with it.
+database (``hermesops.registry.audit.anchor``). ``link`` can never change: the entries of every registry were hashed
+with it.
 """
 
 import dataclasses

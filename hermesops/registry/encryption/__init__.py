@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Secret columns: which they are, how they are sealed, and how the key that seals them changes."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What keeps the registry itself safe: copies, restoring, recovery, checks, epochs."""

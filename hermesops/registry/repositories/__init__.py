@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What is read from and written to the tables, one module for each thing that the registry knows."""

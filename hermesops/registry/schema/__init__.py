@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The tables as code knows them, and the revision that a database must be at."""

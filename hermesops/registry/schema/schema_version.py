@@ -102,6 +102,6 @@ def _upgrade(connection: sa.Connection) -> None:
     from alembic.config import Config  # noqa: PLC0415 - as above
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(Path(__file__).parent.parent / "migrations"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Changes of several tables that happen together or not at all."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Tokens, certificates and connections that were issued, and which of them count."""

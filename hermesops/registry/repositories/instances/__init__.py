@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Instances: their rows, their settings and secrets, their policies, all of them at once."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Machines: spare ones, how each was last observed, what opens their volumes, their agents' health in figures."""

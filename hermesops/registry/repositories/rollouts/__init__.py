@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Rollouts: what each is, its targets, its events, and the releases and freezes that they mind."""
