@@ -24,7 +24,7 @@ _SUBJECT = "releases"
 def releases_of(app: "App") -> "Releases":
     """The releases of an environment; nothing is read."""
     from hermesops.app.release_signing import KeyAtHand, trust_of
-    from hermesops.engine.embedded.place import open_place
+    from hermesops.engine.embedded.state.storage.place import open_place
     from hermesops.release import Releases
 
     env = app.env

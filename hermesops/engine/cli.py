@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.engine.cli_events import Told, changes_of, done_by, error_of
 from hermesops.engine.cli_workspace import Workspace
-from hermesops.engine.embedded.guard import refusal
-from hermesops.engine.embedded.lock import Token, mark_child, outwait, refuse_others, remove_dead
-from hermesops.engine.embedded.place import Folder
-from hermesops.engine.embedded.store import FileBackend
-from hermesops.engine.embedded.stored import StoredStacks
+from hermesops.engine.embedded.run.destroy_guard import refusal
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.lock import Token, mark_child, outwait, refuse_others, remove_dead
+from hermesops.engine.embedded.state.storage.place import Folder
+from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 from hermesops.engine.interface import MayDestroy, Program, Progress, StackConfig, Tell, stopped
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError

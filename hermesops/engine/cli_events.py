@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermesops.engine.embedded.rpc import DIED
+from hermesops.engine.embedded.protocol.rpc import DIED
 from hermesops.engine.interface import Progress, Tell
 from hermesops.errors import (
     HermesError,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.engine.choose import pulumi_home, read_passphrase
-from hermesops.engine.embedded.secrets import PassphraseVault
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.interface import Program, StackConfig
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermesops.engine.embedded.secrets import PassphraseVault
+from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.errors import (
     HermesError,
     PartlyDoneError,
@@ -41,7 +41,7 @@ asyncio.run(stack.engine().up(STACK, machines(sys.argv[2].split(","), **eval(sys
 DEADLY_DRIVER = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state.file_backend import FileBackend
 from tests.support.fake_stack import STACK, FakeStack, machines
 real, left = FileBackend.write, [int(sys.argv[2])]
 def write(self, ref, latest):

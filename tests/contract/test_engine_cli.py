@@ -18,9 +18,9 @@ from pulumi.automation.errors import CommandError
 
 from hermesops.engine import make_engine
 from hermesops.engine.choose import read_passphrase
-from hermesops.engine.embedded import lock
-from hermesops.engine.embedded.lock import held
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state import lock
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.lock import held
 from hermesops.engine.interface import Engine, Progress
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.model.stack import StackRef

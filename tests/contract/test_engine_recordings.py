@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.engine.embedded.events import Diagnostic, StepEvent
-from hermesops.engine.embedded.outcome import error_of
-from hermesops.engine.embedded.run import Run
-from hermesops.engine.embedded.secrets import PassphraseVault
-from hermesops.engine.embedded.state import deployment_from_doc
+from hermesops.engine.embedded.run.events import Diagnostic, StepEvent
+from hermesops.engine.embedded.run.outcome import error_of
+from hermesops.engine.embedded.run.stack_run import Run
+from hermesops.engine.embedded.state.deployment import deployment_from_doc
+from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 from tests.support.conformance import SCENARIOS, Elsewhere, Refused, raced, replayed_steps, steps_not_replayed
 from tests.support.recordings import FOLDER, PASSPHRASE, Scenario, canonical, pending_of, resources_of

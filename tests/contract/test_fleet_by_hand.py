@@ -13,8 +13,8 @@ import pytest
 
 from hermesops import assets
 from hermesops.app import App, fleet_program
-from hermesops.engine.embedded import secrets
-from hermesops.engine.embedded.secrets import PassphraseVault
+from hermesops.engine.embedded.state import secrets
+from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.model.stack import StackRef
 from hermesops.settings import Environment
 from hermesops.stacks.fleet import FleetProgram

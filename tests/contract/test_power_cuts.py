@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded import folder_place
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.storage import folder as folder_place
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 from tests.support.power_cut import RecordingOs

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded import lock
-from hermesops.engine.embedded.lock import held, outwait
-from hermesops.engine.embedded.place import Place, open_place
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state import lock
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.lock import held, outwait
+from hermesops.engine.embedded.state.storage.place import Place, open_place
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.stack import StackRef
 from hermesops.waiting import pause_blocking
@@ -235,7 +235,7 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pl
 def test_a_bucket_that_cannot_be_had_is_one_line(
     bucket: Callable[[str], Place], change: str, kind: type[HermesError], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.engine.embedded.bucket_place._TRIES", 1)
+    monkeypatch.setattr("hermesops.engine.embedded.state.storage.bucket._TRIES", 1)
     with pytest.raises(kind, match=said):
         bucket(change).read("x")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.errors import HermesError, RefusedError, UsageError
 from tests.support.fake_stack import STACK, FakeStack, machines
 from tests.support.states import state_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded.store import FileBackend
-from hermesops.engine.embedded.stored import StoredStacks
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError, RefusedError, UsageError
 from tests.support.recordings import PASSPHRASE, STACK, Scenario, state_of
 from tests.support.replayed import KEYS, replayed

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hermesops.engine.embedded import folder_place
+from hermesops.engine.embedded.state.storage import folder as folder_place
 from hermesops.engine.interface import Program
 from tests.support.fake_stack import STACK, FakeStack, machines
 

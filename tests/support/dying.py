@@ -47,8 +47,8 @@ class Fate:
 
 def haunt(fate: Fate) -> None:
     """Make every write of this process known to fate."""
-    from hermesops.engine.embedded.bucket_place import BucketPlace  # noqa: PLC0415 - what is not used is not loaded
-    from hermesops.engine.embedded.folder_place import FolderPlace  # noqa: PLC0415 - as above
+    from hermesops.engine.embedded.state.storage.bucket import BucketPlace  # noqa: PLC0415 - what is not used is not loaded
+    from hermesops.engine.embedded.state.storage.folder import FolderPlace  # noqa: PLC0415 - as above
     from hermesops.justavps.transport import Transport  # noqa: PLC0415 - as above
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
 

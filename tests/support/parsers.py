@@ -37,8 +37,8 @@ from hermesops.backup.restic import snapshots_in
 from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.channel.agent import health_of, piece_of, refusal_of
 from hermesops.channel.detached import told_by
-from hermesops.engine.embedded.store import FileBackend
-from hermesops.engine.embedded.stored import StoredStacks
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError
 from hermesops.health.prometheus import by_instance
 from hermesops.health.reading import Reading

@@ -20,10 +20,10 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict, ParseDict
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
-from hermesops.engine.embedded.kinds import Message, Property
-from hermesops.engine.embedded.rpc import HalfMade, ProviderFaultError
-from hermesops.engine.embedded.state import Deployment, Resource, deployment_from_doc
-from hermesops.engine.embedded.values import UNKNOWNS, Vault, from_wire, revealed
+from hermesops.engine.embedded.protocol.opaque import Message, Property
+from hermesops.engine.embedded.protocol.rpc import HalfMade, ProviderFaultError
+from hermesops.engine.embedded.protocol.values import UNKNOWNS, Vault, from_wire, revealed
+from hermesops.engine.embedded.state.deployment import Deployment, Resource, deployment_from_doc
 from hermesops.engine.interface import Program, StackConfig
 from hermesops.model.stack import Import, StackRef
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hermesops.access.release_key import fresh_key
 from hermesops.access.signature import Signers, check
-from hermesops.engine.embedded.place import open_place
+from hermesops.engine.embedded.state.storage.place import open_place
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners, Kind
 from hermesops.release import Releases

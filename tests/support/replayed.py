@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from hermesops.engine.embedded import run as run_module
 from hermesops.engine.embedded.engine import EmbeddedEngine, Work
-from hermesops.engine.embedded.events import EventLog
-from hermesops.engine.embedded.kinds import Message
-from hermesops.engine.embedded.monitor import Monitor
-from hermesops.engine.embedded.run import Run
+from hermesops.engine.embedded.protocol.monitor import Monitor
+from hermesops.engine.embedded.protocol.opaque import Message
+from hermesops.engine.embedded.run import stack_run as run_module
+from hermesops.engine.embedded.run.events import EventLog
+from hermesops.engine.embedded.run.stack_run import Run
 from tests.support.recordings import PASSPHRASE, STACK, Replay, Scenario, state_of
 
 KEYS: dict[str, bytes] = {}

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state.file_backend import FileBackend
 from tests.support.deadly_disk import CHANGES
 from tests.support.fake_stack import ROOT, STACK, FakeStack
 

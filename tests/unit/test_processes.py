@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermesops import processes
-from hermesops.engine.embedded import lock
-from hermesops.engine.embedded.lock import held, outwait
-from hermesops.engine.embedded.store import FileBackend
+from hermesops.engine.embedded.state import lock
+from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.engine.embedded.state.lock import held, outwait
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 from hermesops.operation import presence

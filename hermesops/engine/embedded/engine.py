@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from hermesops.engine.embedded.events import EventLog
-from hermesops.engine.embedded.journal import Journal
-from hermesops.engine.embedded.lock import Lock, Token
-from hermesops.engine.embedded.narration import listener
-from hermesops.engine.embedded.outcome import changes_of, error_of
-from hermesops.engine.embedded.plugins import HostFactory, Plugins
-from hermesops.engine.embedded.run import Run
-from hermesops.engine.embedded.store import FileBackend, ended_now
-from hermesops.engine.embedded.stored import StoredStacks
-from hermesops.engine.embedded.unconfirmed import refuse_unadoptable
-from hermesops.engine.embedded.values import masked
+from hermesops.engine.embedded.plugins.run_plugins import HostFactory, Plugins
+from hermesops.engine.embedded.protocol.values import masked
+from hermesops.engine.embedded.run.events import EventLog
+from hermesops.engine.embedded.run.listener import listener
+from hermesops.engine.embedded.run.outcome import changes_of, error_of
+from hermesops.engine.embedded.run.resources.interrupted_creates import refuse_unadoptable
+from hermesops.engine.embedded.run.stack_run import Run
+from hermesops.engine.embedded.state.file_backend import FileBackend, ended_now
+from hermesops.engine.embedded.state.journal import Journal
+from hermesops.engine.embedded.state.lock import Lock, Token
+from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.engine.interface import MayDestroy, Program, StackConfig, Tell
 from hermesops.model.stack import Import, Preview, StackRef, UpResult
 

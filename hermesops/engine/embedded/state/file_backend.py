@@ -1,0 +1,207 @@
+"""Pulumi's file backend: a stack's state, its history and copies from before, in a folder or a bucket.
+
+It knows names and what a file must look like; how a file is kept is ``Place``'s, what a resource is nobody's here.
+Source: recordings, semantics §4-§6.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hermesops.engine.embedded.protocol.values import dumps
+from hermesops.engine.embedded.state.integrity import forgeries
+from hermesops.engine.embedded.state.storage.place import Folder, Place, open_place
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.stack import StackRef
+
+ORGANIZATION = "organization"
+ROOT = ".pulumi"
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_COMPRESSED = (".gz", ".zst")
+
+
+class FileBackend:
+    """Where both engines keep their stacks.
+
+    Args:
+        where: A folder, a backend URL of Pulumi's, or the place itself.
+    """
+
+    def __init__(self, where: str | Path | Place) -> None:
+        self.place = open_place(where) if isinstance(where, str | Path) else where
+        self._has_meta = False
+
+    @property
+    def url(self) -> str:
+        """The backend as the CLI's ``PULUMI_BACKEND_URL`` spells it."""
+        return self.place.url
+
+    def state_file(self, ref: StackRef) -> str:
+        """Name of the file with a stack's state."""
+        return f"{ROOT}/stacks/{ref.project}/{ref.stack}.json"
+
+    def lock_folder(self, ref: StackRef) -> Folder:
+        """Where the locks of a stack lie."""
+        return Folder(self.place, f"{ROOT}/locks/{ORGANIZATION}/{ref.project}/{ref.stack}")
+
+    def backups(self, ref: StackRef) -> Folder:
+        """Where copies of a stack's state lie, ``<stack>.<nanoseconds>.json`` each."""
+        return Folder(self.place, f"{ROOT}/backups/{ref.project}/{ref.stack}")
+
+    def stacks(self, project: str) -> list[StackRef]:
+        """List the stacks of a project by their files; reads none of them."""
+        files = Folder(self.place, f"{ROOT}/stacks/{project}").files(".json")
+        return [StackRef(project, file.rpartition("/")[2].removesuffix(".json")) for file in files]
+
+    def existing(self, ref: StackRef) -> dict[str, Any]:
+        """As ``read``, of a stack that has to be there.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
+        latest = self.read(ref)
+        if latest is None:
+            raise self.missing(ref)
+        return latest
+
+    def missing(self, ref: StackRef) -> UsageError:
+        """Say that there is no such stack."""
+        return UsageError(
+            f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
+            hint=f"nothing was made in it yet, or it was removed; `hermesops stack up {ref.stack}` makes it",
+        )
+
+    def read(self, ref: StackRef) -> dict[str, Any] | None:
+        """Read a stack's ``checkpoint.latest``; None when there is no such stack, {} when it never had a state.
+
+        Raises:
+            RefusedError: The file is damaged, is another stack's, or of a format that is not version 3.
+        """
+        name = self.state_file(ref)
+        content = self.place.read(name)
+        if content is None:
+            self._refuse_compressed(ref)
+            return None
+        return self.parsed(ref, name, content)
+
+    def parsed(self, ref: StackRef, name: str, content: bytes) -> dict[str, Any]:
+        """``checkpoint.latest`` of a file's content.
+
+        Raises:
+            RefusedError: As ``read``.
+        """
+        if content.startswith(_GZIP_MAGIC):
+            raise self.damaged(ref, "it is compressed, which only the CLI reads, by PULUMI_DIY_BACKEND_GZIP", name)
+        try:
+            document = json.loads(content)
+            version, checkpoint = document["version"], document["checkpoint"]
+            latest = checkpoint.get("latest") or {}
+            owner = checkpoint.get("stack") or ""
+            if version not in {0, 3}:
+                raise RefusedError(
+                    f"{self.place.at(name)}: the state has version {version}; this engine reads version 3",
+                    hint=f"run a `pulumi up` of a newer CLI on it, or {self._way_back(ref)}",
+                )
+            wrong = forgeries(ref, latest)
+            if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
+                wrong.insert(0, f"it is of {owner}")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise self.damaged(ref, f"no state in it: {error!r}", name) from error
+        if wrong:
+            raise self.damaged(ref, "; ".join(wrong), name)
+        return dict(latest)
+
+    def damaged(self, ref: StackRef, why: str, name: str = "") -> RefusedError:
+        """Say that a state file cannot be used and where the last good one is."""
+        where = self.place.at(name or self.state_file(ref))
+        return RefusedError(f"{where}: the state is damaged ({why}); it was left as it is", hint=self._way_back(ref))
+
+    def write(self, ref: StackRef, latest: Mapping[str, Any]) -> None:
+        """Replace a stack's state; what it was before stays beside it as ``.bak``.
+
+        When this returns the new content cannot be lost any more.
+        """
+        checkpoint = {"stack": f"{ORGANIZATION}/{ref.project}/{ref.stack}", "latest": latest}
+        name = self.state_file(ref)
+        self._meta()
+        self.place.keep(name, f"{name}.bak")
+        self.place.write(name, dumps({"version": 3, "checkpoint": checkpoint}).encode())
+
+    def copy_before(self, ref: StackRef) -> None:
+        """Keep a copy of the state as it is, whatever it is, unless the newest copy is the same.
+
+        For before a change: a finished operation leaves a copy, an interrupted one and a hand do not.
+        """
+        content = self.place.read(self.state_file(ref))
+        if content is None or b'"latest"' not in content:
+            return
+        copies = self.backups(ref).files(".json")
+        if not copies or self.place.read(copies[-1]) != content:
+            self.place.write(self._backup(ref, time.time_ns()), content)
+
+    def record(self, ref: StackRef, entry: Mapping[str, Any]) -> None:
+        """Note a finished operation in the history, with the state as it is now, and keep a copy of that state."""
+        stamp = time.time_ns()
+        history = f"{self.history_folder(ref).name}/{ref.stack}-{stamp}"
+        state = self.place.read(self.state_file(ref)) or b""
+        self.place.write(f"{history}.history.json", json.dumps(entry, indent=4).encode())
+        self.place.write(f"{history}.checkpoint.json", state)
+        self.place.write(self._backup(ref, stamp), state)
+
+    def history_folder(self, ref: StackRef) -> Folder:
+        """Where finished operations are noted, ``<stack>-<nanoseconds>.history.json`` each."""
+        return Folder(self.place, f"{ROOT}/history/{ref.project}/{ref.stack}")
+
+    def history(self, ref: StackRef) -> list[dict[str, Any]]:
+        """Read the records of a stack's finished operations, newest first; damaged ones are left out."""
+        found = []
+        for file in reversed(self.history_folder(ref).files(".history.json")):
+            with contextlib.suppress(ValueError, RecursionError):
+                found.append(json.loads(self.place.read(file) or b""))
+        return found
+
+    def _backup(self, ref: StackRef, stamp: int) -> str:
+        return f"{self.backups(ref).name}/{ref.stack}.{stamp}.json"
+
+    def _way_back(self, ref: StackRef) -> str:
+        where = self.place.at(self.backups(ref).name)
+        return (
+            f"`hermesops stack rollback-state {ref.stack} --list` shows the good copies in {where}, and puts one back"
+        )
+
+    def _refuse_compressed(self, ref: StackRef) -> None:
+        """A second state beside a compressed one of the CLI's would be a stack that exists twice."""
+        file = self.state_file(ref)
+        for name in (file + ending for ending in _COMPRESSED):
+            if self.place.read(name) is not None:
+                raise RefusedError(
+                    f"{self.place.at(name)}: the state is compressed, which only the CLI reads",
+                    hint="run one `pulumi up` of the CLI without PULUMI_DIY_BACKEND_GZIP, or set pulumi_engine to cli",
+                )
+
+    def _meta(self) -> None:
+        meta = f"{ROOT}/meta.yaml"
+        if not self._has_meta and self.place.read(meta) is None:
+            self.place.write(meta, b"version: 1\n")
+        self._has_meta = True
+
+
+def ended_now(
+    kind: str, *, started: int, message: str = "", failed: bool = False, changes: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Put down for the history an operation that ends now, as the CLI does; ``started`` is Unix time."""
+    return {
+        "kind": kind,
+        "startTime": started,
+        "message": message,
+        "environment": {},
+        "config": {},
+        "version": 0,
+        "result": "failed" if failed else "succeeded",
+        "endTime": int(time.time()),
+        "resourceChanges": dict(changes or {}),
+    }

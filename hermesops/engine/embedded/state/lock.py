@@ -1,0 +1,227 @@
+"""One writer at a time: the CLI's lock files, with a way out after our own crash.
+
+The CLI's locks have no age and no owner check. Ours add which boot, process namespace and process start they
+belong to, so that a lock whose process is provably gone can be removed; the CLI ignores what it does not know.
+Of another computer's process that cannot be seen, nor of one before this boot, since a machine id does not tell
+computers apart. So ours also bear the fencing token of the stack's lease: whoever has a later one knows that the lock's
+owner has lost the lease, and an owner whose lock was removed writes nothing more.
+Source: recordings, semantics §6.
+"""
+
+import contextlib
+import json
+import os
+import pwd
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hermesops import processes
+from hermesops.engine.embedded.protocol.values import dumps
+from hermesops.engine.embedded.state.storage.place import Folder, Place
+from hermesops.engine.embedded.state.timestamps import now
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.waiting import Pending, WaitExpiredError, until
+
+OURS = "hermesops"
+
+GRACE_S = 10.0
+"""Seconds for who lost the lease and lives to give the lock back; it begins nothing new from then on."""
+
+Token = tuple[int, int]
+"""Epoch and counter of a lease: whoever takes it later has a higher one."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that we wrote."""
+
+    place: Place
+    name: str
+    stack: str
+
+    def check(self) -> None:
+        """Return if it is still there.
+
+        Raises:
+            UnavailableError: Somebody who took the lease over has removed it; what it guards is theirs.
+        """
+        if self.place.read(self.name) is None:
+            raise UnavailableError(
+                f"somebody else has taken stack {self.stack} over; its state was left as they have it",
+                hint="run the same command again: it looks at what there is",
+            )
+
+
+async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], None]) -> None:
+    """Wait for the locks of those who lost the stack's lease before us, and remove those that are not given back.
+
+    Args:
+        folder: Where the stack's locks lie.
+        token: Of our lease; without one nobody is outranked.
+        tell: Called with a line for each lock that was removed.
+    """
+
+    async def gone() -> bool | Pending[bool]:
+        left = _outranked(folder, token)
+        return Pending(", ".join(_describe(folder.place, file) for file in left)) if left else True
+
+    if token is None or not _outranked(folder, token):
+        return
+    try:
+        await until(gone, what="the lock of a process that has lost its lease", timeout_s=GRACE_S, every_s=0.5)
+    except WaitExpiredError:
+        for file in _outranked(folder, token):
+            described = _describe(folder.place, file)
+            folder.place.delete(file)
+            tell(f"removed a lock whose owner has lost the lease of the stack: {described}")
+
+
+def _outranked(folder: Folder, token: Token | None) -> list[str]:
+    """Locks from elsewhere that bear an earlier token; here it can be seen who lives."""
+    return [file for file in folder.files(".json") if _is_outranked(folder.place.read(file), token)]
+
+
+def _is_outranked(content: bytes | None, token: Token | None) -> bool:
+    try:
+        theirs = json.loads(content or b"")[OURS]
+        return token is not None and tuple(theirs["token"]) < token and not processes.is_visible(_fingerprint(theirs))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+@contextlib.contextmanager
+def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Token | None = None) -> Iterator[Lock]:
+    """Hold the stack's lock: list, write, list again, and step back when another has come.
+
+    Safe where a list shows what was written before it, as folders and S3 do; of two who come at once both may step
+    back.
+
+    Args:
+        folder: Where the stack's locks lie.
+        stack: How the stack is called, for the error.
+        tell: Called with a line when a lock of a dead process was removed.
+        token: Of the lease of the stack, which we hold; without one nobody else can tell whether the lock is stale.
+
+    Raises:
+        RefusedError: Somebody else holds it.
+    """
+    mine = f"{folder.name}/{uuid.uuid4()}.json"
+    refuse_others(folder, mine, stack=stack, tell=tell)
+    try:
+        folder.place.write(mine, dumps(_who(token)).encode())
+        refuse_others(folder, mine, stack=stack, tell=tell)  # two may have written at once; then both step back
+        yield Lock(folder.place, mine, stack)
+    finally:
+        folder.place.delete(mine)
+
+
+def mark_child(folder: Folder) -> None:
+    """Add to the lock that a process we started has just written what shows that it has ended.
+
+    Where that process gives its lock back meanwhile, what is written bears a process that has ended. It gets no token
+    of a lease: the CLI does not ask for its lock before it writes, so nobody elsewhere may remove it.
+    """
+    for file in folder.files(".json"):
+        doc = _document(folder.place.read(file))
+        pid = doc.get("pid")
+        if OURS not in doc and doc.get("hostname") == socket.gethostname() and isinstance(pid, int) and _is_child(pid):
+            folder.place.write(file, dumps({**doc, OURS: _process(pid)}).encode())
+
+
+def _is_child(pid: int) -> bool:
+    return pid != os.getpid() and processes.descends(pid, os.getpid())
+
+
+def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[[str], None]) -> None:
+    """Return if nobody else holds the stack's lock; what processes held that have provably ended is removed.
+
+    Args:
+        folder: Where the stack's locks lie.
+        mine: The name of our own lock, if any.
+        stack: How the stack is called, for the error.
+        tell: Called with a line for each lock that was removed.
+
+    Raises:
+        RefusedError: Somebody else holds it.
+    """
+    living = remove_dead(folder, mine, tell=tell)
+    if living:
+        described = "; ".join(_describe(folder.place, file) for file in living)
+        raise RefusedError(
+            f"stack {stack} is locked by {len(living)} other(s): {described}",
+            hint="wait for it to end; if that process is surely gone, remove the lock file and run the command again",
+        )
+
+
+def remove_dead(folder: Folder, mine: str = "", *, tell: Callable[[str], None]) -> list[str]:
+    """Remove locks of processes that have provably ended; returns the names of the others' that are left."""
+    return [file for file in folder.files(".json") if file != mine and not _removed(folder.place, file, tell)]
+
+
+def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
+    """Remove a lock if its process provably ended; answer whether there is no lock any more."""
+    content = place.read(file)
+    if content is None:
+        return True
+    doc = _document(content)
+    if not _is_dead(doc):
+        return False
+    place.delete(file)
+    tell(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
+    return True
+
+
+def _document(content: bytes | None) -> dict[str, Any]:
+    try:
+        doc = json.loads(content or b"")
+    except (ValueError, RecursionError):
+        return {}
+    return doc if isinstance(doc, dict) else {}
+
+
+def _is_dead(doc: dict[str, Any]) -> bool:
+    match doc.get("pid"), doc.get(OURS):
+        case int(pid), {"started": str(start), **place}:
+            return processes.has_ended(_fingerprint(place), pid, start)
+    return False
+
+
+def _fingerprint(theirs: Mapping[Any, object]) -> str:
+    return processes.Place(*(str(theirs.get(part)) for part in ("host", "boot", "namespace"))).fingerprint
+
+
+def _describe(place: Place, file: str) -> str:
+    where = place.at(file)
+    try:
+        doc = json.loads(place.read(file) or b"")
+        return f"{where}: created by {doc['username']}@{doc['hostname']} (pid {doc['pid']}) at {doc['timestamp']}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return f"{where}: unreadable"
+
+
+def _who(token: Token | None) -> dict[str, Any]:
+    pid = os.getpid()
+    ours = _process(pid)
+    if token is not None:
+        ours["token"] = list(token)
+    return {
+        "pid": pid,
+        "username": _user(),
+        "hostname": socket.gethostname(),
+        "timestamp": now(),
+        OURS: ours,
+    }
+
+
+def _process(pid: int) -> dict[str, Any]:
+    return {**asdict(processes.here()), "started": processes.started(pid)}
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

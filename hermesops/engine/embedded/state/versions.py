@@ -1,0 +1,139 @@
+"""The copies of a stack's state: which there are, and putting one back.
+
+Nothing here looks at machines: after a state was put back, a refresh or a preview says where the world has moved on.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hermesops.engine.embedded.state.file_backend import FileBackend, ended_now
+from hermesops.engine.embedded.state.integrity import flaws
+from hermesops.errors import RefusedError
+from hermesops.model.stack import StackRef, StateVersion
+from hermesops.model.unknown_name import unknown_name
+
+_STAMP = re.compile(r"[.-](\d+)\.(?:history\.)?json$")
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy as it was read: what was judged is what is put back."""
+
+    name: str
+    content: bytes
+
+    def told(self, what: str, latest: Mapping[str, Any] | None, present: bytes | None) -> StateVersion:
+        """What people see of it; ``latest`` is ``None`` where it cannot be read."""
+        stamp = _stamp(self.name)
+        resources = None if latest is None else len(latest.get("resources") or ())
+        at = datetime.fromtimestamp(int(stamp) / _NS, UTC)
+        return StateVersion(stamp, at, what, resources, self.content == present)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The copies of one stack's state. Whoever puts one back holds the stack's lock."""
+
+    backend: FileBackend
+    ref: StackRef
+
+    def newest(self, limit: int) -> list[StateVersion]:
+        """The newest copies, newest first.
+
+        Args:
+            limit: How many; each is read.
+        """
+        present = self._present()
+        copies = self._copies()
+        ended = self._ended(copies)
+        return [self._seen(name, present, ended.get(name, "")) for name in copies[:limit]]
+
+    def put_back(self, version: str) -> StateVersion:
+        """Replace the state by a copy of it; the state as it is, damaged or not, becomes a copy itself.
+
+        Args:
+            version: Which; empty takes the newest sound one that differs from the state.
+
+        Raises:
+            UsageError: There is no such copy.
+            RefusedError: That copy is damaged, or there is no sound one.
+        """
+        present = self._present()
+        copy, latest = self._sound(self._named(version)) if version else self._newest_other(present)
+        put = copy.told("", latest, present)
+        self.backend.copy_before(self.ref)
+        self.backend.write(self.ref, latest)
+        # "import" is the CLI's word for a state that came from elsewhere.
+        entry = ended_now("import", started=int(time.time()), message=f"put back {put.version}")
+        self.backend.record(self.ref, entry)
+        return put
+
+    def _copies(self) -> list[str]:
+        return [name for name in self.backend.backups(self.ref).files(".json")[::-1] if _stamp(name)]
+
+    def _present(self) -> bytes | None:
+        return self.backend.place.read(self.backend.state_file(self.ref))
+
+    def _read(self, name: str) -> _Copy:
+        return _Copy(name, self.backend.place.read(name) or b"")
+
+    def _named(self, version: str) -> _Copy:
+        copies = {_stamp(name): name for name in self._copies()}
+        if version not in copies:
+            raise unknown_name("copy of the state", version, copies, of=self.ref.stack)
+        return self._read(copies[version])
+
+    def _newest_other(self, present: bytes | None) -> tuple[_Copy, dict[str, Any]]:
+        for name in self._copies():
+            copy = self._read(name)
+            if copy.content == present:
+                continue
+            with suppress(RefusedError):
+                return self._sound(copy)
+        raise RefusedError(
+            f"stack {self.ref.stack} has no sound copy of its state that differs from it",
+            hint=f"look into {self.backend.place.at(self.backend.backups(self.ref).name)}",
+        )
+
+    def _sound(self, copy: _Copy) -> tuple[_Copy, dict[str, Any]]:
+        latest = self.backend.parsed(self.ref, copy.name, copy.content)
+        if wrong := flaws(self.ref, latest):
+            raise self.backend.damaged(self.ref, "; ".join(wrong), copy.name)
+        return copy, latest
+
+    def _seen(self, name: str, present: bytes | None, ended: str) -> StateVersion:
+        copy = self._read(name)
+        latest = None
+        with suppress(RefusedError):
+            latest = self.backend.parsed(self.ref, name, copy.content)
+        return copy.told(self._what(ended), latest, present)
+
+    def _ended(self, copies: list[str]) -> dict[str, str]:
+        """By copy, the note of the operation that left it: the newest one since the copy before."""
+        notes = {int(_stamp(file)): file for file in self.backend.history_folder(self.ref).files(".history.json")}
+        found: dict[str, str] = {}
+        for name in reversed(copies):
+            since = [stamp for stamp in notes if stamp <= int(_stamp(name))]
+            if since:
+                found[name] = notes[max(since)]
+            for stamp in since:
+                del notes[stamp]
+        return found
+
+    def _what(self, note: str) -> str:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            entry = json.loads(self.backend.place.read(note) or b"") if note else {}
+            return f"{entry['kind']} {entry['result']}"
+        return ""
+
+
+def _stamp(name: str) -> str:
+    found = _STAMP.search(name)
+    return found.group(1) if found else ""
