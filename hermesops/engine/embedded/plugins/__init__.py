@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Provider plugins of one run: their processes, the providers in them, where their log lines go."""

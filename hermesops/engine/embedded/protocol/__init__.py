@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What passes between engine, providers and programs: property values, calls, answers. No process of its own."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The stacks' state files as Pulumi writes them: read, checked, locked, kept true."""

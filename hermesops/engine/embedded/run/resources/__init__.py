@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What a run does to resources: decide, create, update, replace, delete, import, refresh."""

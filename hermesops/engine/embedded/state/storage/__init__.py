@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Where state files are kept: a folder or a bucket."""

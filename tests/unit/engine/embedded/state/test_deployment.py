@@ -13,7 +13,7 @@ from hermesops.engine.embedded.state.deployment import (
 )
 from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
 
-RECORDED = sorted((Path(__file__).parents[2] / "data" / "pulumi-recordings").glob("*.json.gz"))
+RECORDED = sorted((Path(__file__).parents[4] / "data" / "pulumi-recordings").glob("*.json.gz"))
 URN = "urn:pulumi:dev::rec::justavps:index:Machine::m"
 OTHERS = {"retainOnDelete", "deletedWith", "external"}
 
