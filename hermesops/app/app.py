@@ -214,7 +214,7 @@ class App:
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""
-        from hermesops.localcloud.kind import is_simulated
+        from hermesops.localcloud.world.machine_kind import is_simulated
         from hermesops.verify.computer import check_computer
         from hermesops.verify.environment import check_all
 
@@ -230,10 +230,10 @@ class App:
         Raises:
             RefusedError: It is too little for one more.
         """
-        from hermesops.localcloud.nspawn import host
+        from hermesops.localcloud.drivers.nspawn.computer import resources
         from hermesops.verify.computer import free_room
 
-        return free_room(host.look(_existing(self.env.world), []))
+        return free_room(resources.look(_existing(self.env.world), []))
 
     async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""

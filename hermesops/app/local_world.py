@@ -13,9 +13,9 @@ from hermesops.waiting import cancel
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hermesops.localcloud.go_tools import GoTools
-    from hermesops.localcloud.router import Upstream
-    from hermesops.localcloud.world import World
+    from hermesops.localcloud.model_router.router import Upstream
+    from hermesops.localcloud.world.go_tools import GoTools
+    from hermesops.localcloud.world.local_world import World
     from hermesops.model.ids import InstanceId
 
 _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})
@@ -38,8 +38,8 @@ def world_of(env: Environment, driver: str = "") -> "World":
         RefusedError: The environment's machines are rented.
     """
     from hermesops.assets import folder
-    from hermesops.localcloud.nspawn.base import find_definition
-    from hermesops.localcloud.world import World
+    from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition
+    from hermesops.localcloud.world.local_world import World
 
     if not env.is_local:
         raise RefusedError(f"environment {env.name} is not this computer's", hint="--env local")
@@ -74,7 +74,7 @@ async def serve_world(
 
     The build ends with the server; a later one goes on with it, and so does the first command that needs it.
     """
-    from hermesops.localcloud.platform_door import Service
+    from hermesops.localcloud.world.platform_socket import Service
 
     service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
     building = asyncio.create_task(_build_beside(env, tell))
@@ -100,7 +100,7 @@ def _floors(env: Environment) -> "Mapping[InstanceId, int]":
 
 
 async def _build_beside(env: Environment, tell: Tell) -> None:
-    from hermesops.localcloud.server_process import NARRATION
+    from hermesops.localcloud.server.process import NARRATION
 
     tools = _tools(env, tell, is_polite=True)
     if env.settings.backup_bucket or tools.place(_VERSITYGW).exists():
@@ -114,7 +114,7 @@ async def _build_beside(env: Environment, tell: Tell) -> None:
 
 def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools":
     from hermesops.assets import folder
-    from hermesops.localcloud.go_tools import GoTools
+    from hermesops.localcloud.world.go_tools import GoTools
 
     return GoTools(
         folder("images") / "tools",

@@ -18,7 +18,7 @@ _ROLE = "hermes_gateway"
 def builder_of(app: "App") -> "Builder":
     """What builds the releases of an environment."""
     from hermesops.image.download import NEWEST_GLIBC, Pip
-    from hermesops.localcloud.kind import is_simulated
+    from hermesops.localcloud.world.machine_kind import is_simulated
     from hermesops.release.build import Builder
     from hermesops.release.resolver import Resolver
     from hermesops.release.simulated import SimulatedBuilder

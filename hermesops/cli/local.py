@@ -12,8 +12,8 @@ from hermesops.cli.noun import Noun
 
 if TYPE_CHECKING:
     from hermesops.app.world_purge import WorldPurge
-    from hermesops.localcloud.world import World
-    from hermesops.localcloud.world_status import WorldStatus
+    from hermesops.localcloud.world.local_world import World
+    from hermesops.localcloud.world.status import WorldStatus
 
 app = Noun(no_args_is_help=True)
 fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
@@ -84,7 +84,7 @@ def status() -> None:
 def serve(driver: Driver = None) -> None:
     """Be the local world's server; ``up`` starts this."""
     from hermesops.app.local_world import serve_world
-    from hermesops.localcloud.router import Upstream
+    from hermesops.localcloud.model_router.router import Upstream
 
     env = context.environment()
     settings = env.settings
@@ -114,7 +114,7 @@ def set_(
     for_s: Annotated[int | None, typer.Option("--for", help="Seconds after which it ends by itself.")] = None,
 ) -> None:
     """Make something go wrong: a number of times, for a while, or now and then."""
-    from hermesops.localcloud.faults import FaultOrder
+    from hermesops.localcloud.faults.rules import FaultOrder
 
     order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
     made = context.run(_world().set_fault(order))
@@ -125,7 +125,7 @@ def set_(
 @fault.command()
 def kinds() -> None:
     """List what can go wrong."""
-    from hermesops.localcloud.fault_kinds import FaultKind
+    from hermesops.localcloud.faults.kinds import FaultKind
 
     rows = [{"kind": str(kind), "meaning": kind.meaning} for kind in FaultKind]
     table("local-fault-kinds", "kinds", ("kind", "meaning"), rows, "nothing")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app import App
-from hermesops.localcloud.sim.store import Record, Store
+from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment

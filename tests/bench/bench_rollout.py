@@ -16,9 +16,9 @@ from hermesops import assets
 from hermesops.app import App
 from hermesops.channel import Channel
 from hermesops.converge import Access, Converger, Host
-from hermesops.localcloud.nspawn.world import tag_of
-from hermesops.localcloud.places import Places
-from hermesops.localcloud.server_process import ServerProcess
+from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
+from hermesops.localcloud.server.process import ServerProcess
+from hermesops.localcloud.world.layout import Places
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.protocol import PROGRAM
 from tests.bench.figures import Board, tell

@@ -20,9 +20,9 @@ import pytest
 from hermesops.channel.script import script_command
 from hermesops.channel.toolbox import BINARY
 from hermesops.errors import RefusedError
-from hermesops.localcloud.driver import MachinePower, MachineSize
-from hermesops.localcloud.host_driver import HostDriver
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.host_driver import HostDriver
+from hermesops.localcloud.drivers.interface import MachinePower, MachineSize
+from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_folder, remember_world

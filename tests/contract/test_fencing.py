@@ -11,7 +11,7 @@ from hermesops.channel import ToolboxChannel
 from hermesops.justavps import Client
 from hermesops.lifecycle.gateway_units import GatewayUnits
 from hermesops.lifecycle.node_commands import admit, change
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import LeaseLostError
 from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets

@@ -19,7 +19,7 @@ from hermesops.justavps import (
     ordering,
     wait_ready,
 )
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.waiting import Pending, until
 from tests.support.localcloud import LocalCloud, serving
 

@@ -8,7 +8,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.schemas import BaseSchema
 
-from hermesops.localcloud.openapi.document import document
+from hermesops.localcloud.api.openapi.document import document
 from tests.support.openapi_cases import TOOLBOX, Case, Target, check, target_in
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.localcloud.listener import listen
+from hermesops.localcloud.server.listener import listen
 from tests.support.localcloud import LocalCloud, serving
 from tests.support.pretend_driver import PretendDriver
 

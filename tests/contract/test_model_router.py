@@ -15,10 +15,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hermesops.errors import UnavailableError
-from hermesops.localcloud.floors import EVERY_S, Floors
-from hermesops.localcloud.listener import Listener, listen
-from hermesops.localcloud.router import Upstream
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.sim.driver import SimDriver
+from hermesops.localcloud.model_router.router import Upstream
+from hermesops.localcloud.model_router.token_floors import EVERY_S, Floors
+from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
 from hermesops.waiting import Pending, pause, until

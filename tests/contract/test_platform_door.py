@@ -6,8 +6,8 @@ import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from hermesops.localcloud.platform_door import Service, opened
-from hermesops.localcloud.store import Store
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.world.platform_socket import Service, opened
 
 _SERVICE = """
 import os, socket, sys

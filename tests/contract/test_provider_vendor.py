@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.node.protocol import VARIABLES
 from hermesops.node.system.data_volume.size import wanted_gb
 from hermesops.provider.actions import Machines

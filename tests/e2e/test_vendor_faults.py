@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults.kinds import FaultKind
 from tests.support import faulty_lives
 from tests.support.faulty_lives import Act
 from tests.support.shard import shard

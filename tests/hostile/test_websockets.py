@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hermesops.localcloud import listener, proxy, upgrade
+from hermesops.localcloud.proxy import upgrade, vendor_proxy
+from hermesops.localcloud.server import listener
 from hermesops.waiting import Pending, pause, until
 from tests.support.hostile_http import hostile_service
 from tests.support.localcloud import Json, LocalCloud, serving
@@ -124,7 +125,7 @@ async def says_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 async def test_a_service_that_finishes_no_handshake_is_given_up(
     cloud: LocalCloud, echo: int, mood: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxy, "HANDSHAKE_S", 1.5)
+    monkeypatch.setattr(vendor_proxy, "HANDSHAKE_S", 1.5)
     hostile, other = await Door.to(cloud, "hostile"), await Door.to(cloud, "other")
     async with hostile_service(mood) as service:
         asking = asyncio.ensure_future(hostile.status(service.port))
@@ -134,7 +135,7 @@ async def test_a_service_that_finishes_no_handshake_is_given_up(
 
 
 async def test_a_daemon_that_drips_its_answer_is_given_up(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "HANDSHAKE_S", 1.0)
+    monkeypatch.setattr(vendor_proxy, "HANDSHAKE_S", 1.0)
     door = await Door.to(cloud, "hostile")
     async with hostile_service("drips_head") as service:
         monkeypatch.setattr(PretendDriver, "daemon_address", lambda *_: (LOOPBACK, service.port))
@@ -212,7 +213,7 @@ async def test_a_head_that_is_too_large_and_came_whole_leaves_no_connection() ->
 async def test_a_machine_has_so_many_websockets_and_the_others_theirs(
     cloud: LocalCloud, echo: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxy, "MOST_UPGRADED", 3)
+    monkeypatch.setattr(vendor_proxy, "MOST_UPGRADED", 3)
     greedy, other = await Door.to(cloud, "greedy"), await Door.to(cloud, "other")
     held = [await greedy.knock(echo) for _ in range(100)]
     answers = [await status_of(reader) for reader, _ in held]
@@ -229,8 +230,8 @@ async def test_a_machine_has_so_many_websockets_and_the_others_theirs(
 
 
 async def test_handshakes_under_way_count_as_websockets(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "MOST_UPGRADED", 2)
-    monkeypatch.setattr(proxy, "HANDSHAKE_S", 5.0)
+    monkeypatch.setattr(vendor_proxy, "MOST_UPGRADED", 2)
+    monkeypatch.setattr(vendor_proxy, "HANDSHAKE_S", 5.0)
     door = await Door.to(cloud, "greedy")
     async with hostile_service("silent") as service:
         waiting = [asyncio.ensure_future(door.status(service.port)) for _ in range(3)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.localcloud.nspawn.base import BaseDefinition, ensure_base
+from hermesops.localcloud.drivers.nspawn.disks.base_image import BaseDefinition, ensure_base
 from tests.support.prerequisites import require
 
 pytestmark = pytest.mark.machines

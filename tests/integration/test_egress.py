@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hermesops.errors import HermesError
-from hermesops.localcloud.driver import DAEMON_PORT
+from hermesops.localcloud.drivers.interface import DAEMON_PORT
 from hermesops.waiting import Pending, until
 from tests.support.agents import Agent, living_agent
 from tests.support.image_workshop import Made

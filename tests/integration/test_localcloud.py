@@ -18,7 +18,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from hermesops.localcloud.nspawn.world import tag_of
+from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_folder, remember_world
 from tests.support.machines import cached_bases, cached_tools

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hermesops.localcloud.catalog import SERVER_TYPES
+from hermesops.localcloud.fleet.catalog import SERVER_TYPES
 from hermesops.verify.backend import ChannelBackend
 from hermesops.verify.promise import Expected
 from hermesops.verify.promises import PROMISES

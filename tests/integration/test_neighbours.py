@@ -9,7 +9,7 @@ from secrets import token_hex
 
 import pytest
 
-from hermesops.localcloud.nspawn.network import Network
+from hermesops.localcloud.drivers.nspawn.computer.network import Network
 
 pytestmark = pytest.mark.machines
 

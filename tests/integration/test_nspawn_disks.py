@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.driver import MachinePower, MachineSize
-from hermesops.localcloud.nspawn.disk import Disk
-from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.localcloud.drivers.interface import MachinePower, MachineSize
+from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
+from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId
 from hermesops.waiting import Pending, until
 from tests.support.machines import TestMachine, opened_driver, plan, started
@@ -112,7 +112,7 @@ async def test_a_restore_for_which_there_is_no_room_leaves_the_disk_as_it_was(
             raise UnavailableError("cp failed with 1: No space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr("hermesops.localcloud.nspawn.disk.Disk.fill", full)
+            patched.setattr("hermesops.localcloud.drivers.nspawn.disks.disk.Disk.fill", full)
             with pytest.raises(UnavailableError, match="No space"):
                 await driver.restore(machine.id, backup)
         await driver.start(machine.id)

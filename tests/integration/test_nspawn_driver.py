@@ -19,11 +19,11 @@ import httpx
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.localcloud.driver import MachinePower
-from hermesops.localcloud.nspawn import host
-from hermesops.localcloud.nspawn.cgroup import MachineGroup
-from hermesops.localcloud.nspawn.driver import NspawnDriver
-from hermesops.localcloud.nspawn.world import tag_of
+from hermesops.localcloud.drivers.interface import MachinePower
+from hermesops.localcloud.drivers.nspawn.computer import resources
+from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
+from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
+from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_folder, remember_world
@@ -134,8 +134,8 @@ async def test_a_machine_takes_as_few_inotify_instances_as_is_counted_for_it(
     driver: NspawnDriver, machine: TestMachine
 ) -> None:
     pids = group_of(driver, machine.id).pids()
-    taken = sum(count for pid, count in host.inotify_by_process().items() if pid in pids)
-    assert 1 <= taken <= host.INOTIFY_PER_MACHINE
+    taken = sum(count for pid, count in resources.inotify_by_process().items() if pid in pids)
+    assert 1 <= taken <= resources.INOTIFY_PER_MACHINE
 
 
 async def test_no_unit_that_only_costs_runs(machine: TestMachine) -> None:
@@ -299,7 +299,7 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
     driver: NspawnDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = traces(driver._state)
-    monkeypatch.setattr(host, "look", lambda *_: host.Room(128, 9, 9000, 9000))
+    monkeypatch.setattr(resources, "look", lambda *_: resources.Room(128, 9, 9000, 9000))
     assert (await driver.room()).machines == 0
     order = plan(9)
     with pytest.raises(RefusedError, match="9 of 128 inotify instances free"):
@@ -312,7 +312,7 @@ async def test_a_machine_that_still_boots_is_counted_as_if_it_had(driver: Nspawn
     free = (await driver.room()).inotify_free
     order = plan(10)
     await driver.create(order)
-    assert free - (await driver.room()).inotify_free >= host.INOTIFY_PER_MACHINE
+    assert free - (await driver.room()).inotify_free >= resources.INOTIFY_PER_MACHINE
     await driver.delete(order.id)
 
 
@@ -377,7 +377,7 @@ DIE = """
 import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from hermesops.localcloud.nspawn import cgroup, contents, disk, machine, store
+from hermesops.localcloud.drivers.nspawn import cgroup, contents, disk, machine, store
 from tests.support.machines import new_driver, plan
 
 def die(*_, **__):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.driver import MachineSize
-from hermesops.localcloud.nspawn.disk import Disk
+from hermesops.localcloud.drivers.interface import MachineSize
+from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.model.ids import ImageId
 from hermesops.node.protocol import GB
 from hermesops.node.system.data_volume.size import with_gb

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops import assets
-from hermesops.localcloud.nspawn.base import find_definition, read_definition
+from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.settings import Settings
 from tests.support.command import Command, local_world
 from tests.support.prerequisites import require

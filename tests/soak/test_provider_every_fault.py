@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults.kinds import FaultKind
 from tests.support.vendor_faults import CALLS, KINDS, Call, World, open_world
 
 SEEN: dict[str, Counter[str]] = {}

@@ -1,7 +1,7 @@
 """Bad releases on two hundred simulated machines: how many they reach before they are halted, and how soon.
 
 Every machine runs hermes-node's own code, and the command is the installed one, with its defaults but for a shorter
-soak. What a fault does is told in ``localcloud.sim.ailments``.
+soak. What a fault does is told in ``localcloud.drivers.sim.agent.release_faults``.
 """
 
 import json

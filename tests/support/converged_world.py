@@ -11,8 +11,8 @@ from hermesops import assets, justavps
 from hermesops.channel import Channel, ToolboxChannel
 from hermesops.converge import Access, Converger, Host, HostResult
 from hermesops.image.machines import borrowed
-from hermesops.localcloud.driver import DAEMON_PORT
-from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.localcloud.drivers.interface import DAEMON_PORT
+from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import MachineId
 from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import LocalCloud, serving

@@ -23,7 +23,7 @@ from hermesops.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from hermesops.localcloud.fault_kinds import FaultKind
+from hermesops.localcloud.faults.kinds import FaultKind
 from tests.support import forked
 from tests.support.command import Command, Ran
 from tests.support.forked import Forked

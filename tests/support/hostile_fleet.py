@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.app import App
-from hermesops.localcloud.sim import hostility
+from hermesops.localcloud.drivers.sim.agent import hostility
 from hermesops.registry.schema import tables
 from hermesops.settings import Environment
 from tests.support.behind_its_back import vendor_of

@@ -15,10 +15,10 @@ from hermesops.app.session import Session
 from hermesops.drift.finding import Kind
 from hermesops.errors import HermesError
 from hermesops.justavps.wire import MachineStatus
-from hermesops.localcloud import control_client
-from hermesops.localcloud.control_client import Access
-from hermesops.localcloud.fault_kinds import FaultKind
-from hermesops.localcloud.faults import FaultOrder
+from hermesops.localcloud.faults.kinds import FaultKind
+from hermesops.localcloud.faults.rules import FaultOrder
+from hermesops.localcloud.server import control_client
+from hermesops.localcloud.server.control_client import Access
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind

@@ -104,7 +104,7 @@ def _remove(path: Path) -> list[str]:
 
 
 def _purge(state: Path) -> None:
-    from hermesops.localcloud.world import World  # noqa: PLC0415 - half a second, and there is seldom anything to sweep
+    from hermesops.localcloud.world.local_world import World  # noqa: PLC0415 - half a second, and there is seldom anything to sweep
 
     world = World(state, base_definition=assets.folder("images") / "base-debian12")
     asyncio.run(world.down(purge=True, tell=lambda _: None))

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import httpx
 
-from hermesops.localcloud.floors import ReadFloors
-from hermesops.localcloud.host_driver import HostDriver
-from hermesops.localcloud.router import Upstream
-from hermesops.localcloud.server import Serving, serve
+from hermesops.localcloud.drivers.host_driver import HostDriver
+from hermesops.localcloud.model_router.router import Upstream
+from hermesops.localcloud.model_router.token_floors import ReadFloors
+from hermesops.localcloud.server.wiring import Serving, serve
 from hermesops.waiting import Pending, until
 
 Json = dict[str, Any]

@@ -14,10 +14,10 @@ from uuid import uuid4
 import httpx
 
 from hermesops import assets
-from hermesops.localcloud.driver import MachinePlan, MachinePower
-from hermesops.localcloud.host_driver import HostDriver
-from hermesops.localcloud.nspawn.base import find_definition, read_definition
-from hermesops.localcloud.nspawn.driver import NspawnDriver
+from hermesops.localcloud.drivers.host_driver import HostDriver
+from hermesops.localcloud.drivers.interface import MachinePlan, MachinePower
+from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
+from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.settings import Settings
 from hermesops.waiting import Pending, until

@@ -16,7 +16,7 @@ from hermesops.assets import folder
 from hermesops.backup.asking import client_options
 from hermesops.backup.object_store import ObjectStore
 from hermesops.backup.repository import Bucket
-from hermesops.localcloud.go_tools import GoTools
+from hermesops.localcloud.world.go_tools import GoTools
 from hermesops.model.backup import Credential
 from tests.support.served_world import served_world
 

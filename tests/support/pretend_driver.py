@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.driver import MachinePlan, MachinePower, MachineSize, SavedImage
+from hermesops.localcloud.drivers.interface import MachinePlan, MachinePower, MachineSize, SavedImage
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 
@@ -31,11 +31,11 @@ def end_with_parent():
     os._exit(0)
 threading.Thread(target=end_with_parent, daemon=True).start()
 time.sleep(float(sys.argv[3]))
-from hermesops.localcloud.daemon import group, processes
+from hermesops.localcloud.vendor_daemon import group, processes
 processes.take_name()
 group.group_root = lambda: None
-from hermesops.localcloud.daemon.config import Config
-from hermesops.localcloud.daemon.server import Server
+from hermesops.localcloud.vendor_daemon.config import Config
+from hermesops.localcloud.vendor_daemon.server import Server
 Server(Config(**json.loads(sys.argv[1]))).run(lambda: print("ready", flush=True))
 """
 

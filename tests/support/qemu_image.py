@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hermesops import assets
-from hermesops.localcloud.nspawn.base import BaseDefinition, ensure_base, read_definition
+from hermesops.localcloud.drivers.nspawn.disks.base_image import BaseDefinition, ensure_base, read_definition
 from tests.support.machines import cached_bases
 
 _KERNEL = ("linux-image-cloud-amd64", "zstd")  # zstd: an initramfs that is quick to unpack

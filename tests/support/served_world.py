@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 
-from hermesops.localcloud.server import Serving, serve
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.sim.driver import SimDriver
+from hermesops.localcloud.server.wiring import Serving, serve
 from hermesops.waiting import pause_blocking
 
 _PATIENCE_S = 20.0

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.localcloud.sim.ailments import VARIABLE
+from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE
 from hermesops.node.release.documents.handout import Handout
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node
 from hermesops.node.release.documents.revocations import Revocations
@@ -27,7 +27,7 @@ class SignedReleases:
     operators: dict[str, Operator] = field(default_factory=dict)
 
     def lock(self, version: str = "9.1.0", *, fault: str = "", protocol: int = 1) -> Lock:
-        """A release; ``fault`` says what is wrong with it (``localcloud.sim.ailments``)."""
+        """A release; ``fault`` says what is wrong with it (``localcloud.drivers.sim.agent.release_faults``)."""
         unit = f"[Unit]\nDescription=Hermes Agent {version}\n[Service]\nType=notify\n".encode()
         return Lock(
             agent_version=version,

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from hermesops.localcloud.nspawn.world import tag_of
+from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 
 
 def traces(state: Path) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hermesops.errors import HermesError
 from hermesops.justavps import Client
-from hermesops.localcloud.fault_kinds import FaultKind
-from hermesops.localcloud.sim.driver import SimDriver
+from hermesops.localcloud.drivers.sim.driver import SimDriver
+from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.patience import Patience

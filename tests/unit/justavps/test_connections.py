@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from hermesops.justavps.connections import http_client
-from hermesops.localcloud import broker
+from hermesops.localcloud.proxy import broker
 from tests.support.answers import Answers, json
 
 

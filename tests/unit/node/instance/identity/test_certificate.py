@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.authority import Authority
-from hermesops.localcloud.sim.keys import SimKeys
+from hermesops.localcloud.drivers.sim.node.keys import SimKeys
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError

@@ -1,0 +1,186 @@
+"""What a world keeps in its folder: machines' records, images and their layers. All of it files, written whole."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
+from hermesops.model.ids import ImageId, MachineId
+
+
+@dataclass(frozen=True)
+class MachineRecord:
+    """A machine as it was ordered.
+
+    Attributes:
+        machine_id: The guest's own ``/etc/machine-id``.
+        base: Folder of the base's root.
+        vendor: Folder of the vendor's layer.
+        layers: Image layers between vendor and the machine's own disk, the lowest first.
+        made: Whether its disk was finished; anything else is half-made and is removed.
+    """
+
+    id: MachineId
+    number: int
+    machine_id: str
+    hostname: str
+    vcpu: int
+    memory_mib: int
+    disk_gib: int
+    image_id: ImageId | None
+    base: str
+    vendor: str
+    layers: tuple[str, ...]
+    made: bool = False
+
+
+@dataclass(frozen=True)
+class ImageRecord:
+    """An image: the base it stands on and its layers, the lowest first."""
+
+    id: ImageId
+    base: str
+    layers: tuple[str, ...]
+    bytes_used: int
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace a file, whole or not at all, readable by root only."""
+    new = path.with_name(f".{path.name}.new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as sink:
+        json.dump(value, sink, indent=1)
+        sink.flush()
+        os.fsync(descriptor)
+    new.rename(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a file written by ``write_json``; None when there is none.
+
+    Raises:
+        BrokenInvariantError: It is damaged.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise BrokenInvariantError(
+            f"{path} is damaged: {error}", hint="remove the world: local down --purge"
+        ) from error
+    if not isinstance(value, dict):
+        raise BrokenInvariantError(f"{path} is damaged: not an object", hint="remove the world: local down --purge")
+    return value
+
+
+class Store:
+    """Records below one world's folder."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.machines_folder = state / "machines"
+        self._images = state / "images"
+        self.layers = state / "layers"
+
+    def prepare(self) -> None:
+        """Make the folders; root only, since disks hold users' secrets."""
+        for folder in (self.state, self.machines_folder, self._images, self.layers):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def home(self, machine_id: MachineId) -> Path:
+        """A machine's folder."""
+        if not machine_id or "/" in machine_id or machine_id.startswith("."):
+            raise RefusedError(f"{machine_id!r} is no machine id")
+        return self.machines_folder / machine_id
+
+    def machines(self) -> dict[MachineId, MachineRecord | None]:
+        """All machines' folders; None for one that has no record yet."""
+        return {machine_id: self.machine(machine_id) for machine_id in self.machine_ids()}
+
+    def machine_ids(self) -> list[MachineId]:
+        """Ids of all machines that have a folder."""
+        if not self.machines_folder.is_dir():
+            return []
+        return [MachineId(entry.name) for entry in self.machines_folder.iterdir() if not entry.name.startswith(".")]
+
+    def sweep_machines(self) -> None:
+        """Remove what a killed ``forget_machine`` left behind."""
+        for gone in self.machines_folder.glob(".gone-*"):
+            remove_tree(gone)
+
+    def machine(self, machine_id: MachineId) -> MachineRecord | None:
+        """One machine's record, if it has one."""
+        path = self.home(machine_id) / "machine.json"
+        raw = read_json(path)
+        if raw is None:
+            return None
+        try:
+            layers = tuple(raw.pop("layers"))
+            return MachineRecord(**raw, layers=layers)
+        except (KeyError, TypeError) as error:
+            raise BrokenInvariantError(
+                f"{path} is damaged: {error}", hint="remove the world: local down --purge"
+            ) from error
+
+    def save_machine(self, record: MachineRecord) -> None:
+        """Write a machine's record."""
+        home = self.home(record.id)
+        home.mkdir(mode=0o700, exist_ok=True)
+        write_json(home / "machine.json", asdict(record))
+
+    def forget_machine(self, machine_id: MachineId) -> None:
+        """Remove a machine's folder with its disk; it must be unmounted."""
+        home = self.home(machine_id)
+        if home.exists():
+            gone = home.with_name(f".gone-{machine_id}")
+            remove_tree(gone)
+            home.rename(gone)
+            remove_tree(gone)
+
+    def image(self, image_id: ImageId) -> ImageRecord:
+        """One image's record.
+
+        Raises:
+            RefusedError: There is no such image here.
+        """
+        raw = read_json(self._images / f"{image_id}.json")
+        if raw is None:
+            raise RefusedError(f"there is no image {image_id} in {self._images}", hint="hermesops image list")
+        return ImageRecord(
+            id=ImageId(str(raw["id"])),
+            base=str(raw["base"]),
+            layers=tuple(raw["layers"]),
+            bytes_used=int(str(raw["bytes_used"])),
+        )
+
+    def images(self) -> list[ImageRecord]:
+        """All images."""
+        if not self._images.is_dir():
+            return []
+        return [self.image(ImageId(path.stem)) for path in sorted(self._images.glob("[!.]*.json"))]
+
+    def save_image(self, record: ImageRecord) -> None:
+        """Write an image's record: from now on machines can boot from it."""
+        write_json(self._images / f"{record.id}.json", asdict(record))
+
+    def forget_image(self, image_id: ImageId) -> None:
+        """Remove an image's record; absent is success."""
+        (self._images / f"{image_id}.json").unlink(missing_ok=True)
+
+    def sweep_layers(self, *, partial: bool) -> None:
+        """Remove layers that no image and no machine stands on.
+
+        Args:
+            partial: Also what a killed save left half-copied; only while nobody copies.
+        """
+        used = {layer for image in self.images() for layer in image.layers}
+        used |= {layer for record in self.machines().values() if record for layer in record.layers}
+        used |= {Path(record.vendor).name for record in self.machines().values() if record}
+        for entry in self.layers.iterdir():
+            kept = entry.name.removesuffix(".data") in used or entry.name.startswith("vendor-")
+            if not kept and (partial or not entry.name.startswith(".")):
+                remove_tree(entry)

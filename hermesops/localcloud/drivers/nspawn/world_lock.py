@@ -1,0 +1,111 @@
+"""Who this world is on this computer: the tag in all its names, its subnet, and the lock that makes one owner."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.localcloud.drivers.nspawn.computer.network import pick_subnet, subnet_of_gateway, subnets_in_use
+from hermesops.localcloud.drivers.nspawn.store import read_json, write_json
+
+_TAG_LENGTH = 6
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A world's name on this computer.
+
+    Attributes:
+        tag: Six hex digits from the folder's path: two worlds never share a name of the kernel's.
+        subnet: Its addresses, recorded so that machines keep theirs.
+    """
+
+    tag: str
+    subnet: IPv4Network
+
+    @property
+    def name(self) -> str:
+        """Prefix of its links, namespaces, control groups and firewall table; machines append ``-NUMBER``."""
+        return f"lc{self.tag}"
+
+
+def tag_of(state: Path) -> str:
+    """The tag that belongs to a folder."""
+    return hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:_TAG_LENGTH]
+
+
+def identify(state: Path, *, forgiving: bool = False) -> Identity:
+    """Read who the world is, or decide it: a subnet that nothing on this computer uses.
+
+    Args:
+        state: The world's folder.
+        forgiving: Do with a damaged record what can be done; for a world that is about to be removed.
+
+    Raises:
+        BrokenInvariantError: The record is damaged.
+    """
+    path = state / "driver.json"
+    tag = tag_of(state)
+    with _alone_on_this_computer():
+        try:
+            raw = read_json(path)
+            if raw is not None and raw.get("tag") == tag:
+                return Identity(tag, IPv4Network(str(raw["subnet"])))
+        except BrokenInvariantError:
+            if not forgiving:
+                raise
+        except (KeyError, ValueError) as error:
+            if not forgiving:
+                hint = "remove the world: local down --purge"
+                raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
+        subnet = subnet_of_gateway(f"lc{tag}") or pick_subnet(tag, subnets_in_use())
+        write_json(path, {"tag": tag, "subnet": str(subnet)})
+        return Identity(tag, subnet)
+
+
+@contextmanager
+def _alone_on_this_computer() -> Iterator[None]:
+    """Two worlds that start at once must not pick the same subnet. The lock is on a folder, so it leaves no file."""
+    descriptor = os.open("/run", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Ownership:
+    """One process at a time drives a world; the kernel takes the lock back when it dies."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Become the owner.
+
+        Raises:
+            RefusedError: Another process is.
+        """
+        if self._descriptor is not None:
+            return
+        descriptor = os.open(self._state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise RefusedError(
+                f"another process drives the local world in {self._state}", hint="hermesops local status"
+            ) from error
+        self._descriptor = descriptor
+
+    def give_up(self) -> None:
+        """Stop being it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,112 @@
+"""Simulated machines that somebody has taken over, the agent alone or root: they answer what a person says.
+
+A file on the machine says it, as JSON, for as long as it is there; nothing else makes one. The agent's is in its home,
+so it goes where the agent's state goes. To whoever comes through the vendor's proxy, and to hermes-node, the agent may
+answer differently: each names a port of this computer's loopback, where somebody serves those answers.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hermesops.localcloud.drivers.sim.disk import Disk
+from hermesops.localcloud.drivers.sim.software import HOME
+from hermesops.node.instance.agent import api
+from hermesops.node.instance.agent.api import Answer
+
+AGENT = f"{HOME}/hooks/hostile/simulated.json"
+"""``{"proxy": port, "node": port}``; either may be missing, and the agent answers those as it should."""
+
+ROOT = "/etc/hostile.json"
+"""``{"words": ["status"], "code": 0, "out": "text", "err": "", "times": 1, "seconds": 0}``: what hermes-node does
+instead, where its first words are these; all are meant where there are none. ``times`` repeats the text."""
+
+_LIMIT_S = 2.0
+"""Seconds after which an answer counts as one without end."""
+
+
+@dataclass(frozen=True)
+class LyingNode:
+    """What stands in hermes-node's place.
+
+    Attributes:
+        code: Its exit code.
+        seconds: How long it takes.
+    """
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def proxy_port(disk: Disk) -> int:
+    """Where the agent's answers to the proxy come from; 0 where it answers by itself."""
+    return _port(disk, "proxy")
+
+
+def node_port(disk: Disk) -> int:
+    """Where the agent's answers to hermes-node come from; 0 where it answers by itself."""
+    return _port(disk, "node")
+
+
+def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
+    """What hermes-node says instead of the truth; ``None`` where it is honest."""
+    said = _read(disk, ROOT)
+    lies_about = said.get("words", [])
+    if not said or (lies_about and list(words[: len(lies_about)]) != lies_about):
+        return None
+    text = str(said.get("out", "")) * int(said.get("times", 1))
+    return LyingNode(int(said.get("code", 0)), text, str(said.get("err", "")), float(said.get("seconds", 0)))
+
+
+@dataclass(frozen=True)
+class _Heard:
+    answer: Answer
+    seconds: float
+
+    @property
+    def has_no_end(self) -> bool:
+        return self.seconds >= _LIMIT_S
+
+
+class Hearings:
+    """What hermes-node was answered by such agents.
+
+    All simulated machines share one thread, so nobody waits for an answer in the midst of a command: each port is asked
+    once, by what hermes-node asks with, and said to have answered everything so.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[int, _Heard] = {}
+
+    async def hear(self, port: int) -> None:
+        """Ask at a port, unless that was done."""
+        if port in self._heard:
+            return
+        began = time.monotonic()
+        answer = await asyncio.to_thread(api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
+        self._heard[port] = _Heard(answer, time.monotonic() - began)
+
+    def answer(self, port: int, timeout_s: float) -> tuple[Answer, float]:
+        """What it answers within a time, and how many seconds that takes."""
+        heard = self._heard.get(port)
+        if heard is None:
+            return Answer(0, "nobody asked"), 0.0
+        if heard.has_no_end or heard.seconds >= timeout_s:
+            return Answer(0, f"no whole answer within {timeout_s:g} s"), timeout_s
+        return heard.answer, heard.seconds
+
+
+def _port(disk: Disk, name: str) -> int:
+    port = _read(disk, AGENT).get(name, 0)
+    return port if isinstance(port, int) else 0
+
+
+def _read(disk: Disk, path: str) -> Mapping[str, Any]:
+    entry = disk.look(path)
+    said = json.loads(entry.data) if entry is not None else {}
+    return said if isinstance(said, dict) else {}

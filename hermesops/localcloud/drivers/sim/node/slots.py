@@ -1,0 +1,180 @@
+"""The ``Slots`` of hermes-node on a simulated machine: promises as ``node.release.slots.disk``, over a ``Disk``.
+
+Only releases of simulated agents run here. Their files are fetched, checked and kept as on a real machine, and
+signatures are verified as there; a slot holds what hermes-node reads of one.
+"""
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Ailment, ailments_of
+from hermesops.localcloud.drivers.sim.disk import Disk
+from hermesops.localcloud.drivers.sim.store import Entry, Store
+from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.instance.agent.check import Check
+from hermesops.node.layout import UNIT, Layout
+from hermesops.node.release.documents.lock import SIMULATED, Blob, Lock
+from hermesops.node.release.documents.signers import Kind
+from hermesops.node.release.slots import disk as real
+from hermesops.node.release.slots.links import schema_of
+from hermesops.node.release.trial.plan import Trial, Tried
+from hermesops.node.system.as_user import Home
+
+PYTHON = "3.11"
+_LAYOUT = Layout()
+_MEMORY_OF_SIGNATURES = 4096
+
+
+class SimSlots:
+    """One machine's.
+
+    Args:
+        store: The world's memory.
+        machine_id: Of the machine.
+        disk: Its disk.
+    """
+
+    def __init__(self, store: Store, machine_id: str, disk: Disk) -> None:
+        self._store = store
+        self._machine_id = machine_id
+        self._disk = disk
+
+    def python(self) -> str:
+        """See ``node.release.slots.disk.python``."""
+        return PYTHON
+
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind) -> str:
+        """See ``node.release.slots.disk.verify``."""
+        return _verified(data, signature, signers, kind)
+
+    def missing(self, blobs: Iterable[Blob]) -> list[Blob]:
+        """See ``node.release.slots.disk.missing``."""
+        lacking = []
+        for blob in blobs:
+            held, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
+            entry = self._disk.look(came)
+            if entry is not None:
+                self._disk.remove(came)
+                if len(entry.data) == blob.size and hashlib.sha256(entry.data).hexdigest() == blob.sha256:
+                    self._put(Path(held), entry.data, 0o600)
+            if self._disk.look(held) is None:
+                lacking.append(blob)
+        return lacking
+
+    def download(self, blob: Blob, url: str, until: float) -> bool:
+        """See ``node.release.slots.disk.download``; a simulated machine reaches nobody."""
+        del blob, url, until
+        return False
+
+    def names(self) -> list[str]:
+        """See ``node.release.slots.disk.names``."""
+        below = self._disk.below(str(_LAYOUT.releases))
+        return sorted(Path(path).parent.name for path in below if path.endswith("/release.json"))
+
+    def install(self, lock: Lock, record: bytes) -> None:
+        """See ``node.release.slots.disk.install``."""
+        slot = _LAYOUT.releases / lock.id
+        if self._disk.look(str(slot / "release.json")) is not None:
+            return
+        if lock.origin != SIMULATED:
+            raise RefusedError(f"release {lock.id} is for real machines: this one is simulated")
+        unit = self._disk.look(str(_LAYOUT.blobs / lock.unit.sha256))
+        if unit is None:
+            raise NotReadyError(f"the unit of release {lock.id} was not fetched")
+        with self._store.change():
+            self._disk.put(str(slot), Entry(stat.S_IFDIR | 0o755, 0, 0, b""))
+            self._put(slot / UNIT, unit.data, 0o644)
+            self._put(slot / "release.json", record, 0o644)
+
+    def remove(self, name: str) -> None:
+        """See ``node.release.slots.disk.remove``."""
+        self._disk.remove(str(_LAYOUT.releases / name))
+
+    def forget_blobs(self, but: Iterable[Blob]) -> None:
+        """See ``node.release.slots.disk.forget_blobs``."""
+        wanted = {str(_LAYOUT.blobs / blob.sha256) for blob in but}
+        for path, entry in self._disk.below(str(_LAYOUT.blobs)).items():
+            if stat.S_ISREG(entry.mode) and path not in wanted:
+                self._disk.remove(path)
+
+    def point(self, link: str, target: str) -> None:
+        """See ``node.release.slots.disk.point``."""
+        entry = Entry(stat.S_IFLNK | 0o777, 0, 0, f"releases/{target}".encode())
+        self._disk.put(str(_LAYOUT.releases.parent / link), entry)
+
+    def rename(self, source: Path, target: Path) -> bool:
+        """See ``node.release.slots.disk.rename``."""
+        entry = self._disk.look(str(source))
+        if entry is None:
+            return False
+        with self._store.change():
+            self._disk.remove(str(source))
+            self._disk.put(str(target), entry)
+        return True
+
+    def exercise(self, trial: Trial) -> Tried:
+        """See ``node.release.slots.disk.exercise``: finds what is wrong with the release as far as a trial finds it."""
+        has = ailments_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
+        checks = (
+            Check("trial_start", Ailment.TRIAL not in has, "the tried gateway ended" if Ailment.TRIAL in has else ""),
+        )
+        if Ailment.MIGRATES in has:
+            return Tried(checks, "copy", "the release before does not start on what this one made of the copy", 0.1)
+        return Tried(checks, seconds=0.1)
+
+    def migrate(self, home: Home, slot: Path, unit: str) -> None:
+        """See ``node.release.slots.disk.migrate``: only the number of the schema changes."""
+        del unit
+        record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))
+        if record is None or config is None:
+            raise NotReadyError("the user's configuration cannot be brought to a newer form")
+        schema = schema_of(json.loads(record.data))
+        told = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {schema}\n".encode()
+        self._disk.put(str(home.path / "config.yaml"), replace(config, data=told))
+
+    def update_node(self, program: Blob) -> str:
+        """See ``node.release.slots.disk.update_node``: hermes-node is here what the computer has."""
+        del program
+        return ""
+
+    def _put(self, path: Path, data: bytes, mode: int) -> None:
+        self._disk.put(str(path), Entry(stat.S_IFREG | mode, 0, 0, data))
+
+
+class SimGate:
+    """The ``Gate`` of hermes-node on a simulated machine.
+
+    Args:
+        disk: Its disk.
+    """
+
+    FILE = "/run/simulation/closed"
+    """Exists while nobody but hermes-node reaches the port that is in it; gone with the next boot."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def close(self, port: int) -> None:
+        """See ``node.system.firewall.close``."""
+        self._disk.put(self.FILE, Entry(stat.S_IFREG | 0o600, 0, 0, str(port).encode()))
+
+    def open(self) -> None:
+        """See ``node.system.firewall.open``."""
+        self._disk.remove(self.FILE)
+
+
+@lru_cache(maxsize=_MEMORY_OF_SIGNATURES)
+def _verified(data: bytes, signature: str, signers: str, kind: Kind) -> str:
+    """Really, but once for all machines: a world has thousands."""
+    return real.verify(data, signature, signers, kind)
+
+
+def _variable(environment: bytes) -> str:
+    pairs = (line.partition("=") for line in environment.decode().splitlines())
+    return next((value.strip("'") for name, _, value in pairs if name == VARIABLE), "")

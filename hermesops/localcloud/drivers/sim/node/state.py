@@ -1,0 +1,166 @@
+"""The ``State`` of hermes-node on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
+
+Copies lie in the world's own memory, in repositories known by their place and opened by their password. A simulated
+agent has no database: its sessions and messages are always none, and its jobs are those of its gateway.
+"""
+
+import hashlib
+import json
+import stat
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+from uuid import uuid4
+
+from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
+from hermesops.localcloud.drivers.sim.disk import Disk
+from hermesops.localcloud.drivers.sim.store import Entry, Store
+from hermesops.node.errors import RefusedError
+from hermesops.node.layout import DRAIN_MARKER
+from hermesops.node.state import export as rows
+from hermesops.node.state.adapter import Copied
+from hermesops.node.state.contents import OURS
+from hermesops.node.state.digest import Digest, is_document, is_hashed
+from hermesops.node.state.repository import Repository
+from hermesops.node.state.snapshots import PutBack
+from hermesops.node.system.as_user import Home
+from hermesops.node.system.files import Access
+
+_JOBS = "cron/jobs.json"
+
+
+class SimState:
+    """One machine's.
+
+    Args:
+        store: The world's memory.
+        owner: Id of the machine.
+        disk: Its disk.
+        gateway: Its gateway.
+    """
+
+    def __init__(self, store: Store, owner: str, disk: Disk, gateway: Gateway) -> None:
+        self._store = store
+        self._owner = owner
+        self._disk = disk
+        self._gateway = gateway
+
+    def look(self, home: Home) -> tuple[dict[str, Any], int]:
+        """See ``node.state.adapter.look``."""
+        found = dict(self._content(home))
+        used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
+        return digest_of(found), used
+
+    def save(self, home: Home, repository: Repository, access: Access) -> Copied:
+        """See ``node.state.adapter.save``."""
+        del access
+        copies = self._opened(repository)
+        found = dict(self._content(home))
+        state, size = digest_of(found), sum(len(entry.data) for entry in found.values())
+        summary = json.dumps({"bytes": size, "state": state}, sort_keys=True)
+        added = 0 if copies and copies[-1][1] == summary else size
+        snapshot = uuid4().hex + uuid4().hex
+        with self._store.change():
+            for name, entry in found.items():
+                self._store.put_entry(snapshot, f"/{name}", entry)
+            self._store.put_copy(repository.place, snapshot, _lock(repository), summary)
+        return Copied(snapshot, size, added, 0, state)
+
+    def fetch(self, home: Home, repository: Repository, access: Access) -> Copied:
+        """See ``node.state.adapter.fetch``."""
+        del access
+        wanted = "" if repository.snapshot == "latest" else repository.snapshot
+        fitting = [copy for copy in self._opened(repository) if copy[0].startswith(wanted)]
+        if not fitting:
+            raise RefusedError(f"restic: the repository has no snapshot {wanted or 'at all'}")
+        snapshot, text = fitting[-1]
+        summary = json.loads(text)
+        with self._store.change():
+            self._disk.remove(self._ours(home, "ready"))
+            self._disk.put(self._ours(home, "ready"), Entry(stat.S_IFDIR | 0o700, 0, 0, b""))
+            for path, entry in self._store.below(snapshot, "/").items():
+                self._disk.put(f"{self._ours(home, 'ready')}{path}", entry)
+        return Copied(snapshot, summary["bytes"], 0, 0, summary["state"])
+
+    def switch(self, home: Home) -> None:
+        """See ``node.state.adapter.switch``; here it is one step."""
+        ready = self._ours(home, "ready")
+        if self._disk.look(ready) is None:
+            return
+        with self._store.change():
+            before, coming = dict(self._content(home)), self._disk.below(ready)
+            self._disk.remove(self._ours(home, "former"))
+            for name in before:
+                self._disk.remove(f"{home.path}/{name}")
+            self._disk.remove(ready)
+            for name, entry in before.items():
+                self._disk.put(f"{self._ours(home, 'former')}/{name}", entry)
+            jobs = coming.pop(f"{ready}/{_JOBS}", None)
+            for path, entry in coming.items():
+                self._disk.put(f"{home.path}{path.removeprefix(ready)}", entry)
+            self._gateway.put_jobs(json.loads(jobs.data)["jobs"] if jobs else [])
+
+    def settle(self, home: Home) -> None:
+        """See ``node.state.adapter.settle``."""
+        self.switch(home)
+
+    def forget(self, home: Home) -> None:
+        """See ``node.state.adapter.forget``."""
+        self._disk.remove(self._ours(home, ""))
+
+    def keep(self, home: Home, name: str) -> None:
+        """See ``node.state.adapter.keep``: a simulated agent has no databases."""
+
+    def weigh(self, home: Home, name: str) -> PutBack:
+        """See ``node.state.adapter.weigh``."""
+        del home, name
+        return PutBack()
+
+    def put_back(self, home: Home, name: str) -> PutBack:
+        """See ``node.state.adapter.put_back``."""
+        return self.weigh(home, name)
+
+    def outdated(self, home: Home, *, older_than_s: float) -> int:
+        """See ``node.state.adapter.outdated``."""
+        del home, older_than_s
+        return 0
+
+    def export(self, home: Home, out: TextIO) -> None:
+        """See ``node.state.adapter.export``."""
+        rows.write_rows(
+            (row for name, entry in self._content(home) for row in rows.rows_of(name.encode(), entry.data.decode)), out
+        )
+
+    def _content(self, home: Home) -> Iterator[tuple[str, Entry]]:
+        """What belongs to a copy, by name below the home."""
+        begin = f"{home.path}/"
+        ours = OURS.decode()
+        for path, entry in self._disk.below(str(home.path)).items():
+            name = path.removeprefix(begin)
+            if name.partition("/")[0] not in {ours, DRAIN_MARKER} and stat.S_ISREG(entry.mode) and name != _JOBS:
+                yield name, entry
+        data = json.dumps({"jobs": self._gateway.jobs}, sort_keys=True).encode()
+        yield _JOBS, Entry(stat.S_IFREG | 0o600, home.access.uid, home.access.gid, data)
+
+    def _opened(self, repository: Repository) -> list[tuple[str, str]]:
+        copies = self._store.copies(repository.place)
+        if any(opened_by != _lock(repository) for _, opened_by, _ in copies):
+            raise RefusedError("restic: the repository is not opened by this password")
+        return [(copy_id, summary) for copy_id, _, summary in copies]
+
+    def _ours(self, home: Home, name: str) -> str:
+        return f"{home.path}/{OURS.decode()}/{name}".rstrip("/")
+
+
+def _lock(repository: Repository) -> str:
+    return hashlib.sha256(f"{repository.place}\n{repository.password}".encode()).hexdigest()
+
+
+def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
+    """What files amount to, by their names below the home."""
+    digest = Digest()
+    for name, entry in found.items():
+        if is_document(name.encode()):
+            digest.document(name.encode(), entry.data)
+        elif is_hashed(name.encode()):
+            digest.file(name.encode(), hashlib.sha256(entry.data).hexdigest())
+    return digest.told()

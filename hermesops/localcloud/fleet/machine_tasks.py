@@ -1,0 +1,309 @@
+"""The machines: orders are written down, then one task per machine brings the computer to what is wanted.
+
+A task looks, decides (``steps``), does one thing, and looks again, so it may be killed anywhere.
+It must not answer requests; handlers write what is wanted and ``poke``.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from ipaddress import IPv4Address
+from typing import Protocol
+
+import structlog
+
+from hermesops.errors import HermesError, RefusedError
+from hermesops.localcloud.drivers.host_driver import HostDriver
+from hermesops.localcloud.drivers.interface import MachinePower
+from hermesops.localcloud.fleet.machine_specs import plan_of, size_of
+from hermesops.localcloud.fleet.steps import Step, next_step
+from hermesops.localcloud.proxy.broker import Broker, MachineDownError
+from hermesops.localcloud.store.clock import now
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted
+from hermesops.model.ids import ImageId, MachineId
+from hermesops.waiting import pause
+
+_LOOK_EVERY_S = 0.05
+_LOOK_AGAIN_S = 1.0
+_BOOT_PATIENCE_LOOKS = 1200
+_RETRY_S = 2.0
+_WATCH_EVERY_S = 1.0
+_LAST_STAGES = ("cloud_init_done", "services_starting", "services_ready")
+
+log = structlog.get_logger()
+
+
+def address_of(driver: HostDriver, row: MachineRow) -> IPv4Address | None:
+    """A machine's own address, once it is made."""
+    try:
+        return driver.daemon_address(MachineId(row.id))[0] if row.made else None
+    except HermesError:
+        return None
+
+
+class Audience(Protocol):
+    """Is told what becomes of machines."""
+
+    def machine_changed(self, before: MachineRow | None, after: MachineRow) -> None:
+        """A machine's row was made or changed."""
+
+    def machine_gone(self, row: MachineRow) -> None:
+        """Nothing is left of a machine."""
+
+
+class Fleet:
+    """Brings every machine to what its owner wants.
+
+    Args:
+        store: What is wanted.
+        driver: Runs the machines.
+        audience: Is told of every change.
+    """
+
+    def __init__(self, store: Store, driver: HostDriver, audience: Audience) -> None:
+        self._store = store
+        self._driver = driver
+        self._audience = audience
+        self._broker = Broker(self)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._bearers: dict[str, str] = {}
+        self._closing = False
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The way to the machines' daemons."""
+        return self._broker
+
+    async def open(self) -> None:
+        """Take the world over and go on with everything that was begun."""
+        await self._driver.open()
+        powered = await self._driver.powered()
+        for row in self._store.find(MachineRow):
+            if row.status == MachineStatus.READY and row.id not in powered:
+                # The computer was off meanwhile: what was ready then is not ready now, and is started again.
+                self._write(row, status=MachineStatus.STOPPED)
+            elif _is_at_rest(row):
+                continue  # of thousands of machines most are; the watch sees those that go off later
+            self.poke(row.id)
+        self._watching = asyncio.create_task(self._watch(), name="watch-machines")
+
+    async def close(self) -> None:
+        """Stop bringing about; the machines stay as they are."""
+        self._closing = True
+        tasks = [*self._tasks.values(), *([self._watching] if self._watching else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._broker.close()
+
+    def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
+        """Where a machine's daemon is, and the bearer it takes; see ``DaemonDirectory``.
+
+        Raises:
+            MachineDownError: The driver has no such machine (yet, or any more).
+        """
+        if machine_id not in self._bearers:
+            row = self._store.get(MachineRow, machine_id)
+            self._bearers[machine_id] = row.daemon_token if row else ""
+        try:
+            address, port = self._driver.daemon_address(MachineId(machine_id))
+        except HermesError as error:
+            raise MachineDownError(error.message) from error
+        return address, port, self._bearers[machine_id]
+
+    def names_of(self, machine_id: str) -> tuple[str, ...]:
+        """Id, name and slug of a machine; only what was given when there is none."""
+        row = self._store.get(MachineRow, machine_id) if machine_id else None
+        return row.names if row else (machine_id,) if machine_id else ()
+
+    def address(self, row: MachineRow) -> IPv4Address | None:
+        """A machine's own address, once it is made."""
+        return address_of(self._driver, row)
+
+    async def room(self) -> tuple[int, str]:
+        """How many more machines can be ordered now, those ordered but not yet made counted; and the figures."""
+        room = await self._driver.room()
+        return max(0, room.machines - self._store.coming()), str(room)
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """What of a server type machines are not held to here."""
+        return self._driver.unlimited
+
+    def unsettled(self) -> list[str]:
+        """Names of machines that are still being brought to what is wanted, but for those that are in trouble."""
+        rows = filter(None, (self._store.get(MachineRow, machine_id) for machine_id in self._tasks))
+        return [row.name for row in rows if row.wanted != Wanted.DELETED and row.status != MachineStatus.ERROR]
+
+    def ordered(self, row: MachineRow) -> None:
+        """A machine has just been ordered: tell it, and have it made."""
+        log.info("machine_ordered", machine=row.name, id=row.id)
+        self._audience.machine_changed(None, row)
+        self.poke(row.id)
+
+    def poke(self, machine_id: str) -> None:
+        """What is wanted of a machine has changed: have it looked at."""
+        if machine_id in self._tasks:
+            self._again.add(machine_id)
+        elif not self._closing:
+            task = asyncio.create_task(self._settle(machine_id), name=f"settle-{machine_id}")
+            self._tasks[machine_id] = task
+            task.add_done_callback(lambda done: self._settled(machine_id, done))
+
+    async def gone(self, machine_id: str, timeout_s: float) -> None:
+        """Wait until nothing is left of a deleted machine; past the timeout that goes on by itself."""
+        if task := self._tasks.get(machine_id):
+            await asyncio.wait({task}, timeout=timeout_s)
+
+    def _settled(self, machine_id: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[machine_id]
+        if not task.cancelled() and (failure := task.exception()):
+            log.error("machine_task_failed", machine=machine_id, exc_info=failure)
+        if machine_id in self._again:
+            self._again.discard(machine_id)
+            self.poke(machine_id)
+
+    async def _watch(self) -> None:
+        """Have machines looked at that go off by themselves: nobody wants anything of them, so no task would."""
+        while True:
+            await pause(_WATCH_EVERY_S)
+            ready = self._store.ready_ids()
+            try:
+                powered = await self._driver.powered() if ready else frozenset()
+            except HermesError as failure:
+                log.warning("machines_not_seen", error=failure.message)
+                continue
+            for machine_id in set(ready) - powered - self._tasks.keys():
+                self.poke(machine_id)
+
+    async def _settle(self, machine_id: str) -> None:
+        looks = 0
+        while row := self._store.get(MachineRow, machine_id):
+            self._again.discard(machine_id)
+            try:
+                step = await self._look(row)
+                if step is Step.REST:
+                    if machine_id in self._again:
+                        continue
+                    return
+                if step is not Step.AWAIT:
+                    log.info("machine_step", machine=row.name, step=step)
+                await self._do(step, row)
+            except HermesError as failure:
+                log.warning("machine_step_failed", machine=row.name, error=failure.message)
+                self._fail(row, failure.message)
+                await pause(_RETRY_S)
+            if step is Step.AWAIT:
+                looks += 1
+                await self._be_patient(row, looks)
+
+    async def _look(self, row: MachineRow) -> Step:
+        if row.wanted == Wanted.DELETED or not row.made:
+            return next_step(row, MachinePower.ABSENT, answers=False)
+        power = await self._driver.power(MachineId(row.id))
+        asked = power is MachinePower.RUNNING and row.wanted == Wanted.RUNNING and not row.reboot
+        return next_step(row, power, answers=asked and await self._broker.answers(row.id))
+
+    async def _do(self, step: Step, row: MachineRow) -> None:
+        machine_id = MachineId(row.id)
+        match step:
+            case Step.REMOVE:
+                await self._driver.delete(machine_id)
+                await self._broker.cut(row.id)
+                await self._forget_backups(row)
+                self._store.remove(MachineRow, row.id)
+                self._bearers.pop(row.id, None)
+                self._audience.machine_gone(row)
+            case Step.CREATE:
+                await self._driver.create(plan_of(row))
+                self._write(row, made=True, message="", **_stage("server_created"))
+                self._write(row, **_stage("cloud_init_running"))
+            case Step.START:
+                self._write(row, status=MachineStatus.STOPPED)
+                await self._driver.start(machine_id)
+            case Step.STOP:
+                await self._driver.stop(machine_id)
+                await self._broker.cut(row.id)
+            case Step.REBOOT:
+                # Written first: a machine that reboots once too few shows; one that reboots for ever does not.
+                self._write(row, reboot=False)
+                await self._driver.reboot(machine_id)
+                await self._broker.cut(row.id)
+            case Step.RESIZE:
+                await self._remake(row, self._driver.resize(machine_id, size_of(row.resize)), server_type=row.resize)
+            case Step.RESTORE:
+                await self._remake(row, self._driver.restore(machine_id, ImageId(row.restore)))
+            case Step.CALL_OFF:
+                if row.id not in self._again:  # else its owner has just asked for something, which goes first
+                    self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
+                await self._broker.cut(row.id)
+            case _:
+                self._call(step, row)
+
+    async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
+        """Do what turns a machine off and on again; what is refused is given up, what fails is tried again."""
+        try:
+            await work
+        except RefusedError as refusal:
+            done = {"message": refusal.message}
+        if row.wanted == Wanted.RUNNING and await self._driver.power(MachineId(row.id)) is MachinePower.STOPPED:
+            # Cut short between off and on: it did not power itself off, and is started again.
+            done["status"] = MachineStatus.STOPPED
+        self._write(row, **self._carried_out(row), **done)
+        await self._broker.cut(row.id)
+
+    def _carried_out(self, row: MachineRow) -> dict[str, str]:
+        """The order that ``row`` held, cleared; one that was given while it was carried out stays."""
+        order = "restore" if row.restore else "resize"
+        now_wanted = self._store.get(MachineRow, row.id) or row
+        return {order: ""} if getattr(now_wanted, order) == getattr(row, order) else {}
+
+    async def _forget_backups(self, row: MachineRow) -> None:
+        """The vendor's backups do not outlive their machine."""
+        for backup in self._store.find(BackupRow, machine_id=row.id):
+            await self._driver.delete_image(ImageId(backup.id))
+            self._store.remove(BackupRow, backup.id)
+
+    def _call(self, step: Step, row: MachineRow) -> None:
+        """Write down what was seen, where there is nothing else to do."""
+        match step:
+            case Step.CALL_READY:
+                for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
+                    self._write(row, **_stage(stage))
+                self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="")
+            case Step.CALL_STOPPED:
+                self._write(row, status=MachineStatus.STOPPED)
+            case Step.CALL_LOST:
+                self._fail(row, "the machine's disk is gone from this computer")
+            case _:
+                pass
+
+    async def _be_patient(self, row: MachineRow, looks: int) -> None:
+        if looks == _BOOT_PATIENCE_LOOKS:
+            self._fail(row, "the machine's daemon does not answer")
+        await pause(_LOOK_EVERY_S if looks < _BOOT_PATIENCE_LOOKS else _LOOK_AGAIN_S)
+
+    def _fail(self, row: MachineRow, why: str) -> None:
+        self._write(row, status=MachineStatus.ERROR, message=why)
+
+    def _write(self, row: MachineRow, **changes: str | int | None) -> None:
+        before = self._store.get(MachineRow, row.id)
+        if before is None:
+            return
+        if changes.get("status", before.status) != before.status:
+            changes["status_before"] = before.status
+        self._store.update(MachineRow, row.id, **changes)
+        self._audience.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
+
+
+def _is_at_rest(row: MachineRow) -> bool:
+    """Whether a machine that runs is as its owner wants it."""
+    is_ready = row.made and row.status == MachineStatus.READY and row.wanted == Wanted.RUNNING
+    return is_ready and not (row.reboot or row.resize or row.restore)
+
+
+def _stage(stage: str) -> dict[str, str]:
+    return {"stage": stage, "stage_at": now()}

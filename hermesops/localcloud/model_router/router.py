@@ -1,0 +1,172 @@
+"""The local world's model router: checks an instance's token, then answers from a script or a real model.
+
+It must not remember or log what is said.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from hermesops.localcloud.model_router import completion
+from hermesops.localcloud.model_router.request_log import ModelLog
+from hermesops.localcloud.model_router.script import answer_to
+from hermesops.localcloud.model_router.token_floors import Floors
+from hermesops.model.route import ROUTES, read_token, refusal_of
+from hermesops.waiting import pause
+
+_UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
+_NAMES = frozenset(route.name for route in ROUTES)
+_BEARER = "Bearer "
+_PASSED_BACK = ("content-type", "retry-after")
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A real OpenAI-compatible endpoint.
+
+    Attributes:
+        base_url: With ``/v1``.
+        key: Its bearer; stays here, no machine ever sees it.
+    """
+
+    base_url: str
+    key: str = field(repr=False)
+
+
+class Router:
+    """Serves ``/v1/chat/completions`` and ``/v1/models`` to instances.
+
+    Args:
+        secret: Signs instances' tokens; see ``hermesops.model.route``.
+        model_log: Who asked for what.
+        upstream: Who answers; ``None`` has the script do it.
+        floors: Which tokens are revoked; ``None`` for none, where no registry is beside the router.
+    """
+
+    def __init__(
+        self, secret: bytes, model_log: ModelLog, upstream: Upstream | None = None, floors: Floors | None = None
+    ) -> None:
+        self._secret = secret
+        self._floors = floors
+        self._log = model_log
+        self._upstream = upstream
+        self._http = httpx.AsyncClient(timeout=_UPSTREAM_TIMEOUT) if upstream else None
+
+    def app(self) -> Starlette:
+        """The application to put on the machines' side."""
+        return Starlette(
+            routes=[
+                Route("/v1/chat/completions", self._complete, methods=["POST"]),
+                Route("/v1/models", self._models, methods=["GET"]),
+                Route("/health", self._health, methods=["GET"]),
+            ]
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the real endpoint."""
+        if self._http:
+            await self._http.aclose()
+
+    async def _health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _models(self, request: Request) -> Response:
+        caller = self._caller(request)
+        if isinstance(caller, Response):
+            return caller
+        models = [
+            {"id": route.name, "object": "model", "owned_by": "hermesops", "context_length": route.context_tokens}
+            for route in ROUTES
+        ]
+        return JSONResponse({"object": "list", "data": models})
+
+    async def _complete(self, request: Request) -> Response:
+        instance = self._caller(request)
+        if isinstance(instance, Response):
+            return instance
+        body = await request.body()
+        try:
+            asked = json.loads(body)
+            model, messages = str(asked["model"]), list(asked["messages"])
+        except (ValueError, KeyError, TypeError):
+            return JSONResponse(completion.error("model and messages are required", code="bad_request"), 400)
+        if model not in _NAMES:
+            self._log.note(instance, model[:100], 400)
+            # 400, not 404: what the platform's router answers, and what operators know as the symptom.
+            message = f"Invalid model name passed in model={model[:100]}. Call `/v1/models` to view available models"
+            return JSONResponse(completion.error(message, code="model_not_found", param="model"), 400)
+        if self._upstream and self._http:
+            return await self._ask_upstream(self._http, self._upstream, instance, model, body)
+        self._log.note(instance, model, 200)
+        return await _scripted(asked, model, messages, len(body))
+
+    def _caller(self, request: Request) -> str | Response:
+        """The instance whose good token the request carries, or the refusal."""
+        given = request.headers.get("authorization", "")
+        token = read_token(self._secret, given.removeprefix(_BEARER)) if given.startswith(_BEARER) else None
+        if token is None:
+            return _refused("no token of this router")
+        if self._floors and not self._floors.are_known:
+            # Not 401: the token may well be good, and the agent asks again.
+            return JSONResponse(completion.error("revoked tokens are not known now", code="503"), 503)
+        floor = self._floors.of(token.instance_id) if self._floors else token.generation
+        why = refusal_of(token, floor=floor, now=time.time())
+        return _refused(why) if why else token.instance_id
+
+    async def _ask_upstream(
+        self, http: httpx.AsyncClient, upstream: Upstream, instance: str, model: str, body: bytes
+    ) -> Response:
+        request = http.build_request(
+            "POST",
+            f"{upstream.base_url.rstrip('/')}/chat/completions",
+            content=body,
+            headers={"authorization": f"Bearer {upstream.key}", "content-type": "application/json"},
+        )
+        try:
+            response = await http.send(request, stream=True)
+        except httpx.TransportError as error:
+            self._log.note(instance, model, 502)
+            message = f"the model's endpoint does not answer ({type(error).__name__})"
+            return JSONResponse(completion.error(message, code="upstream_unavailable"), 502)
+        self._log.note(instance, model, response.status_code)
+        headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
+        return StreamingResponse(_body_of(response), response.status_code, headers)
+
+
+async def _body_of(response: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in response.aiter_bytes():
+            yield piece
+    finally:
+        await response.aclose()
+
+
+async def _scripted(
+    asked: Mapping[str, object], model: str, messages: list[Mapping[str, object]], length: int
+) -> Response:
+    answer = answer_to(messages, _tools_of(asked))
+    if answer.after_s:
+        await pause(answer.after_s)
+    request_id, created = f"chatcmpl-{uuid4().hex}", int(time.time())
+    if asked.get("stream") is True:
+        events = completion.stream(request_id, created, model, answer.content, length)
+        return StreamingResponse(events, media_type="text/event-stream")
+    return JSONResponse(completion.whole(request_id, created, model, answer.content, length))
+
+
+def _tools_of(asked: Mapping[str, object]) -> frozenset[str]:
+    tools = asked.get("tools")
+    functions = [tool.get("function") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return frozenset(str(function.get("name")) for function in functions if isinstance(function, dict))
+
+
+def _refused(why: str) -> Response:
+    return JSONResponse(completion.error(f"Invalid proxy server token passed: {why}", code="401"), 401)

@@ -1,0 +1,220 @@
+"""Connections to the daemons on machines, as the vendor's broker makes them: TCP to the machine's own address.
+
+It must not look into a machine in any other way, and only this module knows the daemons' bearers at run time.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from ipaddress import IPv4Address
+from typing import Protocol
+
+import httpcore
+
+from hermesops.localcloud.proxy.daemon_stream import DirectBackend, connect
+
+CONNECT_TIMEOUT_S = 3.0
+_PROBE_TIMEOUT_S = 2.0
+_KEEP_S = 60.0  # a fifth of the daemon's own patience
+_HEAD_LIMIT = 16_384
+
+logging.getLogger("httpcore").setLevel(logging.WARNING)  # it prints targets, and those may hold a proxy token
+
+
+class NothingListensError(Exception):
+    """The machine answers, but nothing listens on that port of it."""
+
+
+class MachineDownError(Exception):
+    """The machine's daemon could not be reached: nothing was handed over."""
+
+
+class AnswerLostError(Exception):
+    """The request was handed over, in part at least, and no answer came: it may have been carried out."""
+
+
+class DaemonDirectory(Protocol):
+    """Says where a machine's daemon is and which bearer it takes."""
+
+    def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
+        """Address, port and bearer."""
+
+
+class Broker:
+    """Speaks HTTP to daemons, and to ports on machines' loopback through them.
+
+    Args:
+        directory: Where the daemons are.
+    """
+
+    def __init__(self, directory: DaemonDirectory) -> None:
+        self._directory = directory
+        self._tunnels = _Tunnels(directory)
+        self._daemons: dict[str, httpcore.AsyncConnectionPool] = {}
+        self._ports: dict[str, httpcore.AsyncConnectionPool] = {}
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for machine_id in {*self._daemons, *self._ports}:
+            await self.cut(machine_id)
+
+    async def cut(self, machine_id: str) -> None:
+        """Drop every connection to a machine: one that went down may never say so."""
+        for pools in (self._daemons, self._ports):
+            if pool := pools.pop(machine_id, None):
+                await pool.aclose()
+
+    async def ask_daemon(
+        self,
+        machine_id: str,
+        method: str,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        content: bytes | AsyncIterator[bytes] | None = None,
+        *,
+        read_timeout_s: float | None = None,
+    ) -> httpcore.Response:
+        """Send a request to the daemon itself; the caller reads and closes the response.
+
+        Raises:
+            MachineDownError: The daemon cannot be reached.
+            AnswerLostError: It was reached, and hung up or fell silent before it answered.
+        """
+        address, port, bearer = self._directory.daemon_of(machine_id)
+        pool = self._daemons.get(machine_id)
+        if pool is None:
+            pool = httpcore.AsyncConnectionPool(
+                max_connections=None, keepalive_expiry=_KEEP_S, network_backend=DirectBackend()
+            )
+            self._daemons[machine_id] = pool
+        return await _send(
+            pool,
+            httpcore.Request(
+                method,
+                httpcore.URL(scheme=b"http", host=str(address).encode(), port=port, target=target),
+                headers=[
+                    (b"host", f"{address}:{port}".encode()),
+                    *headers,
+                    (b"authorization", b"Bearer " + bearer.encode()),
+                ],
+                content=content,
+                extensions=_timeouts(read_timeout_s),
+            ),
+        )
+
+    async def ask_port(
+        self,
+        machine_id: str,
+        port: int,
+        method: str,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        content: bytes | AsyncIterator[bytes] | None = None,
+    ) -> httpcore.Response:
+        """Send a request to what listens on a port of the machine's loopback.
+
+        Raises:
+            NothingListensError: Nothing listens there.
+            MachineDownError: As for the daemon.
+            AnswerLostError: As for the daemon.
+        """
+        pool = self._ports.get(machine_id)
+        if pool is None:
+            pool = httpcore.AsyncConnectionPool(
+                max_connections=None,
+                max_keepalive_connections=0,
+                network_backend=self._tunnels,
+            )
+            self._ports[machine_id] = pool
+        return await _send(
+            pool,
+            httpcore.Request(
+                method,
+                httpcore.URL(scheme=b"http", host=machine_id.encode(), port=port, target=target),
+                headers=[(b"host", f"127.0.0.1:{port}".encode()), *headers],
+                content=content,
+                extensions=_timeouts(None),
+            ),
+        )
+
+    async def open_port(self, machine_id: str, port: int) -> httpcore.AsyncNetworkStream:
+        """Connect to a port of the machine's loopback, for what is not HTTP; the caller closes it.
+
+        Raises:
+            NothingListensError: Nothing listens there.
+            MachineDownError: As for the daemon.
+        """
+        try:
+            return await self._tunnels.connect_tcp(machine_id, port, CONNECT_TIMEOUT_S)
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            raise MachineDownError(f"{type(error).__name__}: {error}") from error
+
+    async def answers(self, machine_id: str) -> bool:
+        """Whether the daemon answers at all."""
+        try:
+            response = await self.ask_daemon(machine_id, "GET", b"/healthz", read_timeout_s=_PROBE_TIMEOUT_S)
+        except (MachineDownError, AnswerLostError):
+            return False
+        await response.aclose()
+        return response.status == 200  # noqa: PLR2004 - 401 would be another world's daemon
+
+
+def _timeouts(read_s: float | None) -> dict[str, object]:
+    # Commands and event streams may be silent for as long as they like; the caller hangs up when it has had enough.
+    return {"timeout": {"connect": CONNECT_TIMEOUT_S, "read": read_s, "write": None, "pool": None}}
+
+
+async def _send(pool: httpcore.AsyncConnectionPool, request: httpcore.Request) -> httpcore.Response:
+    try:
+        return await pool.handle_async_request(request)
+    except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+        raise MachineDownError(f"{type(error).__name__}: {error}") from error
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        raise AnswerLostError(f"{type(error).__name__}: {error}") from error
+
+
+class _Tunnels(httpcore.AsyncNetworkBackend):
+    """Connects to ``machine id:port`` by asking the machine's daemon for a tunnel to its loopback."""
+
+    def __init__(self, directory: DaemonDirectory) -> None:
+        self._directory = directory
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,  # noqa: ARG002 - as above
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002 - as above
+    ) -> httpcore.AsyncNetworkStream:
+        address, daemon_port, bearer = self._directory.daemon_of(host)
+        stream = await connect(address, daemon_port, timeout)
+        try:
+            await stream.write(
+                f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                f"Proxy-Authorization: Bearer {bearer}\r\n\r\n".encode(),
+                timeout,
+            )
+            status, stream.unread = await _read_head(stream, CONNECT_TIMEOUT_S)
+        except BaseException:
+            await stream.aclose()
+            raise
+        if status == 200:  # noqa: PLR2004 - the tunnel is open
+            return stream
+        await stream.aclose()
+        if status == 502:  # noqa: PLR2004 - the daemon's word for a refused connection
+            raise NothingListensError
+        raise httpcore.ConnectError(f"the daemon answered {status} to CONNECT")
+
+
+async def _read_head(stream: httpcore.AsyncNetworkStream, timeout_s: float) -> tuple[int, bytes]:
+    head = b""
+    while b"\r\n\r\n" not in head:
+        piece = await stream.read(4096, timeout_s)
+        if not piece or len(head) > _HEAD_LIMIT:
+            raise httpcore.ConnectError("the daemon hung up instead of answering CONNECT")
+        head += piece
+    head, _, early = head.partition(b"\r\n\r\n")
+    try:
+        return int(head.split(b" ", 2)[1]), early
+    except (IndexError, ValueError) as error:
+        raise httpcore.ConnectError("the daemon did not answer CONNECT in HTTP") from error

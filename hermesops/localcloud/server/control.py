@@ -1,0 +1,160 @@
+"""What the world's own command line asks the server, below ``/local``; the vendor has nothing like it.
+
+Same key as the API. It must not show secrets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hermesops.errors import HermesError, UsageError
+from hermesops.localcloud.api.problem import Problem, not_found
+from hermesops.localcloud.api.requests import object_of, text
+from hermesops.localcloud.api.wire import shown_status
+from hermesops.localcloud.faults.rules import FaultOrder, Faults
+from hermesops.localcloud.fleet.machine_tasks import Fleet
+from hermesops.localcloud.model_router.request_log import ModelLog
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.store.rows import FaultRow, ImageRow, MachineRow, Wanted, WebhookRow
+from hermesops.localcloud.webhooks.delivery import Webhooks
+from hermesops.localcloud.world.object_store import ObjectStore
+
+PREFIX = "/local"
+
+
+class Control:
+    """Handlers of ``/local``.
+
+    Args:
+        store: What there is.
+        fleet: What runs.
+        faults: What goes wrong on order.
+        model_log: Who asked for which model.
+        webhooks: Delivers events.
+        facts: Where the world is reachable, as in ``world.json``.
+        objects: The object store.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        faults: Faults,
+        model_log: ModelLog,
+        webhooks: Webhooks,
+        facts: Mapping[str, object],
+        objects: ObjectStore,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._faults = faults
+        self._model_log = model_log
+        self._webhooks = webhooks
+        self._facts = facts
+        self._objects = objects
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Route("/status", self._status, methods=["GET"]),
+            Route("/faults", self._list_faults, methods=["GET"]),
+            Route("/faults", self._set_fault, methods=["POST"]),
+            Route("/faults", self._clear_faults, methods=["DELETE"]),
+            Route("/webhook-tests", self._test_webhook, methods=["POST"]),
+            Route("/model-requests", self._model_requests, methods=["GET"]),
+            Route("/object-store", self._start_objects, methods=["POST"]),
+        ]
+
+    async def _status(self, _: Request) -> Response:
+        room, figures = await self._fleet.room()
+        return JSONResponse(
+            {
+                **self._facts,
+                "object_store": self._objects.as_json(),
+                "machines": [self._machine(row) for row in self._store.machines()],
+                "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
+                "unsettled": self._fleet.unsettled(),
+                "images": [
+                    {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
+                    for row in self._store.find(ImageRow)
+                ],
+                "room": room,
+                "figures": figures,
+                "unlimited": list(self._fleet.unlimited),
+            }
+        )
+
+    def _machine(self, row: MachineRow) -> dict[str, object]:
+        address = self._fleet.address(row)
+        return {
+            "id": row.id,
+            "name": row.name,
+            "slug": row.slug,
+            "status": shown_status(row),
+            "message": row.message,
+            "image_id": row.image_id,
+            "ip": str(address) if address else None,
+        }
+
+    async def _list_faults(self, _: Request) -> Response:
+        return JSONResponse({"faults": [fault_to_wire(row) for row in self._faults.waiting()]})
+
+    async def _set_fault(self, request: Request) -> Response:
+        body = object_of(await request.body())
+        try:
+            row = self._faults.add(_fault_order(body))
+        except UsageError as error:
+            raise Problem(400, error.message) from error
+        return JSONResponse(fault_to_wire(row), status_code=201)
+
+    async def _clear_faults(self, _: Request) -> Response:
+        return JSONResponse({"cleared": self._faults.clear()})
+
+    async def _test_webhook(self, request: Request) -> Response:
+        webhook = self._store.get(WebhookRow, text(object_of(await request.body()), "webhook_id"))
+        if webhook is None:
+            raise not_found("Webhook")
+        self._webhooks.test(webhook)
+        return Response(status_code=204)
+
+    async def _model_requests(self, request: Request) -> Response:
+        return JSONResponse({"requests": self._model_log.requests(request.query_params.get("instance", ""))})
+
+    async def _start_objects(self, _: Request) -> Response:
+        try:
+            return JSONResponse(asdict(await self._objects.start()))
+        except HermesError as error:
+            raise Problem(503, error.message) from error
+
+
+def fault_to_wire(row: FaultRow) -> dict[str, object]:
+    """One waiting fault."""
+    return {**asdict(row), "probability": row.probability or 1.0}
+
+
+def _fault_order(body: Mapping[str, object]) -> FaultOrder:
+    probability = body.get("probability", 1.0)
+    if not isinstance(probability, int | float) or isinstance(probability, bool):
+        raise Problem(400, "probability: a number is expected")
+    numbers = {
+        name: _number(body, name) for name in ("times", "status", "seconds", "for_s") if body.get(name) is not None
+    }
+    return FaultOrder(
+        kind=text(body, "kind"),
+        machine=text(body, "machine", ""),
+        method=text(body, "method", ""),
+        path=text(body, "path", ""),
+        probability=float(probability),
+        seed=_number(body, "seed", 0),
+        **numbers,
+    )
+
+
+def _number(body: Mapping[str, object], name: str, default: int | None = None) -> int:
+    value = body.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Problem(400, f"{name}: a number is expected")
+    return value

@@ -1,0 +1,232 @@
+"""The server's memory: one SQLite file, a table per dataclass of ``rows``.
+
+Written before anything is asked of a driver, so that a killed server finds what it had begun.
+It must not decide; it also never sees an API key or a proxy token in clear.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.localcloud.store.rows import (
+    ApiKeyRow,
+    BackupRow,
+    DeliveryRow,
+    FaultRow,
+    ImageRow,
+    MachineRow,
+    MachineStatus,
+    ModelRequestRow,
+    SshKeyRow,
+    TokenRow,
+    Wanted,
+    WebhookRow,
+)
+
+AnyRow = (
+    MachineRow
+    | ImageRow
+    | BackupRow
+    | TokenRow
+    | ApiKeyRow
+    | SshKeyRow
+    | WebhookRow
+    | DeliveryRow
+    | FaultRow
+    | ModelRequestRow
+)
+Row = TypeVar("Row", bound=AnyRow)
+_TABLES: Mapping[type, str] = {
+    MachineRow: "machines",
+    ImageRow: "images",
+    BackupRow: "backups",
+    ApiKeyRow: "api_keys",
+    SshKeyRow: "ssh_keys",
+    WebhookRow: "webhooks",
+    DeliveryRow: "deliveries",
+    TokenRow: "tokens",
+    FaultRow: "faults",
+    ModelRequestRow: "model_requests",
+}
+_TYPES: Mapping[object, str] = {
+    str: "TEXT",
+    int: "INTEGER",
+    bool: "INTEGER",
+    float: "REAL",
+    str | None: "TEXT",
+    int | None: "INTEGER",
+}
+_BOOLEANS = {
+    kind: [index for index, column in enumerate(fields(kind)) if get_type_hints(kind)[column.name] is bool]
+    for kind in _TABLES
+}
+"""Positions of the columns that are true or false; SQLite knows numbers only."""
+
+_SHAPE = 1
+_INDEXES = {
+    "machines_slug": "machines (slug)",
+    "machines_status": "machines (status)",
+    "tokens_sha256": "tokens (sha256)",
+    "tokens_machine": "tokens (machine_id)",
+    "tokens_expires_at": "tokens (expires_at)",
+    "backups_machine": "backups (machine_id)",
+}
+"""What is looked for by something else than its id; each would be a walk through all rows."""
+
+
+class Store:
+    """Opens the file, making it when there is none.
+
+    One process at a time: the server holds the world's lock while it has this open.
+
+    Raises:
+        BrokenInvariantError: The file is damaged or of a newer shape.
+        UnavailableError: The disk is full or the file may not be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            # WAL with NORMAL loses nothing when the process dies, only when the computer does.
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            path.chmod(0o600)
+            self._migrate()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+                # Nothing is wrong with the file; whoever purged the world for this would lose it for nothing.
+                raise UnavailableError(
+                    f"the local world's file {self.path} cannot be used: {error}",
+                    hint="make room, see that it may be written, and repeat the command",
+                ) from error
+            raise self._damaged(str(error)) from error
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(str(error)) from error
+
+    def close(self) -> None:
+        """Close the file; the store is of no use afterwards."""
+        self._db.close()
+
+    def add(self, row: AnyRow) -> None:
+        """Insert one row."""
+        marks = ",".join("?" * len(fields(row)))
+        self._db.execute(
+            f"INSERT INTO {_TABLES[type(row)]} ({_columns(type(row))}) VALUES ({marks})",  # noqa: S608 - our own names
+            astuple(row),
+        )
+
+    def get(self, kind: type[Row], row_id: str) -> Row | None:
+        """One row by id."""
+        found = self.find(kind, id=row_id)
+        return found[0] if found else None
+
+    def find(self, kind: type[Row], /, **equal: str | int) -> list[Row]:
+        """The rows whose columns have these values, oldest first."""
+        where = " AND ".join(f"{column} = ?" for column in equal) or "1"
+        rows = self._db.execute(
+            f"SELECT {_columns(kind)} FROM {_TABLES[kind]} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
+            tuple(equal.values()),
+        )
+        booleans = _BOOLEANS[kind]
+        return [kind(*_with_booleans(row, booleans)) for row in rows]
+
+    def update(self, kind: type[Row], row_id: str, /, **changes: str | float | None) -> None:
+        """Change columns of one row; no such row is no error."""
+        columns = ", ".join(f"{column} = ?" for column in changes)
+        self._db.execute(
+            f"UPDATE {_TABLES[kind]} SET {columns} WHERE id = ?",  # noqa: S608 - our own names
+            (*changes.values(), row_id),
+        )
+
+    def remove(self, kind: type[Row], row_id: str) -> None:
+        """Remove one row; absent is success."""
+        self._db.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (row_id,))  # noqa: S608 - our own names
+
+    def keep_newest(self, kind: type[Row], count: int) -> None:
+        """Remove all rows but the newest ``count``."""
+        table = _TABLES[kind]
+        self._db.execute(
+            f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?",  # noqa: S608 - our own table names
+            (count,),
+        )
+
+    def remove_expired_tokens(self, moment: str) -> None:
+        """Remove the tokens that are not good any more at that moment."""
+        self._db.execute("DELETE FROM tokens WHERE expires_at <= ?", (moment,))
+
+    def machines(self) -> list[MachineRow]:
+        """The machines their owner still has."""
+        return [row for row in self.find(MachineRow) if row.wanted != Wanted.DELETED]
+
+    def ready_ids(self) -> list[str]:
+        """Ids of the machines that are ready and that their owner still has."""
+        found = self._db.execute(
+            "SELECT id FROM machines WHERE status = ? AND wanted != ?", (MachineStatus.READY, Wanted.DELETED)
+        )
+        return [row[0] for row in found]
+
+    def coming(self) -> int:
+        """How many machines are ordered and not made yet."""
+        found = self._db.execute("SELECT count(*) FROM machines WHERE NOT made AND wanted != ?", (Wanted.DELETED,))
+        return int(found.fetchone()[0])
+
+    def free_number(self) -> int:
+        """The smallest machine number nobody has, not even one that is being removed."""
+        taken = {number for (number,) in self._db.execute("SELECT number FROM machines")}
+        return next(number for number in range(1, len(taken) + 2) if number not in taken)
+
+    def remembered(self, key: str) -> str:
+        """A setting of this world; empty when never set."""
+        found = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def remember(self, key: str, value: str) -> None:
+        """Set a setting of this world."""
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, value))
+
+    def _migrate(self) -> None:
+        (shape,) = self._db.execute("PRAGMA user_version").fetchone()
+        if shape > _SHAPE:
+            raise BrokenInvariantError(f"{self.path} was written by a newer hermesops", hint="upgrade hermesops")
+        for kind, table in _TABLES.items():
+            hints = get_type_hints(kind)
+            columns = ", ".join(f"{column.name} {_TYPES[hints[column.name]]}" for column in fields(kind))
+            self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY (id))")
+            self._widen(table, {column.name: _TYPES[hints[column.name]] for column in fields(kind)})
+        for name, columns in _INDEXES.items():
+            self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
+        self._db.execute("CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT)")
+        self._db.execute(f"PRAGMA user_version = {_SHAPE}")
+        (verdict,) = self._db.execute("PRAGMA quick_check").fetchone()
+        if verdict != "ok":
+            raise self._damaged(str(verdict))
+
+    def _widen(self, table: str, columns: Mapping[str, str]) -> None:
+        """Give a table of an older hermesops the columns it lacks."""
+        there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
+        for name, kind in columns.items():
+            if name not in there:
+                nothing = "''" if kind == "TEXT" else "0"
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind} DEFAULT {nothing}")
+
+    def _damaged(self, why: str) -> BrokenInvariantError:
+        return BrokenInvariantError(
+            f"the local world's file {self.path} is damaged ({why})",
+            hint="hermesops local down --purge, then hermesops local up, starts an empty one",
+        )
+
+
+def _columns(kind: type[Row]) -> str:
+    """By name: a table of an older hermesops has them in another order."""
+    return ", ".join(column.name for column in fields(kind))
+
+
+def _with_booleans(row: tuple[Any, ...], booleans: list[int]) -> list[Any]:
+    values = list(row)
+    for index in booleans:
+        values[index] = bool(values[index])
+    return values

@@ -1,0 +1,298 @@
+"""A local world as its operator sees it: up, down, what is in it, what shall go wrong in it.
+
+The server is a process of its own that outlives the command which started it; this module starts, finds and stops
+it. It must not serve or print; narration goes to ``tell``.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.errors import BrokenInvariantError, HermesError, PartlyDoneError, UnavailableError
+from hermesops.localcloud.drivers.host_driver import MODEL_PORT, HostDriver
+from hermesops.localcloud.faults.rules import FaultOrder
+from hermesops.localcloud.server import control_client
+from hermesops.localcloud.server.process import NARRATION, ServerProcess
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.store.rows import ImageRow, MachineRow, MachineStatus
+from hermesops.localcloud.world.driver_choice import Footing
+from hermesops.localcloud.world.layout import Places
+from hermesops.localcloud.world.private_files import read_object
+from hermesops.localcloud.world.status import WorldStatus, status_of
+from hermesops.model.ids import MachineId
+from hermesops.waiting import Pending, WaitExpiredError, until
+
+if TYPE_CHECKING:
+    from hermesops.localcloud.model_router.router import Upstream
+    from hermesops.localcloud.model_router.token_floors import ReadFloors
+    from hermesops.localcloud.world.platform_socket import Service
+
+UP_TIMEOUT_S = 1800.0
+"""A first start builds the base from Debian's packages, which takes as long as the mirror does."""
+
+_LOOK_EVERY_S = 0.05
+_SETTLE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is in a world.
+
+    Attributes:
+        machines: Their ids.
+        images: How many.
+    """
+
+    machines: frozenset[str]
+    images: int
+
+
+class World:
+    """One local world, known by its folder.
+
+    Args:
+        folder: Holds everything of it.
+        base_definition: Folder that describes the base machines boot from.
+        bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the folder.
+        driver: What shall run its machines, ``nspawn`` or ``sim``; empty for what runs them already, else ``nspawn``.
+    """
+
+    def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None, driver: str = "") -> None:
+        self._places = Places(folder)
+        self._process = ServerProcess(self._places.lock, self._places.log)
+        self._footing = Footing(self._places, base_definition, bases, driver)
+
+    async def up(
+        self,
+        server_command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        tell: Callable[[str], None],
+        timeout_s: float = UP_TIMEOUT_S,
+    ) -> WorldStatus:
+        """Start the server unless it runs, and wait until it answers and machines that ran before run again.
+
+        Args:
+            server_command: Starts a process that ends up in ``serve`` for this folder.
+            environment: All of that process's.
+            tell: Called with lines of narration.
+            timeout_s: Seconds it may take.
+
+        Raises:
+            RefusedError: Not root, the computer lacks what machines need, or the world stands on another base.
+            UnavailableError: It did not come up; the message says why, and the log more.
+            BrokenInvariantError: The world's file is damaged.
+        """
+        self._footing.refuse_another()
+        fresh = not self._process.pid()
+        if fresh:
+            self._footing.refuse_incapable()
+            self._places.world.unlink(missing_ok=True)
+            self._process.start(server_command, environment)
+        asked = time.monotonic()
+
+        async def answers() -> WorldStatus | Pending[WorldStatus]:
+            self._process.narrate(tell)
+            self._process.check()
+            return await self._look() or Pending("no answer yet")
+
+        try:
+            status = await until(answers, what="the local world", timeout_s=timeout_s, every_s=_LOOK_EVERY_S)
+        except BaseException:
+            self._process.give_up()
+            raise
+        if fresh:
+            self._footing.keep()
+            status = replace(status, base=self._footing.name, driver=self._footing.driver)
+        tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
+        return await self._settled(status, tell) if status.unsettled else status
+
+    async def contents(self) -> Contents | None:
+        """What is in it, up or down; ``None`` where nobody can tell, as its file is damaged or its server is stuck."""
+        try:
+            if self._process.pid():
+                status = await self.status()
+                return Contents(frozenset(str(machine["id"]) for machine in status.machines), len(status.images))
+            return self._stored_contents()
+        except (BrokenInvariantError, UnavailableError):
+            return None
+
+    def _stored_contents(self) -> Contents:
+        if not self._places.database.exists():
+            return Contents(frozenset(), 0)
+        store = Store(self._places.database)
+        try:
+            return Contents(frozenset(row.id for row in store.machines()), len(store.find(ImageRow)))
+        finally:
+            store.close()
+
+    async def status(self) -> WorldStatus:
+        """Look at the world.
+
+        Raises:
+            BrokenInvariantError: ``world.json`` is damaged.
+            UnavailableError: The server runs and does not answer.
+        """
+        if not self._process.pid():
+            return WorldStatus(is_up=False)
+        found = await self._look()
+        if found is None:
+            raise UnavailableError(
+                "the local world's server runs but does not answer yet", hint=f"its log: {self._places.log}"
+            )
+        return found
+
+    async def down(self, *, purge: bool, tell: Callable[[str], None]) -> None:
+        """Stop the server and the machines; with ``purge`` remove everything there was of this world.
+
+        Works whatever state a crash left. Without ``purge`` the next ``up`` boots the same machines again.
+
+        Raises:
+            RefusedError: Not root.
+            PartlyDoneError: Some machines did not stop.
+        """
+        if not self._places.folder.exists():
+            tell("there is no local world")
+            return
+        if self._process.pid():
+            tell("stopping the server")
+            await self._process.stop()
+        driver = self._footing.driver_of(tell)
+        if purge:
+            await driver.close(purge=True)
+            self._remove_files()
+            tell("the local world is gone")
+            return
+        try:
+            await self._stop_machines(driver, tell)
+        finally:
+            await driver.close(purge=False)
+
+    async def serve(
+        self,
+        *,
+        tell: Callable[[str], None],
+        port: int = 0,
+        upstream: "Upstream | None" = None,
+        platform: "Service | None" = None,
+        object_store_program: Callable[[], Path] | None = None,
+        floors: "ReadFloors | None" = None,
+    ) -> None:
+        """Be the server, until SIGTERM; see ``localcloud.server.wiring``.
+
+        Args:
+            tell: Writes a line of narration to the world's log.
+            port: Port of the API on loopback; 0 takes last time's, at first any free one.
+            upstream: Real models behind the router.
+            platform: Starts the service that machines prove themselves to; none without.
+            object_store_program: Says where versitygw is; without, the world has no object store.
+            floors: Reads which tokens of the model router are revoked; none are without.
+        """
+        from hermesops.localcloud.server import wiring  # noqa: PLC0415 - half a second that only the server needs
+
+        await wiring.serve(
+            self._places.folder,
+            self._footing.driver_of(lambda line: tell(NARRATION + line)),
+            port=port,
+            # All simulated worlds of this computer share its loopback, so each takes a port of its own.
+            model_port=0 if self._footing.is_simulated else MODEL_PORT,
+            upstream=upstream,
+            platform=platform,
+            object_store_program=object_store_program,
+            floors=floors,
+        )
+
+    async def faults(self) -> list[Mapping[str, object]]:
+        """Faults that wait to happen."""
+        return await control_client.faults(await self._running())
+
+    async def set_fault(self, order: FaultOrder) -> Mapping[str, object]:
+        """Order a fault.
+
+        Raises:
+            UsageError: There is no such fault, or a field is wrong.
+        """
+        order.to_row()  # refused here, a mistake needs no world that is up
+        return await control_client.set_fault(await self._running(), asdict(order))
+
+    async def clear_faults(self) -> int:
+        """Forget all faults; says how many there were."""
+        return await control_client.clear_faults(await self._running())
+
+    async def object_store(self) -> Mapping[str, str]:
+        """Where the world's object store is, as ``WorldStatus`` has it; started unless it runs.
+
+        Raises:
+            UnavailableError: The world is down, its server finds no versitygw, or the object store does not come up.
+        """
+        return await control_client.start_object_store(await self._running())
+
+    async def _running(self) -> control_client.Access:
+        status = await self.status()
+        if not status.is_up:
+            raise UnavailableError("the local world is down", hint="hermesops local up")
+        return control_client.Access(status.api_url, Path(status.api_key_file))
+
+    async def _settled(self, status: WorldStatus, tell: Callable[[str], None]) -> WorldStatus:
+        """Wait for machines that ran before; one that does not come back holds nobody up for ever."""
+        seen = status
+
+        async def settled() -> WorldStatus | Pending[WorldStatus]:
+            nonlocal seen
+            seen = await self._look() or seen
+            return Pending(f"{', '.join(seen.unsettled)} still on the way") if seen.unsettled else seen
+
+        with contextlib.suppress(WaitExpiredError):
+            return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_LOOK_EVERY_S, tell=tell)
+        return seen
+
+    async def _look(self) -> WorldStatus | None:
+        facts = read_object(self._places.world)
+        if facts is None:
+            return None
+        access = control_client.Access(str(facts["api_url"]), self._places.api_key)
+        seen = await control_client.status(access)
+        return None if seen is None else status_of({**seen, "base": self._footing.name, "driver": self._footing.driver})
+
+    async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
+        store = Store(self._places.database)
+        try:
+            rows = [row for row in store.find(MachineRow) if row.made]
+            if not rows:
+                return
+            await driver.open()
+            stopped = await asyncio.gather(*(_stop(driver, store, row) for row in rows))
+        finally:
+            store.close()
+        if failed := [message for message in stopped if message]:
+            raise PartlyDoneError("; ".join(failed), hint="hermesops local down --purge removes them by force")
+        tell(f"stopped {len(rows)} machines; hermesops local up boots them again")
+
+    def _remove_files(self) -> None:
+        places = self._places
+        database = [places.database.with_name(places.database.name + end) for end in ("", "-wal", "-shm")]
+        logs = [places.log, places.log.with_name(f"{places.log.name}.1")]
+        keys = (places.api_key, places.model_key, places.object_store_key)
+        for file in (places.world, places.base, *keys, *logs, *database, places.lock):
+            file.unlink(missing_ok=True)
+        shutil.rmtree(places.object_store, ignore_errors=True)
+        for draft in places.folder.glob(".*.*.*"):
+            draft.unlink()
+        with contextlib.suppress(OSError):
+            places.folder.rmdir()  # what somebody else put there stays
+
+
+async def _stop(driver: HostDriver, store: Store, row: MachineRow) -> str:
+    """Stop one machine, leaving what its owner wants of it as it is; says what went wrong."""
+    try:
+        await driver.stop(MachineId(row.id))
+    except HermesError as failure:
+        return f"{row.name}: {failure.message}"
+    if row.status == MachineStatus.READY:
+        store.update(MachineRow, row.id, status=MachineStatus.STOPPED)
+    return ""

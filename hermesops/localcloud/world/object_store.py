@@ -1,0 +1,191 @@
+"""The world's object store: versitygw's S3 and IAM as children of the server, ended with it and started again with it.
+
+Machines reach S3 on their gateway; IAM listens on loopback alone. It must not know what is kept in it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import httpx
+import structlog
+
+from hermesops.errors import HermesError, RefusedError
+from hermesops.localcloud.server.listener import listen
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.world.child_process import run_child
+from hermesops.localcloud.world.layout import Places
+from hermesops.localcloud.world.private_files import write_private
+from hermesops.waiting import Pending, pause, until
+
+REGION = "us-east-1"
+"""What versitygw's IAM signs with; a local store has no other."""
+
+_HEALTH = "/hermesops-health"
+_START_S = 60.0
+_LOOK_EVERY_S = 0.05
+_RESTART_AFTER_S = 1.0
+_WANTED, _PORT, _IAM_PORT = "object_store", "object_store_port", "iam_port"
+_LOOPBACK = "127.0.0.1"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class ObjectStoreFacts:
+    """Where a running object store is.
+
+    Attributes:
+        endpoint: S3, for this computer and for machines.
+        iam_endpoint: IAM, for this computer alone.
+        key_file: The root credential, in the form of AWS's shared credentials file.
+    """
+
+    endpoint: str
+    iam_endpoint: str
+    region: str
+    key_file: str
+
+
+class ObjectStore:
+    """Runs versitygw, once somebody has asked for it.
+
+    Args:
+        places: The world's files.
+        store: Remembers that it was asked for, and on which ports it is.
+        gateway: Where machines find this computer.
+        port: Of S3; 0 takes last time's, at first any free one.
+        program: Says where versitygw is. Whoever asks for the store does not choose what is run as root.
+    """
+
+    def __init__(
+        self, places: Places, store: Store, gateway: IPv4Address, port: int, program: Callable[[], Path]
+    ) -> None:
+        self._places = places
+        self._store = store
+        self._gateway = gateway
+        self._port = port
+        self._program = program
+        self._keepers: list[asyncio.Task[None]] = []
+        self._starting = asyncio.Lock()
+        self.facts: ObjectStoreFacts | None = None
+
+    def open(self) -> None:
+        """Start it in the background where it ran before; one whose program is gone waits until it is asked for."""
+        if self._store.remembered(_WANTED) and self._program().exists():
+            self._keepers.append(asyncio.create_task(self._resume(), name="resume the object store"))
+
+    async def start(self) -> ObjectStoreFacts:
+        """Run it, unless it runs, and return once it answers.
+
+        Raises:
+            RefusedError: Its program has not been built.
+            WaitExpiredError: It does not answer; its log says why.
+        """
+        async with self._starting:
+            if self.facts is None:
+                self.facts = await self._start(_required(self._program()))
+                self._store.remember(_WANTED, "yes")
+            return self.facts
+
+    async def close(self) -> None:
+        """End it."""
+        keepers, self._keepers, self.facts = self._keepers, [], None
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+
+    def as_json(self) -> dict[str, Any] | None:
+        """Where it is; ``None`` while it does not run."""
+        return asdict(self.facts) if self.facts else None
+
+    async def _resume(self) -> None:
+        try:
+            await self.start()
+        except HermesError as failure:  # machines run without it, and whoever needs it next is told
+            log.warning("object_store_not_started", reason=failure.message)
+
+    async def _start(self, program: Path) -> ObjectStoreFacts:
+        folder = self._places.object_store
+        kept = {name: folder / name for name in ("data", "versions", "iam")}
+        for one in kept.values():
+            one.mkdir(parents=True, exist_ok=True, mode=0o700)
+        environment = _root_of(self._places.object_store_key)
+        s3 = f"{self._gateway}:{self._port_of(str(self._gateway), _PORT, self._port)}"
+        iam = f"{_LOOPBACK}:{self._port_of(_LOOPBACK, _IAM_PORT, 0)}"
+        # An abstract socket has no file to be left behind, and its path may not be too long. Nobody else can have
+        # taken a name that did not exist a moment ago.
+        private = f"@hermesops-{secrets.token_hex(16)}"
+        common = [str(program), "--quiet", "--health", _HEALTH, "--region", REGION]
+        tasks = [
+            self._keep(
+                [*common, "--port", iam, "iam", "--dir", str(kept["iam"]), "--private-ports", private], environment
+            )
+        ]
+        try:
+            await _answers(iam)  # S3 waits two seconds before it looks for an IAM a second time
+            posix = ["posix", "--versioning-dir", str(kept["versions"]), str(kept["data"])]
+            tasks.append(self._keep([*common, "--port", s3, "--iam-standalone-endpoint", private, *posix], environment))
+            await _answers(s3)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+        return ObjectStoreFacts(f"http://{s3}", f"http://{iam}", REGION, str(self._places.object_store_key))
+
+    def _port_of(self, address: str, name: str, wanted: int) -> int:
+        port = wanted or int(self._store.remembered(name) or 0)
+        with listen(address, port) as free:
+            port = int(free.getsockname()[1])
+        self._store.remember(name, str(port))
+        return port
+
+    def _keep(self, command: Sequence[str], environment: Mapping[str, str]) -> asyncio.Task[None]:
+        keeper = asyncio.create_task(self._run(command, environment), name=f"keep {command[0]}")
+        self._keepers.append(keeper)
+        return keeper
+
+    async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Keep a child running: one that ends is started again."""
+        while True:
+            with (self._places.object_store / "log").open("ab") as output:
+                code = await run_child(command, env=environment, stdout=output, stderr=output)
+            log.warning("object_store_ended", exit_code=code)
+            await pause(_RESTART_AFTER_S)
+
+
+def _required(program: Path) -> Path:
+    if not program.is_file():
+        raise RefusedError(f"no program {program}", hint="the same command again builds it")
+    return program
+
+
+async def _answers(where: str) -> None:
+    async with httpx.AsyncClient(trust_env=False, timeout=5) as http:
+
+        async def ask() -> bool | Pending[bool]:
+            try:
+                answer = await http.get(f"http://{where}{_HEALTH}")
+            except httpx.TransportError as error:
+                return Pending(type(error).__name__)
+            return True if answer.is_success else Pending(f"status {answer.status_code}")
+
+        await until(ask, what=f"the object store at {where}", timeout_s=_START_S, every_s=_LOOK_EVERY_S)
+
+
+def _root_of(file: Path) -> dict[str, str]:
+    """The root credential as versitygw reads it, made when there is none."""
+    if not file.exists():
+        access, secret = secrets.token_hex(10).upper(), secrets.token_urlsafe(32)
+        text = f"[default]\naws_access_key_id = {access}\naws_secret_access_key = {secret}\n"
+        write_private(file, text.encode())
+    lines = (line.partition(" = ") for line in file.read_text().splitlines())
+    found = {name: value for name, _, value in lines}
+    return {
+        "ROOT_ACCESS_KEY_ID": found["aws_access_key_id"],
+        "ROOT_SECRET_ACCESS_KEY": found["aws_secret_access_key"],
+    }
