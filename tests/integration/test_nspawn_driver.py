@@ -377,7 +377,9 @@ DIE = """
 import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from hermesops.localcloud.drivers.nspawn import cgroup, contents, disk, machine, store
+from hermesops.localcloud.drivers.nspawn import machine, store
+from hermesops.localcloud.drivers.nspawn.computer import cgroup
+from hermesops.localcloud.drivers.nspawn.disks import disk, first_boot
 from tests.support.machines import new_driver, plan
 
 def die(*_, **__):
@@ -409,7 +411,7 @@ CUTS = {
     "record written": "after(store.Store, 'save_machine')",
     "disk made": "after(disk.Disk, 'make')",
     "disk mounted": "after(disk.Disk, 'mount')",
-    "contents written": "after(contents, 'personalise')",
+    "contents written": "after(first_boot, 'personalise')",
     "groups made": "after(cgroup.MachineGroup, 'create')",
     "keeper started": "after(machine, 'launch')",
     "booted": "after(machine.Machine, 'set_off')",

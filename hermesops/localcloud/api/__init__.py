@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The vendor's API: who may call it, what callers send, what they are answered."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What runs the machines: the interface, and one package for each driver."""

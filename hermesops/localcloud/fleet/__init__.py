@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The machines of a world and what is made of them: images and backups."""

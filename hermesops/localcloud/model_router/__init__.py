@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The world's model router: whom it serves, and the scripted model behind it."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The way from outside to a port of a machine or to its daemon."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The server of a world: its parts put together, its process, its listeners, what its own command line asks of it."""

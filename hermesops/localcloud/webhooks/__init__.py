@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Webhooks: their handlers, what they carry, how they are delivered."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What real machines take of this computer: control groups, network, the system's own tools."""

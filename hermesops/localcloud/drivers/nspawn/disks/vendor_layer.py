@@ -9,7 +9,7 @@ import py_compile
 import shutil
 from pathlib import Path
 
-_DAEMON = Path(__file__).resolve().parent.parent / "daemon"
+_DAEMON = Path(__file__).resolve().parents[3] / "vendor_daemon"
 _LAUNCHER = """#!/bin/sh
 exec /usr/bin/python3 -I -S -c '
 import runpy, sys

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The agent on a simulated machine: its gateway, its API, its log, what is wrong with it."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The vendor's daemon of all simulated machines."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The ports of hermes-node on a simulated machine."""
