@@ -9,7 +9,7 @@ from hermesops.node.instance.agent.installation import Agent, agent_of, is_runni
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release import activation as records
-from hermesops.node.release import rollback as going_back
+from hermesops.node.release import rollback as release_rollback
 from hermesops.node.release.activation import Activation, Phase
 from hermesops.node.release.documents.lock import Lock
 from hermesops.node.release.fetch import held_revocations
@@ -49,7 +49,7 @@ def rollback(
         fencing_token.admit(machine, lease)
         held = records.load(machine)
         if held is not None and to in {"", held.before}:
-            told = going_back.go_back(machine, held, _ASKED)
+            told = release_rollback.go_back(machine, held, _ASKED)
         elif held is not None:
             raise RefusedError(f"release {held.to} is unconfirmed here: first back to {held.before}, then on to {to}")
         elif to and to == links.current(machine):
@@ -81,7 +81,7 @@ def _leave(machine: Machine, to: str, *, loses: bool, even_revoked: bool, drain_
     records.save(machine, held)
     managed_files.lay_way_back(machine, target)
     drain.finish_work(machine, agent, deadline_s=drain_s)
-    return going_back.go_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
+    return release_rollback.go_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
 
 
 def _refuse_revoked(machine: Machine, target: str) -> None:

@@ -19,7 +19,7 @@ from hermesops.node.layout import Layout
 from hermesops.node.release import config_migration
 from hermesops.node.release.documents.lock import Blob, Lock
 from hermesops.node.release.documents.signers import Kind
-from hermesops.node.release.slots import install as installing
+from hermesops.node.release.slots import install as slot_contents
 from hermesops.node.release.slots.download import download
 from hermesops.node.release.slots.node_program import update_node
 from hermesops.node.release.trial.plan import Trial, Tried
@@ -124,7 +124,7 @@ class DiskSlots:
             return
         if slot.exists():
             shutil.rmtree(slot)  # what an interrupted run left
-        installing.fill(slot, lock, self.layout.blobs, self.python())
+        slot_contents.fill(slot, lock, self.layout.blobs, self.python())
         os.sync()  # uv does not see to that
         files.write_if_changed(slot / "release.json", record, Access(0o644))
 

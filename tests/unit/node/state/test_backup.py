@@ -15,9 +15,7 @@ from hermesops.node.instance import fence
 from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
-from hermesops.node.state import adapter as ways
-from hermesops.node.state import backup
-from hermesops.node.state import swap as switch
+from hermesops.node.state import adapter, backup, swap
 from hermesops.node.state.archive import tar_stream
 from hermesops.node.state.archive.unpack import unpack
 from hermesops.node.system import as_user
@@ -76,8 +74,8 @@ def test_the_former_state_goes_when_the_agent_is_well_again(machine: NodeHome) -
     with (machine.layout.root / "copy").open("wb") as out:
         tar_stream.pack(machine.home, out)
     with (machine.layout.root / "copy").open("rb") as source:
-        unpack(source, switch.incoming(machine.home))
-    ways.switch(agent_of(machine.node).home)
+        unpack(source, swap.incoming(machine.home))
+    adapter.switch(agent_of(machine.node).home)
     configure(machine.node, wait_s=0)
     assert (machine.home / ".hermes-node/former").exists()
     configure(machine.node, wait_s=5)
@@ -222,8 +220,8 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
         wanted = tar_stream.pack(machine.home, out).state
     _wreck(machine)
     with (machine.layout.root / "copy").open("rb") as source:
-        unpack(source, switch.incoming(machine.home))
-    switch.make_ready(machine.home)
+        unpack(source, swap.incoming(machine.home))
+    swap.make_ready(machine.home)
     machine.layout.restoring.touch(0o600)
     renames = 0
     real = Path.rename
@@ -237,10 +235,10 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
 
     monkeypatch.setattr(Path, "rename", dying)
     with pytest.raises(KeyboardInterrupt):
-        switch.switch(machine.home)
+        swap.switch(machine.home)
     monkeypatch.undo()
     backup.settle(machine.node, agent_of(machine.node))
-    assert ways.look(agent_of(machine.node).home)[0] == wanted
+    assert adapter.look(agent_of(machine.node).home)[0] == wanted
     assert (machine.home / ".hermes-node/former/since.txt").exists()
     assert not machine.layout.restoring.exists()
 
@@ -250,15 +248,15 @@ def test_a_gateway_that_starts_while_a_copy_is_fetched_keeps_its_state(
 ) -> None:
     machine = make(tmp_path, runs_errands=False)
 
-    def fetch(*_: object) -> ways.Copied:
+    def fetch(*_: object) -> adapter.Copied:
         machine.system.running = True
-        return ways.Copied("s" * 64, 1, 0, 0, {})
+        return adapter.Copied("s" * 64, 1, 0, 0, {})
 
     def switch(*_: object) -> None:
         raise AssertionError("under a gateway that runs")
 
-    monkeypatch.setattr(ways, "fetch", fetch)
-    monkeypatch.setattr(ways, "switch", switch)
+    monkeypatch.setattr(adapter, "fetch", fetch)
+    monkeypatch.setattr(adapter, "switch", switch)
     with pytest.raises(RefusedError, match="the gateway runs"):
         backup.restore(machine.node, machine.upload(), lease=None)
     assert not machine.layout.restoring.exists()
