@@ -38,7 +38,7 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_fuzzing_found_once_is_refused(name: str) -> None:
-    assert PARSERS[name.split()[0]].case(FOUND[name], Outcomes()) != "taken"
+    assert PARSERS[name.split(maxsplit=1)[0]].case(FOUND[name], Outcomes()) != "taken"
 
 
 def message_of(read: Callable[[], object]) -> str:
