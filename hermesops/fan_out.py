@@ -1,7 +1,8 @@
 """The same work on many, where one that fails or hangs costs only itself. It must not know what the work is."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -68,6 +69,19 @@ async def problems(items: Sequence[T], work: Callable[[T], Awaitable[object]], l
     """Do the work for each; why it was not done, empty where it was. As ``fan_out`` for work without a result."""
     done = await fan_out(items, work, limits)
     return [outcome.message if isinstance(outcome, HermesError) else "" for outcome in done]
+
+
+@asynccontextmanager
+async def held_for(places: asyncio.Semaphore, slow_after_s: float) -> AsyncIterator[None]:
+    """Hold a place while the block lasts, and at most for so many seconds: the block goes on without one."""
+    await places.acquire()
+    place = _Place(places)
+    timer = asyncio.get_running_loop().call_later(slow_after_s, place.give_up)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        place.give_up()
 
 
 class _Place:

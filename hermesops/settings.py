@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
 from pathlib import Path
-from typing import Literal, Self
+from typing import BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -40,6 +40,7 @@ _ADDRESSES = (
     "oidc_issuer",
 )
 _STORES = ("releases", "pulumi_backend")
+_MOST_BYTES = 32 * 1024
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
 
@@ -355,7 +356,7 @@ def _home_of_this_user() -> str:
 def _read_file(file: Path) -> dict[str, object]:
     try:
         with file.open("rb") as opened:
-            values = tomllib.load(opened)
+            values = tomllib.loads(_text_of(opened))
             if secret := next((key for key in values if _is_secret(key, values[key])), ""):
                 refuse_readable_by_others(opened.fileno(), file, what=secret)
     except FileNotFoundError:
@@ -365,6 +366,14 @@ def _read_file(file: Path) -> dict[str, object]:
     for key in values:
         _known(key, f"in {file}")
     return values
+
+
+def _text_of(opened: BinaryIO) -> str:
+    """What is in a settings file; ``ValueError`` where that is no UTF-8, or so much that reading TOML takes seconds."""
+    data = opened.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES // 1024} KiB")
+    return data.decode()
 
 
 def _is_secret(key: str, value: object) -> bool:

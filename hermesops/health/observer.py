@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hermesops.channel import Channel
 from hermesops.errors import HermesError
-from hermesops.fan_out import attempt
+from hermesops.fan_out import attempt, held_for
 from hermesops.health.reading import Reading
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
@@ -19,6 +19,7 @@ _GLANCE_S = 5.0
 """Seconds for which others wait for an answer, a turn included; one that comes later is told of by a later look."""
 
 _AT_ONCE = 64
+"""So many nodes are begun with at once; one that takes longer than others wait leaves its place to the next."""
 
 
 class ChannelTo(Protocol):
@@ -87,7 +88,7 @@ class Observer:
 
     async def _answer(self, instance_id: InstanceId, question: Question) -> Reading | None:
         longest_s = 2 * _LOOK_S + question.turn_s
-        async with self._places:
+        async with held_for(self._places, _GLANCE_S):
             reading = await attempt(self._look, (instance_id, question), longest_s)
         return None if isinstance(reading, HermesError) else reading
 

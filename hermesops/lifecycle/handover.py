@@ -169,9 +169,10 @@ def digest_of(payload: protocol.Payload) -> str:
 
 def under_way(instance: Instance, operation: Operation) -> RefusedError:
     """What an operator is told who wants something of an agent that is being changed otherwise."""
+    one = operation.id
     return RefusedError(
-        f"operation {operation.id} ({operation.kind}) of {instance.title} has not ended",
-        hint=f"hermesops operation continue {operation.id} ends it",
+        f"operation {one} ({operation.kind}) of {instance.title} has not ended",
+        hint=f"hermesops operation continue {one} ends it, hermesops operation abandon {one} gives it up",
     )
 
 

@@ -67,6 +67,7 @@ class Bringing:
         self._machines = machines
         self._clock = clock
         self._state = RolloutState.RUNNING
+        self._is_enough = False
         self._running: dict[InstanceId, asyncio.Task[RolloutTarget]] = {}
 
     @property
@@ -87,7 +88,7 @@ class Bringing:
         Returns:
             Those that came to an end.
         """
-        self._state = await self._rows.state()
+        self._state, self._is_enough = await self._rows.state(), False
         mine = [self._begin(rollout, target) for target in targets]
         watching = asyncio.ensure_future(self._watch())
         try:
@@ -120,6 +121,7 @@ class Bringing:
                 self._running.pop(target.id, None)
                 ended.append(target)
             if is_enough(ended):
+                self._is_enough = True
                 break
         return ended
 
@@ -229,7 +231,9 @@ class Bringing:
 
     def _is_ending(self, target: RolloutTarget) -> bool:
         """Whether it is not to be touched any more, or to go back where it was."""
-        return self._state not in _GOES_ON or (self._state is RolloutState.PAUSED and not target.touched_at)
+        if not target.touched_at and (self._is_enough or self._state is RolloutState.PAUSED):
+            return True
+        return self._state not in _GOES_ON
 
     async def _limited(
         self, doing: Coroutine[None, None, T], target: RolloutTarget, left_s: float, *, notice_s: float

@@ -30,6 +30,7 @@ def test_whatever_comes_is_a_value_or_an_error_of_ours_and_cheap(name: str) -> N
 
 FOUND = {
     "settings_file": b"cell_size = " + b"7" * 5_001,
+    "settings_file of 200 kB": b"region = '" + b"x" * 200_000 + b"'",
     "instance_settings_file": b'{"personality": "' + b"x " * 150_000 + b'"}',
     "pulumi_state": b'{"version":3,"checkpoint":{"latest":{"secrets_providers":{"type":[]}}}}',
 }
@@ -37,7 +38,7 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_fuzzing_found_once_is_refused(name: str) -> None:
-    assert PARSERS[name].case(FOUND[name], Outcomes()) != "taken"
+    assert PARSERS[name.split(maxsplit=1)[0]].case(FOUND[name], Outcomes()) != "taken"
 
 
 def message_of(read: Callable[[], object]) -> str:

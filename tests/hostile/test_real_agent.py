@@ -5,7 +5,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.command import Command
-from tests.support.taken_over import LONGEST_S, TakenOver, check_text, see_it_backed_up, set_mood, taken_over
+from tests.support.taken_over import (
+    LONGEST_S,
+    TakenOver,
+    check_text,
+    have_others_stopped,
+    see_it_backed_up,
+    set_mood,
+    taken_over,
+)
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=4)]
 
@@ -24,8 +32,20 @@ async def test_an_operator_is_told_and_the_agent_is_backed_up(pair: TakenOver, m
     await see_it_backed_up(pair, mood)
 
 
-async def test_it_is_suspended_whatever_it_answers(pair: TakenOver) -> None:
-    await set_mood(pair.world, pair.bad, proxy="silent", node="huge_counts")
+async def test_who_stops_all_of_its_user_is_named(pair: TakenOver) -> None:
+    world = pair.world
+    await set_mood(world, pair.bad, proxy="silent", node="huge_counts")
+    await have_others_stopped(world, pair.bad)
+    backed_up = await world.run("backup", "create", pair.bad, timeout_s=LONGEST_S)
+    check_text(backed_up)
+    assert "was stopped by a signal of the agent's user" in backed_up.stderr, str(backed_up)
+    assert (backed_up.exit_code, await pair.gateway(pair.good)) == (4, "ok")
+    refused = await world.run("instance", "suspend", pair.bad, "--reason", "test")
+    operation = refused.stderr.partition("hermesops operation abandon ")[2].split()[0]
+    await world.ok("operation", "abandon", operation, "--reason", "test", "--yes")
+
+
+async def test_it_is_suspended_whatever_it_answers_and_stops(pair: TakenOver) -> None:
     ran = await pair.world.run("instance", "suspend", pair.bad, "--reason", "test", timeout_s=LONGEST_S)
     check_text(ran)
     assert ran.exit_code == 0, str(ran)

@@ -51,9 +51,7 @@ def take_over(protocol: Any, moods: Any) -> None:  # noqa: ANN401 - aiohttp's cl
     def data_received(connection: Any, data: bytes) -> None:  # noqa: ANN401 - aiohttp's
         peer = connection.transport.get_extra_info("peername") if connection.transport else None
         mood = mood_for(peer[0]) if peer else ""
-        if mood == "stopped":
-            os.kill(-1, signal.SIGSTOP)
-        elif mood in moods.MOODS:
+        if mood in moods.MOODS:
             task = asyncio.get_running_loop().create_task(_answer(connection.transport, moods, mood))
             _TASKS.add(task)
             task.add_done_callback(_TASKS.discard)
@@ -102,6 +100,19 @@ def storm_at_drain() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def stop_others() -> None:
+    """Stop every other process of the agent's user, again and again, once there is a file ``stop``."""
+
+    def stop() -> None:
+        while True:
+            if (HERE / "stop").exists():
+                with contextlib.suppress(OSError):
+                    os.kill(-1, signal.SIGSTOP)
+            threading.Event().wait(0.02)
+
+    threading.Thread(target=stop, daemon=True).start()
+
+
 def links() -> None:
     """Put links and pipes where others look for files of the agent's."""
     targets = {"SOUL.md": "/etc/shadow", "memories/MEMORY.md": "/proc/kmsg", "skills/all": "/", "notes": "/dev/zero"}
@@ -115,7 +126,7 @@ def links() -> None:
         os.mkfifo(HOME / name)
 
 
-DEEDS: dict[str, Callable[[], None]] = {"storm_at_drain": storm_at_drain, "links": links}
+DEEDS: dict[str, Callable[[], None]] = {"storm_at_drain": storm_at_drain, "stop_others": stop_others, "links": links}
 
 
 def _module(name: str) -> Any:  # noqa: ANN401 - a module

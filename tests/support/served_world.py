@@ -82,4 +82,4 @@ def _serve(folder: Path, where: Path, *program: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(*map(Path, sys.argv[1:3]), *sys.argv[3:])
+    _serve(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

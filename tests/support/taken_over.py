@@ -38,6 +38,11 @@ async def set_mood(world: Command, user: str, *, proxy: str = "", node: str = ""
     await _as_agent(world, user, " && ".join(words))
 
 
+async def have_others_stopped(world: Command, user: str) -> None:
+    """Let the agent stop all processes of its user but its own, from now on; root says so, whom it cannot stop."""
+    await world.ok("instance", "exec", user, "--reason", "test", "--", f"touch {FOLDER}/stop")
+
+
 async def _as_agent(world: Command, user: str, words: str) -> Ran:
     ran = await world.run("instance", "exec", user, "--user", "hermes", "--reason", "test", "--", words)
     assert ran.exit_code == 0, str(ran)
@@ -88,7 +93,7 @@ async def taken_over(world: Command) -> AsyncIterator[TakenOver]:
     pair = TakenOver(world, *(f"u{uuid.uuid4().hex[:8]}" for _ in range(2)))
     for user in (pair.bad, pair.good):
         await world.ok("provision", user, "--plan", "light")
-    await take_over(world, pair.bad, "links")
+    await take_over(world, pair.bad, "links", "stop_others")
     yield pair
     for user in (pair.bad, pair.good):
         await world.ok("instance", "terminate", user, "--yes", "--reason", "test")

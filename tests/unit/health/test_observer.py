@@ -12,6 +12,7 @@ from hermesops.errors import UnavailableError
 from hermesops.health.observer import Observer, Question
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
+from hermesops.waiting import pause
 from tests.support.probes import WELL
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=UTC)
@@ -96,6 +97,19 @@ async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.
         read = await observing.look({BOB: Question()})
     assert read[ADA] is not None
     assert not observing.is_asking(ADA)
+
+
+async def test_however_many_never_answer_the_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermesops.health.observer._GLANCE_S", 0.05)
+    silent = {InstanceId(f"silent-{number}"): Slow(WELL) for number in range(200)}
+    asking = observer({**silent, ADA: Node(WELL)})
+    answered = await asking.look(dict.fromkeys([*silent, ADA], Question()))
+    async with asyncio.timeout(10):
+        while not answered:
+            await pause(0.05)
+            answered = await asking.look({})
+    await asking.stop()
+    assert list(answered) == [ADA]
 
 
 async def test_a_node_that_never_answers_gave_no_reading_and_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:

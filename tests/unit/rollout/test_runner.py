@@ -1,15 +1,18 @@
 """A rollout from its first target to its last, in a fleet that lives in memory."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout_spec import FailureGate, Spec
 from hermesops.model.vitals import Pulse, Vital
 from hermesops.rollout import controls
 from hermesops.rollout.controls import Said
+from hermesops.rollout.ports import Watched
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -168,6 +171,24 @@ def test_a_pause_finishes_those_under_way_and_a_resume_goes_on() -> None:
     assert world.count(TargetState.ACTIVATING, TargetState.UNCONFIRMED) == 0
     world.say(controls.resume(world.rollout, said(world)))
     assert world.run().startswith("done")
+
+
+def test_once_a_gate_has_failed_nobody_else_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    first_failure = replace(QUICK.gates, failures=FailureGate(early_failures=1, early_rate=0.0))
+    world = World(fleet(200), replace(QUICK, gates=first_failure))
+    broken, late = world.machine_of(1), world.machine_of(2)
+    broken.breaks, late.worked_on_s = True, 26
+    watch = world.watch
+
+    async def slow(
+        changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+    ) -> Watched:
+        await world.clock.pause(10 if broken.last_failed else 0)
+        return await watch(changed, untouched, vitals)
+
+    monkeypatch.setattr(world, "watch", slow)
+    assert world.run().startswith("halted: 1 of ")
+    assert (broken.begun, late.begun, world.begun()) == (1, 0, 2)
 
 
 def test_gates_are_heard_while_it_is_paused() -> None:

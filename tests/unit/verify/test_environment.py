@@ -35,7 +35,7 @@ async def test_silence_is_unknown_and_a_refusal_a_failure(error: HermesError, ve
 
 
 async def test_what_hangs_or_breaks_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "WITHIN_S", 1.0)
+    monkeypatch.setattr(environment, "WITHIN_S", 3.0)
     over = threading.Event()
 
     async def waits() -> str:
@@ -55,7 +55,7 @@ async def test_what_hangs_or_breaks_costs_itself_alone(monkeypatch: pytest.Monke
         checks = await check_all(looks)
     finally:
         over.set()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
     assert [(check.name, check.verdict) for check in checks] == [
         ("waits", Verdict.UNKNOWN),
         ("blocks", Verdict.UNKNOWN),
@@ -64,5 +64,5 @@ async def test_what_hangs_or_breaks_costs_itself_alone(monkeypatch: pytest.Monke
         ("vendor", Verdict.OK),
     ]
     assert [check.seen for check in checks[:2]] == [
-        f"{name} gives no answer within 1 s" for name in ("waits", "blocks")
+        f"{name} gives no answer within 3 s" for name in ("waits", "blocks")
     ]
