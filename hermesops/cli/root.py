@@ -9,9 +9,9 @@ import typer
 
 from hermesops import __version__
 from hermesops.cli import context
+from hermesops.cli.command_group import Noun
 from hermesops.cli.console import error, say
-from hermesops.cli.noun import Noun
-from hermesops.cli.nouns import Nouns
+from hermesops.cli.lazy_groups import Nouns
 from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
 
 app = Noun(

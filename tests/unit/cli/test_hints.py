@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.cli import nouns
+from hermesops.cli import lazy_groups
 from hermesops.model.unknown_name import LISTED_BY
 
 PACKAGE = Path(__file__).resolve().parents[3] / "hermesops"
@@ -30,8 +30,8 @@ def mentions() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("path", "noun", "verb"), sorted(set(mentions())))
 def test_the_command_of_a_hint_exists(path: str, noun: str, verb: str) -> None:
-    assert noun in nouns.SUMMARIES, f"{path} tells people to type hermesops {noun}"
-    group = getattr(nouns.load(noun), "commands", None)
+    assert noun in lazy_groups.SUMMARIES, f"{path} tells people to type hermesops {noun}"
+    group = getattr(lazy_groups.load(noun), "commands", None)
     if group is not None and verb:
         assert verb in group, f"{path} tells people to type hermesops {noun} {verb}"
 
@@ -39,7 +39,7 @@ def test_the_command_of_a_hint_exists(path: str, noun: str, verb: str) -> None:
 @pytest.mark.parametrize(("named", "command"), LISTED_BY.items())
 def test_the_command_that_lists_the_things_of_a_noun_exists(named: str, command: str) -> None:
     words = [word for word in command.split() if not word.startswith(("-", "{"))]
-    group = nouns.load(words[0])
+    group = lazy_groups.load(words[0])
     for word in words[1:]:
         assert word in group.commands, f"{named}: hermesops {command}"
         group = group.commands[word]

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.app.rollout_owed import Owed
-from hermesops.cli import render_outlook, render_rollout, render_rollout_preview
+from hermesops.cli.views.rollout import preview as render_rollout_preview
+from hermesops.cli.views.rollout import progress, status
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutId, RolloutState, TargetState
@@ -48,7 +49,7 @@ RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, HURT, WAI
 
 
 def test_a_rollout() -> None:
-    assert render_rollout.rollout(RECORDS.rollout) == {
+    assert status.rollout(RECORDS.rollout) == {
         "id": "r1",
         "release": NEW,
         "action": "slot",
@@ -61,7 +62,7 @@ def test_a_rollout() -> None:
 
 
 def test_a_target() -> None:
-    assert render_rollout.target(HURT) == {
+    assert status.target(HURT) == {
         "user": "ada",
         "instance_id": BOB,
         "stage": 1,
@@ -76,7 +77,7 @@ def test_a_target() -> None:
 
 
 def test_how_far_it_has_come() -> None:
-    assert render_rollout.outlook(outlook_of(RECORDS, LATER)) == {
+    assert status.outlook(outlook_of(RECORDS, LATER)) == {
         "targets": 3,
         "touched": 2,
         "reached": 1,
@@ -104,19 +105,19 @@ def test_the_time_left_is_the_pace_of_the_batches_that_ended() -> None:
 def test_the_time_left_is_unknown_before_a_batch_has_ended_and_while_a_person_is_waited_for() -> None:
     before = Records(RECORDS.rollout, (WAITING,), {})
     assert (outlook_of(before, LATER).left_s, outlook_of(before, LATER).per_minute) == (None, 0.0)
-    assert "time left unknown" in render_outlook.picture(before, outlook_of(before, LATER))[1]
+    assert "time left unknown" in progress.picture(before, outlook_of(before, LATER))[1]
     paused = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.PAUSED))
-    assert "time left unknown" in render_outlook.picture(paused, outlook_of(paused, LATER))[1]
+    assert "time left unknown" in progress.picture(paused, outlook_of(paused, LATER))[1]
 
 
 def test_no_time_is_left_after_the_end() -> None:
     halted = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
     assert outlook_of(halted, LATER).left_s is None
-    assert "left" not in render_outlook.picture(halted, outlook_of(halted, LATER))[1]
+    assert "left" not in progress.picture(halted, outlook_of(halted, LATER))[1]
 
 
 def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
-    assert render_outlook.picture(RECORDS, outlook_of(RECORDS, LATER)) == [
+    assert progress.picture(RECORDS, outlook_of(RECORDS, LATER)) == [
         f"rollout r1 of {NEW}: running (newer is better)",
         "0 of 3 healthy, 1 soaking, 1 failed; 1 per minute; about 18 min left",
         "stage 1 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
@@ -131,17 +132,17 @@ def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
 def test_a_detail_from_a_machine_moves_no_cursor_and_begins_no_line() -> None:
     hostile = replace(HURT, detail="[bold]\x1b[2J\x1b]0;title\x07\nerror: all is lost")
     records = replace(RECORDS, targets=(WELL, hostile))
-    line = render_outlook.picture(records, outlook_of(records, LATER))[-1]
+    line = progress.picture(records, outlook_of(records, LATER))[-1]
     assert line == "ada (stage 1, batch 1): failed: [bold]\\x1b[2J\\x1b]0;title\\x07 error: all is lost"
 
 
 def test_many_that_are_hurt_are_counted() -> None:
     many = replace(RECORDS, targets=tuple(replace(HURT, position=number) for number in range(20)))
-    assert render_outlook.picture(many, outlook_of(many, LATER))[-1] == "and 8 more: hermesops rollout status r1 --all"
+    assert progress.picture(many, outlook_of(many, LATER))[-1] == "and 8 more: hermesops rollout status r1 --all"
 
 
 def test_an_event_and_what_people_read_of_it() -> None:
-    assert render_rollout.event(BRING) == {
+    assert status.event(BRING) == {
         "id": 2,
         "at": "2026-01-01T12:00:00+00:00",
         "kind": "bring",
@@ -149,16 +150,16 @@ def test_an_event_and_what_people_read_of_it() -> None:
         "decision": {"why": "stage 1", "targets": [ADA, BOB]},
         "evidence": GATES,
     }
-    assert render_rollout.named_in(BRING) == {ADA, BOB}
-    assert render_rollout.named_in(BROUGHT) == {BOB}
+    assert status.named_in(BRING) == {ADA, BOB}
+    assert status.named_in(BROUGHT) == {BOB}
     [told] = explain([BROUGHT])
-    lines = render_rollout.explain_lines(told, {BOB: "bob"})
+    lines = status.explain_lines(told, {BOB: "bob"})
     assert lines[0].startswith("2026-01-01 12:00:00  came to an end: 1 failed")
     assert lines[1:] == ["    bob: failed, checks: turn: 500"]
 
 
 def test_a_change_of_state() -> None:
-    assert render_rollout.change(CHANGED) == {
+    assert status.change(CHANGED) == {
         "at": "2026-01-01T12:00:00+00:00",
         "what": "abort",
         "from": "running",
@@ -170,7 +171,7 @@ def test_a_change_of_state() -> None:
 
 def test_who_is_owed_a_release() -> None:
     owed = Owed(ADA, "ada", NEW, RolloutId("r1"), Action.SLOT, "unreachable", AT)
-    assert render_rollout.owed(owed) == {
+    assert status.owed(owed) == {
         "user": "ada",
         "instance_id": ADA,
         "release": NEW,
@@ -182,7 +183,7 @@ def test_who_is_owed_a_release() -> None:
 
 def test_a_way_back() -> None:
     done = WayBack(OLD, NEW, gap_s=2.34, carried=3, listed=1, kept="/var/lib/hermes/kept/1")
-    assert render_rollout.way_back("ada", done, machine="m") == {
+    assert status.way_back("ada", done, machine="m") == {
         "user": "ada",
         "machine": "m",
         "release": OLD,
@@ -193,12 +194,12 @@ def test_a_way_back() -> None:
         "listed": 1,
         "kept": "/var/lib/hermes/kept/1",
     }
-    assert render_rollout.way_back_line("ada", done) == (
+    assert status.way_back_line("ada", done) == (
         f"ada is back on {OLD}; its gateway was away for 2.3 s; 3 rows written since were carried over; "
         "1 rows written since do not fit and are listed in /var/lib/hermes/kept/1"
     )
     there = WayBack(ReleaseId("x"), ReleaseId("x"), gap_s=0, carried=0, listed=0, kept="")
-    assert render_rollout.way_back_line("ada", there) == "ada is on x already"
+    assert status.way_back_line("ada", there) == "ada is on x already"
 
 
 def test_a_preview_says_what_it_knows() -> None:

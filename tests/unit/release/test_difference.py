@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hermesops.cli.render_release import difference_lines
+from hermesops.cli.views.release import difference_lines
 from hermesops.node.release.documents.lock import Blob, Managed, Wheels
 from hermesops.release.difference import compare
 from tests.unit.node.release.documents.test_lock import AGENT, LISTED, LOCK, WHEEL

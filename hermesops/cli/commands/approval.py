@@ -1,0 +1,113 @@
+"""``hermesops approval``: a second operator's word for what another one saved and signed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, Yes, agree, result, say
+from hermesops.cli.options.overrides import read_saved, write_saved
+from hermesops.cli.views import shapes
+
+if TYPE_CHECKING:
+    from hermesops.access.approval import Asked
+    from hermesops.app.app import App
+
+app = Noun(no_args_is_help=True)
+
+Preview = Annotated[
+    Path, typer.Argument(help="A saved preview (stack preview --save) or a list (approval request).", dir_okay=False)
+]
+
+
+@app.callback()
+def group() -> None:
+    """Approvals: a second operator's word for what another one saved."""
+
+
+@app.command()
+def sign(
+    preview: Preview,
+    save: Annotated[Path, typer.Option("--save", help="File that takes the approval.", dir_okay=False)],
+    yes: Yes = False,
+) -> None:
+    """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
+    from hermesops.access.mass_change import FILE
+    from hermesops.app.approvals import asked_by_preview
+
+    composed, text = context.compose(), read_saved(preview)
+    if FILE.is_kind_of(text):
+        return _sign_list(composed, text, preview, save, yes=yes)
+    seen, signer = composed.guards.open(text)
+    asked = asked_by_preview(seen, signer)
+    for change in seen.changes:
+        say(f"{change.kind.value} {change.name}{': ' if change.properties else ''}{', '.join(change.properties)}")
+    agree(
+        f"{signer} asks for {len(seen.changes)} changes of {seen.cell} in {seen.environment}; everything would cost "
+        f"{seen.cost} then.",
+        expect=seen.cell,
+        spared="nothing was approved",
+        yes=yes,
+    )
+    _signed(composed, asked, save, signer, f"hermesops stack up --from {preview}")
+    return None
+
+
+def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: bool) -> None:
+    from hermesops.access.mass_change import asked_by
+
+    change, signer = composed.mass_changes.open(text)
+    asked = asked_by(change, signer)
+    titles = {one.id: one.title for one in composed.registry.list_instances()}
+    for instance in change.instances:
+        say(f"{titles.get(instance, 'nobody')} ({instance})")
+    agree(
+        f"{signer} asks that these {len(change.instances)} agents of {change.environment} end or change their plan: "
+        f"{change.reason}",
+        expect=str(len(change.instances)),
+        spared="nothing was approved",
+        yes=yes,
+    )
+    _signed(composed, asked, save, signer, f"hermesops instance terminate USER --from {listed}")
+
+
+def _signed(composed: "App", asked: "Asked", save: Path, signer: str, then: str) -> None:
+    from hermesops.app.approvals import Approvals
+
+    approval, approver = Approvals(composed.env).sign(asked)
+    write_saved(save, approval)
+    shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
+    result("approval-signed", shape, [f"{approver} approved: {then} --approved-by {save}"])
+
+
+@app.command()
+def request(
+    users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")],
+    save: Annotated[Path, typer.Option("--save", help="File that takes the list.", dir_okay=False)],
+    reason: Why,
+) -> None:
+    """Ask that many agents may end or change their plan: a list, signed with your key, that another one approves."""
+    composed = context.compose()
+    instances = [composed.registry.find_instance(user).id for user in users]
+    write_saved(save, composed.mass_changes.request(instances, reason=reason))
+    line = f"{len(instances)} agents; another operator: hermesops approval sign {save} --save APPROVAL"
+    result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])
+
+
+@app.command()
+def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=False)]) -> None:
+    """Show what an approval is about and who gave it; its signature is checked."""
+    from hermesops.app.approvals import Approvals
+
+    given, signer = Approvals(context.environment()).read(read_saved(approval))
+    shape = {
+        "what": given.asked.what,
+        "environment": given.asked.environment,
+        "asked_by": given.asked.by,
+        "approved_by": signer,
+        "at": shapes.moment(given.at),
+        "digest": given.asked.digest,
+    }
+    result("approval", shape, shapes.fields(shape))

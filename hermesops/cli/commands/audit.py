@@ -1,0 +1,67 @@
+"""``hermesops audit``: who changed what and why, and whether that is still what was written."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import result, table
+from hermesops.cli.options import durations
+from hermesops.cli.views import audit
+from hermesops.errors import BrokenInvariantError, RefusedError
+
+app = Noun(no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Who changed what, and why."""
+
+
+@app.command()
+def log(
+    since: Annotated[str, typer.Option("--since", help="Only from then on: 90m, 12h, 7d, or a date.")] = "",
+    subject: Annotated[str, typer.Option("--subject", help="Only of that subject, as instance/<id>.")] = "",
+    who: Annotated[str, typer.Option("--who", help="Only of that operator or program.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 1000,
+) -> None:
+    """List entries, newest first."""
+    begin = durations.since(since) if since else None
+    entries = context.compose().registry.list_audit(subject=subject, who=who, since=begin, limit=limit)
+    table(
+        "audit-log",
+        "entries",
+        ("id", "at", "who", "action", "subject", "why"),
+        [audit.entry(entry) for entry in entries],
+        "nothing was changed",
+    )
+
+
+@app.command()
+def verify(
+    anchor: Annotated[
+        Path | None, typer.Option("--anchor", help="File of anchored heads of another computer.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Find what was edited, removed, moved or computed anew since it was written."""
+    from hermesops.registry.audit.anchor import Anchor
+
+    composed = context.compose()
+    held = Anchor(anchor) if anchor else composed.registry_place.anchor
+    report = composed.registry.check_audit(held)
+    if report.findings:
+        first, *others = report.findings
+        more = f"; and {len(others)} more: {', '.join(str(f.id) for f in others[:20])}" if others else ""
+        raise BrokenInvariantError(
+            f"{audit.place(first)} {first.what}{more}",
+            hint="hermesops registry copies: an older copy shows what stood there; keep the database as it is",
+        )
+    if report.entries and not report.anchors:
+        raise RefusedError(
+            f"the {report.entries} entries hang together, but {held.path} holds no head of them, "
+            "so that all computed anew would look the same",
+            hint="--anchor FILE takes that of another computer; any change anchors them from now on",
+        )
+    result("audit-verify", audit.report(report, held.path), audit.lines(report, held.path))

@@ -1,0 +1,200 @@
+"""``hermesops backup``: encrypted copies of agents' states, outside the vendor."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, Yes, agree, is_json, result, table
+from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.views import backup as render_backup
+from hermesops.errors import PartlyDoneError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.app import App
+    from hermesops.model.backup import Backup
+
+app = Noun(no_args_is_help=True)
+
+User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
+Snapshot = Annotated[str, typer.Option("--snapshot", help="Which backup, by the beginning of its id; else the newest.")]
+
+
+@app.callback()
+def group() -> None:
+    """Backups: encrypted, consistent copies of agents' states, outside the vendor."""
+
+
+@app.command("list")
+def list_(
+    user: Annotated[str, typer.Argument(help="Only this one's; without it, how old each newest is.")] = "",
+) -> None:
+    """List the backups of a user, or how much of each agent would be lost with its machine now."""
+    composed = context.compose()
+    if not user:
+        _ages(composed)
+        return
+    instance = composed.registry.find_instance(user)
+    found = composed.registry.list_backups(instance.id)
+    shape = render_backup.backup if is_json() else render_backup.line
+    table(
+        "backup-list",
+        "backups",
+        ("backup", "at", "why", "bytes", "added", "holds", "check"),
+        [shape(one, instance.title) for one in found],
+        f"no backups of {instance.title}; hermesops backup create {user} makes one",
+    )
+
+
+@app.command()
+def create(user: User, no_wait: NoWait = False) -> None:
+    """Back up a user's agent now; it goes on meanwhile."""
+    composed = context.compose()
+
+    async def work() -> str:
+        async with composed.session() as session:
+            operation = await session.backups.open_backup(composed.registry.find_instance(user), why="manual")
+            return await run_or_leave(session.operations, operation, no_wait=no_wait)
+
+    outcome = context.run(work())
+    newest = None if no_wait else composed.registry.get_backup(composed.registry.find_instance(user).id, "")
+    shown = render_backup.backup(newest, user) if newest else None
+    result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
+
+
+@app.command()
+def daily() -> None:
+    """Back up every agent whose turn of the day has come, a few at a time; run it every ten minutes, as cron does."""
+    composed = context.compose()
+
+    async def work() -> dict[str, str]:
+        async with composed.session() as session:
+            return await session.backups.nightly.run()
+
+    failures = context.run(work())
+    due = len(failures)
+    failed = {user: why for user, why in failures.items() if why}
+    result("backup-daily", {"due": due, "failed": failed}, [f"backed up {due - len(failed)} of {due} agents"])
+    if failed:
+        words = "; ".join(f"{user}: {why}" for user, why in failed.items())
+        raise PartlyDoneError(
+            f"{len(failed)} of {due} agents were not backed up: {words}", hint="the same command again"
+        )
+
+
+@app.command()
+def check(user: User, snapshot: Snapshot = "") -> None:
+    """Restore a backup into a folder here that goes away again, and compare it with what was copied."""
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+    chosen = composed.registry.get_backup(instance.id, snapshot)
+
+    async def work() -> "Backup":
+        async with composed.session() as session:
+            return await session.backups.proof.check(chosen)
+
+    checked = context.run(work())
+    result("backup-check", {"checked": render_backup.backup(checked, user)}, [_verdict(checked)])
+    if not checked.is_proved:
+        raise RefusedError(
+            f"backup {checked.id[:8]} of {user} does not hold what was copied: {checked.checked}",
+            hint=f"hermesops backup create {user} makes another; hermesops backup list {user} shows the others",
+        )
+
+
+@app.command()
+def restore(
+    user: User,
+    snapshot: Snapshot = "",
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="What is there cannot be read any more: do not back it up first.")
+    ] = False,
+    onto_new_machine: Annotated[
+        bool, typer.Option("--onto-new-machine", help="Put it on another machine, as when its own is gone.")
+    ] = False,
+    yes: Yes = False,
+    reason: Why = "",
+    no_wait: NoWait = False,
+) -> None:
+    """Put a backup in the place of an agent's state; what is there is backed up first, where its machine answers.
+
+    Without --snapshot it is the newest but for those that a restore made of what it replaced: the same command again
+    does not undo it.
+    """
+    if onto_new_machine and damaged:
+        raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
+    from hermesops.lifecycle.handover import under_way
+    from hermesops.model.backup import newest_to_restore
+
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+    newest = None if snapshot else newest_to_restore(composed.registry.list_backups(instance.id))
+    chosen = newest or composed.registry.get_backup(instance.id, snapshot)
+    agree(
+        f"This puts the agent of {user} in environment {composed.env.name} back to {chosen.at:%Y-%m-%d %H:%M} UTC.",
+        expect=user,
+        spared=f"{user} in {composed.env.name} is untouched",
+        yes=yes,
+    )
+
+    async def work() -> tuple[str, str]:
+        async with composed.session() as session:
+            operation = (
+                await session.life_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
+                if onto_new_machine
+                else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
+            )
+            restored = str(operation.intent["snapshot"])
+            if snapshot and restored != chosen.id:
+                raise under_way(instance, operation)
+            return restored, await run_or_leave(session.operations, operation, no_wait=no_wait)
+
+    restored, outcome = context.run(work())
+    result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
+
+
+@app.command()
+def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
+    """Take away backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
+    composed = context.compose()
+    chosen = [composed.registry.find_instance(user)] if user else list(composed.registry.list_instances())
+
+    async def work() -> dict[str, int]:
+        async with composed.session() as session:
+            return {one.title: len(await session.backups.pruning.prune(one.id)) for one in chosen}
+
+    gone = context.run(work())
+    result("backup-prune", {"gone": gone}, [f"took away {sum(gone.values())} backups of {len(gone)} agents"])
+
+
+@app.command()
+def rotate(user: User, reason: Why = "") -> None:
+    """Give a user's machine another key to its repository; the one before ends."""
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+
+    async def work() -> None:
+        async with composed.session() as session, composed.alone(f"instance/{instance.id}"):
+            await session.backups.keys.rotate(instance.id, why=reason or "rotated")
+
+    context.run(work())
+    result("backup-rotate", {"user": user}, [f"the repository of {user} has another key now"])
+
+
+def _ages(composed: "App") -> None:
+    from hermesops.model.backup import RPO
+
+    now, newest = composed.registry.now(), composed.registry.newest_backups()
+    rows = [render_backup.age(one, newest.get(one.id), now) for one in composed.registry.list_instances()]
+    rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
+    loss = composed.registry.loss(RPO)
+    empty = "no instances; hermesops provision USER --plan light makes one"
+    columns = ("user", "status", "newest", "age")
+    table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": loss.oldest_s, "late": loss.late})
+
+
+def _verdict(backup: "Backup") -> str:
+    if not backup.is_proved:
+        return f"backup {backup.id[:8]} was restored and is not what was copied"
+    return f"backup {backup.id[:8]} was restored and is what was copied: {backup.state}"

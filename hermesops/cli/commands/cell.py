@@ -1,0 +1,49 @@
+"""``hermesops cell``: where machines are, as the registry has it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import result, table
+from hermesops.cli.options.cells import ExitCode, Where
+from hermesops.cli.views import cells
+from hermesops.errors import CHANGES_REMAIN
+from hermesops.model.cell import parse_cell
+
+if TYPE_CHECKING:
+    from hermesops.model.stack import Change
+
+app = Noun(no_args_is_help=True)
+
+
+@app.command("list")
+def list_(where: Where = "") -> None:
+    """List cells from the registry; no state is read."""
+    from hermesops.placement.cell_selection import filter_cells
+
+    composed = context.compose()
+    size = composed.env.settings.cell_size
+    rows = [cells.cell(one, size=size) for one in filter_cells(composed.registry.list_cells(), where)]
+    columns = ("cell", "region", "plans", "machines", "room", "last_up")
+    table("cell-list", "cells", columns, rows, "no cells; the first provision opens one")
+
+
+@app.command()
+def show(
+    cell: Annotated[str, typer.Argument(help="Name of the cell.")],
+    preview: Annotated[bool, typer.Option("--preview", help="Also count what its next run would change.")] = False,
+    exit_code: ExitCode = False,
+) -> int:
+    """Show a cell: what it takes, how full it is, its machines, who works on it, what it waits for."""
+    from hermesops.placement.cell_view import view
+
+    composed = context.compose()
+    seen = view(composed.registry, parse_cell(cell))
+    pending: tuple[Change, ...] | None = None
+    if preview:
+        pending = context.run(composed.cell_stacks.preview(seen.cell.name)).changes
+    shown = cells.show(seen, size=composed.env.settings.cell_size, pending=pending)
+    result("cell", {"cell": shown}, cells.lines(shown))
+    return CHANGES_REMAIN if exit_code and shown["pending_changes"] else 0

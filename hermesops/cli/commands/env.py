@@ -1,0 +1,51 @@
+"""``hermesops env``: environments, each a folder with settings, keys and state of its own."""
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import is_json, result, say, table
+from hermesops.cli.views import environment, shapes
+from hermesops.errors import RefusedError
+
+app = Noun(no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Environments: named sets of settings, keys and state."""
+
+
+@app.command("list")
+def list_() -> None:
+    """List the environments of this home; * is the one that commands are about."""
+    from hermesops.app.environments import list_environments
+
+    rows = [environment.environment(one) for one in list_environments(context.environment())]
+    columns = ("name", "chosen", "vendor", "registry", "problem")
+    marked = rows if is_json() else [{**row, "chosen": "*" if row["chosen"] else ""} for row in rows]
+    table("env-list", "environments", columns, marked, "")
+
+
+@app.command()
+def show() -> None:
+    """Show which environment commands are about, why, and what its settings change."""
+    env = context.environment()
+    shown = environment.chosen(env, because=context.why_chosen())
+    lines = shapes.fields({key: value for key, value in shown.items() if key != "settings"})
+    for row in shown["settings"] if isinstance(shown["settings"], list) else ():
+        lines.append(f"  {row['key']} = {row['value']}  ({row['source']})")
+    result("env-show", shown, lines)
+
+
+@app.command()
+def check() -> int:
+    """Check that this environment can be worked with: registry, vendor and every secret."""
+    from hermesops.app.environments import check_environment
+    from hermesops.model.check import Verdict
+
+    checks = context.run(check_environment(context.compose()))
+    rows = [shapes.check(one) for one in checks]
+    table("env-check", "checks", ("check", "verdict", "seen", "hint"), rows, "")
+    failed = sum(one.verdict is Verdict.FAILED for one in checks)
+    if failed:
+        say(f"{failed} of {len(checks)} checks failed")
+    return RefusedError.exit_code if failed else 0

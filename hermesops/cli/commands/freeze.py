@@ -1,0 +1,66 @@
+"""``hermesops freeze``: spans of time in which nothing is rolled out."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import result, table
+from hermesops.cli.views.rollout import status
+from hermesops.errors import UsageError
+
+app = Noun(no_args_is_help=True)
+
+Reason = Annotated[str, typer.Option("--reason", help="Why; whoever is held up reads it.")]
+
+
+@app.callback()
+def group() -> None:
+    """Freezes: spans of time in which nothing is rolled out."""
+
+
+@app.command("list")
+def list_(
+    past: Annotated[bool, typer.Option("--all", help="Those of the past as well.")] = False,
+) -> None:
+    """List freezes: those that hold now, and those to come."""
+    registry = context.compose().registry
+    now = registry.now()
+    rows = [status.freeze(one, now) for one in registry.list_freezes(past=past)]
+    table("freeze-list", "freezes", ("id", "state", "begins_at", "ends_at", "reason", "who"), rows, "nothing is frozen")
+
+
+@app.command("set")
+def set_(
+    reason: Reason = "",
+    begin: Annotated[str, typer.Option("--from", help="A moment in ISO 8601, or in 12h; by default now.")] = "",
+    until: Annotated[
+        str, typer.Option("--until", help="A moment in ISO 8601, or in 12h; by default until it is lifted.")
+    ] = "",
+) -> None:
+    """Let nothing new be rolled out for a while; what is under way stops before its next batch."""
+    from hermesops.cli.options.durations import until as moment_of
+
+    if not reason.strip():
+        raise UsageError("a freeze needs a reason: others are held up by it", hint="--reason 'quarter end'")
+    composed = context.compose()
+    now = composed.registry.now()
+    begins_at = moment_of(begin, now=now) if begin else None
+    made = composed.registry.set_freeze(
+        begins_at=begins_at, ends_at=moment_of(until, now=now) if until else None, reason=reason
+    )
+    ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
+    line = f"{composed.env.name} is frozen {ends}: hermesops freeze lift {made.id} --reason … ends it"
+    result("freeze", {"freeze": status.freeze(made, composed.registry.now())}, [line])
+
+
+@app.command()
+def lift(
+    freeze_id: Annotated[str, typer.Argument(help="Id of the freeze, or its beginning.")],
+    reason: Reason = "",
+) -> None:
+    """End a freeze now."""
+    registry = context.compose().registry
+    lifted = registry.lift_freeze(freeze_id, why=reason or "lifted")
+    result("freeze", {"freeze": status.freeze(lifted, registry.now())}, [f"freeze {lifted.id} is lifted"])

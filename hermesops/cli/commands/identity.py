@@ -1,0 +1,131 @@
+"""``hermesops identity``: the certificates of machines, and the service that renews them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
+from hermesops.cli.listener import inherited, listen, serve_until_told
+from hermesops.cli.views import identity
+from hermesops.errors import PartlyDoneError, UsageError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hermesops.app.identities import Identities
+
+app = Noun(no_args_is_help=True)
+
+Who = Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or a spare one's name.")]
+
+
+@app.callback()
+def group() -> None:
+    """Identities: the certificates by which machines prove who they are."""
+
+
+@app.command("list")
+def list_() -> None:
+    """List every machine's newest certificate."""
+    identities, now = _identities()
+    rows = [identity.certificate(title, one, now) for title, one in identities.newest()]
+    columns = ("machine", "cell", "state", "not_after", "serial")
+    table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
+
+
+@app.command()
+def show(who: Who) -> None:
+    """Show the certificates of one machine, newest first."""
+    identities, now = _identities()
+    holder = identities.find(who)
+    rows = [
+        identity.certificate(holder.title, one, now)
+        for one in context.compose().registry.list_certificates(holder.machine_id)
+    ]
+    columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
+    table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
+
+
+@app.command()
+def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
+    """Let a machine prove nothing any more: no key of its data, no renewal. Its agent runs on until it restarts."""
+    composed = context.compose()
+    identities, _ = _identities()
+    holder = identities.find(who)
+    agree(
+        f"This revokes the identity of the machine of {holder.title} in environment {composed.env.name}.",
+        expect=who,
+        spared=f"the machine of {holder.title} in {composed.env.name} is trusted as before",
+        yes=yes,
+    )
+    require_reason(reason, f"hermesops identity revoke {who}")
+    count = composed.registry.revoke_certificates(holder.machine_id, why=reason)
+    result(
+        "identity-revoked",
+        {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count},
+        [f"{holder.title}: {count} certificates count no more; hermesops identity renew {who} gives it another"],
+    )
+
+
+@app.command()
+def renew(
+    who: Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or name.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every machine, one after the other.")] = False,
+) -> None:
+    """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
+    if bool(who) == everything:
+        raise UsageError("name a user or a machine, or --all", hint="hermesops identity list")
+    identities, _ = _identities()
+    if everything:
+        _tell_all(context.run(identities.renew_all()))
+        return
+    holder = identities.find(who)
+    made = context.run(identities.renew(holder))
+    data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
+    result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
+
+
+def _tell_all(told: dict[str, str]) -> None:
+    rows = [{"machine": title, "problem": problem} for title, problem in told.items()]
+    failed = [title for title, problem in told.items() if problem]
+    table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
+    if failed:
+        raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
+
+
+@app.command()
+def trust(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Takes the new key; one that is there is taken.")],
+) -> None:
+    """Make the key of another authority, trusted beside the one there is; secrets set authority.key then uses it."""
+    identities, _ = _identities()
+    identities.trust(file)
+    count = len(context.compose().registry.list_authorities())
+    lines = [f"{count} authorities are trusted; machines learn of it with their next certificate"]
+    result("identity-trusted", {"file": str(file), "authorities": count}, lines)
+
+
+@app.command()
+def serve(
+    listen_at: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
+    descriptor: Annotated[int, typer.Option("--socket", hidden=True)] = -1,
+) -> None:
+    """Answer machines over mutual TLS until told to stop: renewals, and keys of data. Logs JSON on stderr.
+
+    It needs the registry and the authority's key, and no controller.
+    """
+    from hermesops.app import identities
+
+    composed = context.compose(logs_all=True)
+    server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
+    context.run(serve_until_told(server, identities.serve(composed, server), "answering machines"))
+
+
+def _identities() -> "tuple[Identities, datetime]":
+    from hermesops.app.identities import Identities
+
+    composed = context.compose()
+    return Identities(composed), composed.registry.now()

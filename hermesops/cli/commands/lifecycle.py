@@ -1,0 +1,54 @@
+"""``hermesops lifecycle apply``: what falls due without anybody asking."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.commands.instance.lifecycle import ApprovedBy, ListOption, approved_list
+from hermesops.cli.console import Yes, agree, say, table
+from hermesops.errors import PartlyDoneError
+
+if TYPE_CHECKING:
+    from hermesops.lifecycle.upkeep import Done
+
+app = Noun(no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Lives of agents: what falls due."""
+
+
+@app.command()
+def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy = None) -> None:
+    """End agents whose days of grace are over, and give back machines that were left; run it daily, as cron does."""
+    composed = context.compose()
+    composed.approved_list = approved_list(listed, approved_by)
+
+    async def work() -> "list[Done]":
+        async with composed.session() as session:
+            upkeep = session.upkeep
+            due = upkeep.due()
+            for instance in due.ends:
+                say(f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed")
+            for spare in due.leaves:
+                say(f"{spare.name}: nobody's any more; it is destroyed")
+            if due.ends or due.leaves:
+                count = len(due.ends) + len(due.leaves)
+                agree(
+                    f"This destroys {count} machines in environment {composed.env.name}.",
+                    expect=composed.env.name,
+                    spared="nothing was changed",
+                    yes=yes,
+                )
+            return await upkeep.apply(due)
+
+    done = context.run(work())
+    rows = [{"what": one.what, "outcome": one.problem or "done"} for one in done]
+    table("lifecycle-apply", "done", ("what", "outcome"), rows, "nothing is due")
+    failed = [one for one in done if one.problem]
+    if failed:
+        words = "; ".join(f"{one.what}: {one.problem}" for one in failed)
+        raise PartlyDoneError(
+            f"{len(failed)} of {len(done)} were not done: {words}", hint="hermesops lifecycle apply again"
+        )

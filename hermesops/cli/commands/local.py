@@ -1,0 +1,196 @@
+"""``hermesops local``: the local world, and what shall go wrong in it."""
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Yes, agree, is_json, result, say, table
+
+if TYPE_CHECKING:
+    from hermesops.app.world_purge import WorldPurge
+    from hermesops.localcloud.world.local_world import World
+    from hermesops.localcloud.world.status import WorldStatus
+
+app = Noun(no_args_is_help=True)
+fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
+app.add_typer(fault, name="fault")
+
+
+Driver = Annotated[
+    Literal["nspawn", "sim"] | None,
+    typer.Option(
+        "--driver",
+        help="nspawn boots real machines and needs root; sim keeps up to 100,000 as records, with the real hermes-node "
+        "and no agent but an echo. Unless given: setting local_driver, else as the world was made.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def up(driver: Driver = None) -> None:
+    """Start the local world, or find it running; its machines run again."""
+    environment = context.environment()
+    command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
+    if driver:
+        command += ["--driver", driver]
+    from hermesops.app.local_world import server_environment
+
+    given = server_environment(environment)
+    status = context.run(_world(driver or "").up(command, environment=given, tell=say))
+    if left_over := _purge().left_over([machine["id"] for machine in status.machines]):
+        say(left_over)
+    _show(status)
+
+
+@app.command()
+def down(
+    purge: Annotated[
+        bool,
+        typer.Option("--purge", help="Remove machines, images and backups of it, and end its users in the registry."),
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Stop the local world's server and machines."""
+    if purge:
+        _purge_all(yes=yes)
+    else:
+        context.run(_world().down(purge=False, tell=say))
+    result("local-down", {"purged": purge})
+
+
+def _purge_all(*, yes: bool) -> None:
+    name, purge = context.environment().name, _purge()
+    losses = context.run(purge.losses())
+    if losses:
+        question = f"This removes the local world of environment {name} for good: {losses}."
+        if yes:
+            say(question)
+        agree(question, expect=name, spared="nothing was touched", yes=yes)
+    context.run(purge.run())
+
+
+@app.command()
+def status() -> None:
+    """Show where the local world is reachable and what is in it."""
+    _show(context.run(_world().status()))
+
+
+@app.command(hidden=True)
+def serve(driver: Driver = None) -> None:
+    """Be the local world's server; ``up`` starts this."""
+    from hermesops.app.local_world import serve_world
+    from hermesops.localcloud.model_router.router import Upstream
+
+    env = context.environment()
+    settings = env.settings
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
+    upstream = Upstream(settings.model_base_url, key) if settings.model_base_url else None
+    platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
+    context.run(serve_world(env, driver or "", tell=say, upstream=upstream, platform=platform))
+
+
+@fault.command("set")
+def set_(
+    kind: Annotated[str, typer.Argument(help="Which; see: hermesops local fault kinds.")],
+    machine: Annotated[str, typer.Option("--machine", help="Name, slug or id; empty: any.")] = "",
+    times: Annotated[
+        int | None, typer.Option("--times", help="How often it happens; once unless bounded else.")
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help="HTTP method it is for; empty: any.")] = "",
+    path: Annotated[
+        str, typer.Option("--path", help="Beginning of the path below /api/v1, * for one part; empty: any.")
+    ] = "",
+    status: Annotated[
+        int | None, typer.Option("--status", help="Status it answers, where its kind has several.")
+    ] = None,
+    seconds: Annotated[int | None, typer.Option("--seconds", help="What its kind counts in seconds.")] = None,
+    probability: Annotated[float, typer.Option("--probability", help="That it strikes where it could.")] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed strikes the same way again.")] = 0,
+    for_s: Annotated[int | None, typer.Option("--for", help="Seconds after which it ends by itself.")] = None,
+) -> None:
+    """Make something go wrong: a number of times, for a while, or now and then."""
+    from hermesops.localcloud.faults.rules import FaultOrder
+
+    order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
+    made = context.run(_world().set_fault(order))
+    often = f"{made['times']} times" if made["times"] else "as often as it comes"
+    result("local-fault", {"fault": made}, [f"{made['kind']}: waits to happen {often}"])
+
+
+@fault.command()
+def kinds() -> None:
+    """List what can go wrong."""
+    from hermesops.localcloud.faults.kinds import FaultKind
+
+    rows = [{"kind": str(kind), "meaning": kind.meaning} for kind in FaultKind]
+    table("local-fault-kinds", "kinds", ("kind", "meaning"), rows, "nothing")
+
+
+@fault.command("list")
+def list_() -> None:
+    """List faults that have not all happened yet."""
+    rows = context.run(_world().faults())
+    table(
+        "local-faults",
+        "faults",
+        ("kind", "machine", "times", "probability", "until", "method", "path"),
+        rows,
+        "no fault waits",
+    )
+
+
+@fault.command()
+def clear() -> None:
+    """Forget all faults."""
+    count = context.run(_world().clear_faults())
+    result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
+
+
+def _purge() -> "WorldPurge":
+    from hermesops.app.world_purge import WorldPurge
+
+    return WorldPurge(context.compose())
+
+
+def _world(driver: str = "") -> "World":
+    from hermesops.app.local_world import world_of
+
+    return world_of(context.environment(), driver)
+
+
+def _show(status: "WorldStatus") -> None:
+    if is_json():
+        result("local-status", asdict(status))
+        return
+    if not status.is_up:
+        result("local-status", {}, ["the local world is down"])
+        return
+    lines = [
+        f"API     {status.api_url}  (key in {status.api_key_file})",
+        f"models  {status.model_base_url}",
+        f"driver  {status.driver}",
+        f"base    {status.base}",
+        f"room    for {status.room} more machines: {status.figures}",
+        f"limits  {_limits(status)}",
+        f"backups {_object_store(status)}",
+        f"images  {len(status.images)}",
+        "",
+    ]
+    result("local-status", {}, lines)
+    table("local-status", "machines", ("name", "status", "slug", "ip", "message"), status.machines, "no machines")
+
+
+def _object_store(status: "WorldStatus") -> str:
+    store = status.object_store
+    return f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
+
+
+def _limits(status: "WorldStatus") -> str:
+    if not status.unlimited:
+        return "machines have the memory, CPU and disk of their server type, and no more"
+    return f"of their server type, machines are not held to: {', '.join(status.unlimited)}"

@@ -1,0 +1,98 @@
+"""``hermesops operation``: what is or was under way, its continuation, and its end by hand."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Yes, agree, result, table
+from hermesops.cli.views import operation as render_operation
+from hermesops.cli.views import shapes
+
+if TYPE_CHECKING:
+    from hermesops.model.operation import Lease, Operation
+
+app = Noun(no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(help="Id of the operation, or its beginning.")]
+
+
+@app.command("list")
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
+) -> None:
+    """List operations that have not ended."""
+    rows = context.compose().registry.list_operations(unfinished=not everything)
+    table(
+        "operation-list",
+        "operations",
+        ("id", "kind", "subject", "status", "step", "updated_at"),
+        [shapes.operation(row) for row in rows],
+        "nothing is under way",
+    )
+
+
+@app.command()
+def show(operation_id: Id) -> None:
+    """Show one operation: its steps with their times, who is at it now, and what the audit says."""
+    registry = context.compose().registry
+    row = registry.get_operation(operation_id)
+    lease = next((one for one in registry.list_leases() if one.subject == row.subject), None)
+    audit = [entry for entry in registry.list_audit(subject=row.subject, limit=100) if entry.at >= row.created_at]
+    shown = render_operation.detail(row, registry.operation_steps(row.id), lease, audit, _hint(row, lease))
+    result("operation-show", {"operation": shown}, render_operation.lines(shown))
+
+
+@app.command("continue")
+def continue_(
+    operation_id: Id,
+    wait: Annotated[
+        float, typer.Option("--timeout", min=0, help="Seconds to wait for somebody who is at it already.")
+    ] = 1800,
+) -> None:
+    """Bring an operation to its end, wherever it stopped; join whoever is at it."""
+    composed = context.compose()
+    operation = composed.registry.get_operation(operation_id)
+
+    async def work() -> str:
+        async with composed.session() as session:
+            return await session.operations.resume(operation, wait_s=wait)
+
+    outcome = context.run(work())
+    result("operation", {"id": operation.id, "outcome": outcome}, [outcome])
+
+
+@app.command()
+def abandon(
+    operation_id: Id,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why nobody shall continue it; goes into the audit log.")
+    ] = "",
+    yes: Yes = False,
+) -> None:
+    """Close an operation that nobody is at, so that nobody continues it; says what is left behind."""
+    from hermesops.operation import abandon as abandoning
+
+    composed = context.compose()
+    row = composed.registry.get_operation(operation_id)
+
+    question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
+    # Without a reason it is refused anyway, and nobody need be asked.
+    agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
+    left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
+    result(
+        "operation-abandon",
+        {"id": row.id, "left": left.what, "hint": left.next},
+        [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {left.next}"],
+    )
+
+
+def _hint(row: "Operation", lease: "Lease | None") -> str:
+    from hermesops.operation.abandon import remains_of
+
+    if row.status.has_ended:
+        return "" if row.status == "done" else remains_of(row).next
+    if lease:
+        return f"hermesops operation continue {row.id} waits for {lease.holder}"
+    return f"hermesops operation continue {row.id}, or hermesops worker --once"

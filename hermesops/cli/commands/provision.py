@@ -1,0 +1,98 @@
+"""``hermesops provision``: a user to a living agent, or many of them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.console import complain, result, table
+from hermesops.cli.options.input_file import read
+from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.views import shapes
+from hermesops.errors import PartlyDoneError, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.lifecycle.newcomers import Arrival
+    from hermesops.model.instance import Instance
+    from hermesops.model.operation import Operation
+
+
+def provision(
+    user: Annotated[str, typer.Argument(help="User id (UUID) or alias.", show_default=False)] = "",
+    plan: Annotated[str, typer.Option(help="light or heavy.", show_default=False)] = "",
+    region: Annotated[
+        str, typer.Option(help="Where its machine is rented; as the settings say by default.", show_default=False)
+    ] = "",
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Many: CSV with a first line user,plan,region, or one user a line; - reads stdin.",
+            show_default=False,
+        ),
+    ] = "",
+    no_wait: NoWait = False,
+) -> int:
+    """Give a user a living agent. The same command finishes what a killed one began.
+
+    With --from many users at once: every line is judged before anything is begun, --plan and --region count for lines
+    that name none. Some that fail end in exit 6; the same command again does the rest.
+    """
+    if bool(user) == bool(source):
+        raise UsageError("who? a user, or --from FILE", hint="hermesops provision USER --plan light|heavy")
+    if source:
+        return _many(source, plan, region, no_wait=no_wait)
+    if not plan:
+        raise UsageError("which plan?", hint=f"hermesops provision {user} --plan light|heavy")
+    _one(user, plan, region, no_wait=no_wait)
+    return 0
+
+
+def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
+    from hermesops.lifecycle.admission import parse_plan
+    from hermesops.model.user import parse_user
+
+    bought = parse_plan(plan)
+    parse_user(user)
+    app = context.compose()
+
+    async def work() -> "tuple[Instance, Operation, str]":
+        async with app.session() as session:
+            instance, operation = await session.admission.admit(user, bought, region=region)
+            outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
+        return app.registry.get_instance(instance.id), operation, outcome
+
+    instance, operation, outcome = context.run(work())
+    result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
+
+
+def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
+    from hermesops.lifecycle.newcomers import failed, parse_wishes
+
+    wishes = parse_wishes(read(source), plan=plan, region=region)
+    app = context.compose()
+
+    async def work() -> "tuple[Arrival, ...]":
+        async with app.session() as session:
+            await session.newcomers.judge(wishes)
+            return await session.newcomers.welcome(
+                wishes, lambda operation: run_or_leave(session.operations, operation, no_wait=no_wait)
+            )
+
+    arrivals = context.run(work())
+    rows = [
+        shapes.arrival(one, app.registry.get_instance(one.instance.id) if one.instance else None) for one in arrivals
+    ]
+    failures = list(failed(arrivals))
+    columns = ("user", "plan", "status", "cell", "machine_name", "outcome")
+    table("provision-list", "arrivals", columns, rows, "", beside={"failed": len(failures)})
+    if not failures:
+        return 0
+    complain(
+        PartlyDoneError(
+            f"{len(failures)} of {len(arrivals)} were not provisioned: {failures[0][1].message}",
+            hint="the same command again does the rest; hermesops operation list shows what is left",
+        )
+    )
+    return PartlyDoneError.exit_code

@@ -1,0 +1,73 @@
+"""``hermesops registry``: the database of everything we know."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.commands.registry import repair
+from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.views import audit
+from hermesops.errors import UsageError
+
+app = Noun(no_args_is_help=True)
+app.command()(repair.check)
+app.command()(repair.rebuild)
+
+
+@app.callback()
+def group() -> None:
+    """The registry's database."""
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the registry's tables to this version; on SQLite every command does so by itself."""
+    before, now = context.compose().registry_place.migrate()
+    words = f"at {now} already" if before == now else f"from {before or 'nothing'} to {now}"
+    result("registry-migrate", {"before": before or None, "now": now}, [f"the registry's tables are {words}"])
+
+
+@app.command()
+def copies() -> None:
+    """List the good copies of an SQLite registry; one is made every day and before its tables change."""
+    rows = [audit.copy(one) for one in context.compose().registry_place.copies.list()]
+    table("registry-copies", "copies", ("taken_at", "reason", "size_bytes", "file"), rows, "there is no copy yet")
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path | None, typer.Argument(help="The copy.", exists=True, dir_okay=False)] = None,
+    latest: Annotated[bool, typer.Option("--latest", help="The newest copy.")] = False,
+    over: Annotated[
+        str, typer.Option("--over", help="Name of the environment, where its registry is whole and may be overwritten.")
+    ] = "",
+    reason: Why = "the registry was damaged",
+    yes: Yes = False,
+) -> None:
+    """Put a good copy in the place of a damaged registry, which is set aside; leases from before have ended."""
+    if (copy is None) != latest:
+        raise UsageError("which copy: a file, or --latest", hint="hermesops registry copies")
+    composed = context.compose()
+    question = f"This replaces the registry of environment {composed.env.name}."
+    agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
+    done = composed.registry_place.restore(copy, over=over, why=reason)
+    shape = {
+        "copy": str(done.copy),
+        "epoch": done.epoch,
+        "set_aside": str(done.set_aside) if done.set_aside else None,
+    }
+    lines = [f"restored {done.copy.name}; epoch {done.epoch} has begun"]
+    if done.set_aside:
+        lines.append(f"the damaged registry is {done.set_aside}")
+    lines.append("what was done since the copy was taken: hermesops fleet drift")
+    result("registry-restored", shape, lines)
+
+
+@app.command()
+def restored(reason: Why) -> None:
+    """Say that the database was put back from its own backup, as PostgreSQL is: leases from before have ended."""
+    epoch = context.compose().registry.open_epoch(reason)
+    result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])

@@ -1,0 +1,106 @@
+"""``hermesops relay``: the service by which the platform's services reach agents, and which services may use it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
+from hermesops.cli.listener import listen, serve_until_told
+from hermesops.cli.options import input_file
+from hermesops.cli.views import identity
+from hermesops.errors import RefusedError, UsageError
+
+app = Noun(no_args_is_help=True)
+
+Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Lower-case letters, digits and -, as message-router.")]
+
+
+@app.callback()
+def group() -> None:
+    """The relay: the one way by which the platform's services reach agents.
+
+    It carries the agent's API and nothing else of a machine. It alone holds the tokens that open machines for that.
+    """
+
+
+@app.command()
+def serve(
+    listen_at: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where services reach it.")
+    ] = "127.0.0.1:8644",
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="Name or address by which services find it; repeated for more.  [--listen's]"),
+    ] = None,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that answers have to end when told to stop.")] = 30,
+) -> None:
+    """Carry requests to agents over mutual TLS until told to stop. Logs JSON on stderr.
+
+    It needs the registry and the authority's key, a worker that renews tokens, and no key of JustAVPS's.
+    SIGTERM ends it after the answers under way; a second one cuts them short.
+    """
+    from hermesops.app import relay
+
+    composed = context.compose(logs_all=True)
+    server = listen(listen_at, example="hermesops relay serve")
+    hosts = name or [str(server.getsockname()[0])]
+    context.run(serve_until_told(server, relay.serve(composed, server, hosts, grace_s=grace), "relaying"))
+
+
+@app.command()
+def admit(
+    service: Service,
+    request: Annotated[str, typer.Option(help="File of its certificate signing request (EC, P-256); - for stdin.")],
+    to: Annotated[Path, typer.Option(file_okay=False, help="Folder that takes certificate.pem and authority.pem.")],
+    reason: Why = "",
+) -> None:
+    """Let a service call the relay: sign its certificate. Its key stays where it was made.
+
+    The service renews it by itself, with POST /certificate to the relay, before it runs out.
+    """
+    from hermesops.app.relay import callers_of
+
+    require_reason(reason, f"hermesops relay admit {service} …")
+    text = input_file.read(request)
+    made = callers_of(context.compose()).admit(service, text, why=reason)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        (to / "certificate.pem").write_text(made.certificate)
+        (to / "authority.pem").write_text(made.authorities)
+    except OSError as error:
+        raise UsageError(f"cannot write to {to}: {error.strerror}") from error
+    result(
+        "relay-admitted",
+        {"service": service, "serial": made.serial, "not_after": made.not_after.isoformat(), "folder": str(to)},
+        [f"{service} may call the relay until {made.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"],
+    )
+
+
+@app.command("list")
+def list_() -> None:
+    """List the services' certificates, the newest of each first."""
+    registry = context.compose().registry
+    rows = [identity.caller(one, registry.now()) for one in registry.list_callers()]
+    columns = ("service", "state", "not_after", "serial", "why")
+    table("relay-callers", "certificates", columns, rows, "no service may call the relay")
+
+
+@app.command()
+def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
+    """Let a service call the relay no more, from its next request on."""
+    composed = context.compose()
+    agree(
+        f"This keeps service {service} from all agents in environment {composed.env.name}.",
+        expect=service,
+        spared=f"{service} may call the relay as before",
+        yes=yes,
+    )
+    require_reason(reason, f"hermesops relay revoke {service}")
+    count = composed.registry.revoke_caller(service, why=reason)
+    if not count:
+        raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")
+    words = f"{service}: {count} certificates count no more; hermesops relay admit {service} gives it another"
+    result("relay-revoked", {"service": service, "certificates": count}, [words])

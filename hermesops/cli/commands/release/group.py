@@ -1,0 +1,206 @@
+"""``hermesops release``: what runs on instances, locked and signed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.commands.release.signers import signers
+from hermesops.cli.console import Why, Yes, agree, complain, result, table
+from hermesops.cli.options import input_file
+from hermesops.cli.views import release as render_release
+from hermesops.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.node.release.documents.lock import Lock, Managed
+    from hermesops.node.release.documents.revocations import Revocations
+    from hermesops.release.build import Built
+
+app = Noun(no_args_is_help=True)
+app.add_typer(signers, name="signers", help="Whose signatures count for releases.")
+
+Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
+Python = Annotated[
+    list[str] | None,
+    typer.Option("--python", help="Only for machines of this Python; may be repeated.", show_default=False),
+]
+
+
+@app.callback()
+def group() -> None:
+    """Releases: what runs on instances. Immutable, named after its content, signed."""
+
+
+@app.command()
+def build(
+    agent: Annotated[str, typer.Option(help="Version on the package index; default: the image's.")] = "",
+    wheel: Annotated[
+        Path | None, typer.Option("--from", help="Wheel of an agent that no index has.", show_default=False)
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="With --from: its source archive, for the bundled skills.", show_default=False)
+    ] = None,
+    lock: Annotated[
+        Path | None, typer.Option(help="Build exactly this release again: a file of locks/.", show_default=False)
+    ] = None,
+    python: Python = None,
+    managed: Annotated[
+        str, typer.Option(help="JSON file with config and environment, laid over every agent's.", show_default=False)
+    ] = "",
+    note: Annotated[str, typer.Option(help="Why; stands in the list.")] = "",
+) -> None:
+    """Build a release: resolve its packages once, gather them, lock, sign and keep it.
+
+    What was built before is not built again: the same content is the same release.
+    """
+    if sum(map(bool, (agent, wheel, lock))) > 1:
+        raise UsageError("a release is built of --agent, of --from or of --lock", hint="hermesops release build --help")
+    composed = context.compose()
+
+    async def work() -> "Built":
+        from hermesops.app.release_builds import usual_order
+        from hermesops.app.releases import Releasing
+
+        releasing, usual = Releasing(composed), usual_order(composed)
+        if lock is not None:
+            given = [file for file in (wheel, source) if file]
+            return await releasing.rebuild(_lock_in(lock), given, note=note)
+        order = replace(
+            usual,
+            agent="" if wheel else agent or usual.agent,
+            wheel=wheel,
+            source=source,
+            pythons=tuple(python or usual.pythons),
+            managed=_managed(managed),
+        )
+        return await releasing.build(order, note=note)
+
+    built = context.run(work())
+    shape = render_release.built(built.lock, made=built.made)
+    size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
+    result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
+
+
+@app.command("list")
+def list_() -> None:
+    """List releases, newest first."""
+    rows = [render_release.kept(one) for one in context.compose().releases.list()]
+    columns = ("id", "agent", "origin", "pythons", "state", "created_at", "who", "note")
+    table("release-list", "releases", columns, rows, "no releases; hermesops release build")
+
+
+@app.command()
+def show(
+    release: Release,
+    against: Annotated[str, typer.Option(help="What differs from this release to the shown one.")] = "",
+) -> None:
+    """Show what is in a release, or how it differs from another."""
+    from hermesops.release.difference import compare
+
+    releases = context.compose().releases
+    shown = releases.find(release)
+    if not against:
+        result("release", {"release": render_release.lock(shown)}, render_release.lock_lines(shown))
+        return
+    other = releases.find(against)
+    differences = compare(other, shown)
+    shape = {
+        "from": other.id,
+        "to": shown.id,
+        "differences": [render_release.difference(one) for one in differences],
+    }
+    result("release-difference", shape, [f"{other.id} -> {shown.id}", *render_release.difference_lines(differences)])
+
+
+@app.command()
+def verify(release: Release) -> None:
+    """Check a release without a network: its signature, and the hash of every file."""
+    releases = context.compose().releases
+    lock = releases.find(release)
+    damage = releases.verify(lock.id)
+    shape = {
+        "id": lock.id,
+        "files": len(lock.all_blobs()),
+        "damage": [{"name": d.name, "what": d.what} for d in damage],
+    }
+    lines = [f"{one.name} {one.what}" for one in damage]
+    result("release-verify", shape, lines or [f"{lock.id} is whole: {shape['files']} files, and the signature counts"])
+    if damage:
+        failure = RefusedError(
+            f"{len(damage)} files of {lock.id} are not what was signed",
+            hint=f"hermesops release build --lock FILE, where FILE is locks/{lock.id}.json of the store",
+        )
+        complain(failure)
+        raise typer.Exit(failure.exit_code)
+
+
+@app.command()
+def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason: Why, yes: Yes = False) -> None:
+    """Let no machine take in a release any more; machines that run it go on until something else is brought.
+
+    Nobody can take that back: build another release of the same agent.
+    """
+    from hermesops.app.releases import Releasing
+
+    composed = context.compose()
+    Releasing(composed).require_known(release)
+    agree(f"No machine will take in {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
+
+    async def work() -> int:
+        return (await Releasing(composed).revoke(release, reason=reason)).number
+
+    number = context.run(work())
+    line = f"{release} is revoked; machines that run it: hermesops instance list --where release={release}"
+    result("release-revoke", {"id": release, "reason": reason, "number": number}, [line])
+
+
+@app.command()
+def floor(
+    version: Annotated[str, typer.Argument(help="Oldest version of the agent; none takes the floor away.")] = "",
+    reason: Why = "",
+) -> None:
+    """Show the oldest version of the agent that machines take in, or set it."""
+    composed = context.compose()
+    revocations = composed.releases.revocations()
+    if version:
+        if not reason:
+            raise UsageError("a floor is set for a reason", hint="--reason WHY")
+
+        async def work() -> "Revocations":
+            from hermesops.app.releases import Releasing
+
+            return await Releasing(composed).set_floor("" if version == "none" else version, reason=reason)
+
+        revocations = context.run(work())
+    line = f"machines take in no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
+    result("release-floor", render_release.revocations(revocations), [line])
+
+
+def _lock_in(file: Path) -> "Lock":
+    from hermesops.node.errors import NodeError
+    from hermesops.node.release.documents.lock import Lock
+
+    try:
+        return Lock.from_json(file.read_bytes())
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be read: {error.strerror}", hint="hermesops release list") from error
+    except NodeError as error:
+        raise RefusedError(f"{file} is no lock of a release: {error}", hint="a file of locks/ in a store") from error
+
+
+def _managed(source: str) -> "Managed":
+    import json
+
+    from hermesops.node.errors import NodeError
+    from hermesops.node.release.documents.lock import Managed, managed_from
+
+    if not source:
+        return Managed()
+    try:
+        given = json.loads(input_file.read(source))
+        return managed_from({"config": {}, "environment": {}, **given})  # either may be left out
+    except (TypeError, ValueError, NodeError) as error:
+        raise UsageError(f"{source}: {error}", hint='{"config": {…}, "environment": {…}}') from error

@@ -1,0 +1,121 @@
+"""``hermesops rollback``: one agent, or everybody of a rollout, back on the release from before."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.commands.rollout import controls, follow
+from hermesops.cli.console import Why, Yes, agree, result
+from hermesops.cli.options.rollout import Detach, spec_of
+from hermesops.cli.views.rollout import status
+from hermesops.errors import UsageError
+
+if TYPE_CHECKING:
+    from hermesops.app import App
+    from hermesops.model.slot import WayBack
+
+_HOW = "hermesops rollback USER, or --rollout ID"
+
+
+def rollback(
+    user: Annotated[str, typer.Argument(help="User id, alias or instance id.", show_default=False)] = "",
+    rollout_id: Annotated[
+        str, typer.Option("--rollout", help="Everybody whom this rollout brought to its release.", show_default=False)
+    ] = "",
+    to: Annotated[
+        str, typer.Option("--to", help="To this release instead of the one before.", show_default=False)
+    ] = "",
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Without registry and lease: the vendor's key is enough.")
+    ] = False,
+    machine: Annotated[
+        str, typer.Option("--machine", help="With --direct: the machine's name or id.", show_default=False)
+    ] = "",
+    lose: Annotated[
+        bool, typer.Option("--lose", help="Also where what was written since cannot be carried over; it is kept aside.")
+    ] = False,
+    even_revoked: Annotated[
+        bool, typer.Option("--even-revoked", help="Also to a release that was revoked or is below the floor.")
+    ] = False,
+    yes: Yes = False,
+    reason: Why = "",
+    detach: Detach = False,
+) -> int:
+    """Put one agent, or all of a rollout, back on the release from before. What was written since is never deleted.
+
+    A user's machine goes back by itself within seconds. With --to and no user, all that do not run that release are
+    brought to it: at once, with no stages, never more at a time than may be unavailable.
+    """
+    if direct or machine:
+        if rollout_id or not (user or machine):
+            raise UsageError("--direct is about one machine", hint="hermesops rollback USER --direct")
+        return _one_directly(machine or user, to, lose=lose, even_revoked=even_revoked)
+    if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
+        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint=_HOW)
+    if user:
+        return _one(user, to, lose=lose, even_revoked=even_revoked, why=reason or "rolled back")
+    composed = context.compose()
+    if rollout_id:
+        return _rollout(
+            composed,
+            rollout_id,
+            lose=lose,
+            even_revoked=even_revoked,
+            why=reason or "rolled back",
+            yes=yes,
+            detach=detach,
+        )
+    return _everybody(composed, to, why=reason or f"back to {to}", yes=yes, detach=detach)
+
+
+def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int:
+    from hermesops.app.rollbacks import roll_back
+
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+    done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
+    _told(instance.title, done)
+    return 0
+
+
+def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
+    from hermesops.app.rollbacks import roll_back_directly
+
+    going = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
+    name, done = context.run(going)
+    _told(text, done, machine=name)
+    return 0
+
+
+def _rollout(composed: "App", text: str, *, lose: bool, even_revoked: bool, why: str, yes: bool, detach: bool) -> int:
+    row = composed.registry.find_rollout(text)
+    changed = sum(target.progress.on_release for target in composed.registry.rollout_targets(row.id))
+    agree(
+        f"This puts {changed} agents in environment {composed.env.name} back from {row.release}.",
+        expect=row.id,
+        spared=f"rollout {row.id} is as it was",
+        yes=yes,
+    )
+    return controls.roll_back(composed, row, lose=lose, even_revoked=even_revoked, why=why, detach=detach)
+
+
+def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:
+    from hermesops.app.rollout_wish import Wish, check_release
+    from hermesops.model.rollout_spec import Action
+
+    release = check_release(composed, to)
+    agree(
+        f"This brings every running agent in environment {composed.env.name} to {release}, without stages.",
+        expect=composed.env.name,
+        spared="nothing was begun",
+        yes=yes,
+    )
+    spec = spec_of(stages="100%", soak="0s", settle="0s", vitals="none", drill="no")
+    wish = Wish(release, "", everybody=True, spec=spec, action=Action.SLOT, reason=why)
+    return follow.start(wish, queue=False, detach=detach)
+
+
+def _told(user: str, done: "WayBack", *, machine: str = "") -> None:
+    shown = status.way_back(user, done, machine=machine)
+    result("rollback", {"rollback": shown}, [status.way_back_line(user, done)])

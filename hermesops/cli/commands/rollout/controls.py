@@ -1,0 +1,138 @@
+"""What an operator says to a rollout under way: pause, resume, promote, approve, abort, retry."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.commands.rollout import follow
+from hermesops.cli.console import Why, result
+from hermesops.cli.options.rollout import Detach, Id
+from hermesops.cli.views.rollout import status
+
+if TYPE_CHECKING:
+    from hermesops.app.app import App
+    from hermesops.app.rollout_steering import Word
+    from hermesops.model.rollout import Rollout, RolloutId
+
+
+def pause(rollout_id: Id = "", reason: Why = "") -> None:
+    """Touch nobody new; those under way are brought to an end, and gates are heard on."""
+    from hermesops.app.rollout_steering import steer
+    from hermesops.rollout import controls
+
+    composed = context.compose()
+    row = composed.registry.find_rollout(rollout_id)
+    paused = steer(composed, row.id, lambda seen, said: controls.pause(seen.rollout, said), why=reason or "paused")
+    line = f"rollout {row.id} is paused: hermesops rollout resume {row.id} goes on"
+    result("rollout", {"rollout": status.rollout(paused)}, [line])
+
+
+def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
+    """Go on with a rollout that is paused, or whose runner died; join whoever brings it forward."""
+    from hermesops.model.rollout import RolloutState
+    from hermesops.rollout import controls
+
+    composed = context.compose()
+    row = composed.registry.find_rollout(rollout_id)
+    if row.state is not RolloutState.PAUSED and row.state.has_runner:
+        return follow.go_on(composed, row.id, wanted="done", detach=detach)
+    return _say(
+        composed,
+        row.id,
+        lambda seen, said: controls.resume(seen.rollout, said),
+        why=reason or "resumed",
+        wanted="done",
+        detach=detach,
+    )
+
+
+def promote(
+    rollout_id: Id = "",
+    full: Annotated[bool, typer.Option("--full", help="All stages, not only the next.")] = False,
+    reason: Why = "",
+    detach: Detach = False,
+) -> int:
+    """Begin the next stage without soak and without what needs a person or more data; a gate that fails still halts.
+
+    After a halt, it forgives what failed so far: you have looked, and answer for it.
+    """
+    from hermesops.rollout import controls
+
+    composed = context.compose()
+    row = composed.registry.find_rollout(rollout_id)
+    return _say(
+        composed,
+        row.id,
+        lambda seen, said: controls.promote(seen.rollout, seen.targets, said, full=full),
+        why=reason or "promoted",
+        wanted="done",
+        detach=detach,
+    )
+
+
+def approve(
+    rollout_id: Id = "",
+    stage: Annotated[int, typer.Option(min=1, help="The last stage that you approve.")] = 1,
+    reason: Why = "",
+) -> None:
+    """Let stages be entered whose blast radius asks for two people; signed with your key, nobody approves their own."""
+    from hermesops.app.rollout_approvals import approve as signed
+
+    composed = context.compose()
+    row, approver = signed(composed, rollout_id, stage, why=reason or "approved")
+    shape = {"rollout": status.rollout(row), "stage": stage, "approved_by": approver}
+    result("rollout-approved", shape, [f"{approver} approved stages up to {stage} of rollout {row.id}"])
+
+
+def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
+    """Touch nobody new from now on; those under way finish or go back, those that run the release keep it."""
+    from hermesops.rollout import controls
+
+    composed = context.compose()
+    row = composed.registry.find_rollout(rollout_id)
+    return _say(
+        composed,
+        row.id,
+        lambda seen, said: controls.abort(seen.rollout, said),
+        why=reason or "aborted",
+        wanted="aborted",
+        detach=detach,
+    )
+
+
+def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
+    """Give those that failed their turn again, first and through the same gates."""
+    from hermesops.rollout import controls
+
+    composed = context.compose()
+    row = composed.registry.find_rollout(rollout_id)
+    return _say(
+        composed,
+        row.id,
+        lambda seen, said: controls.retry(seen.rollout, seen.targets, said),
+        why=reason or "retried",
+        wanted="done",
+        detach=detach,
+    )
+
+
+def roll_back(composed: "App", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
+    """Put everybody back whom a rollout brought to its release."""
+    from hermesops.rollout import controls
+
+    return _say(
+        composed,
+        row.id,
+        lambda seen, said: controls.roll_back(seen.rollout, seen.targets, said, lose=lose, even_revoked=even_revoked),
+        why=why,
+        wanted="rolled_back",
+        detach=detach,
+    )
+
+
+def _say(composed: "App", rollout_id: "RolloutId", word: "Word", *, why: str, wanted: str, detach: bool) -> int:
+    from hermesops.app.rollout_steering import steer
+
+    steer(composed, rollout_id, word, why=why)
+    return follow.go_on(composed, rollout_id, wanted=wanted, detach=detach)

@@ -1,0 +1,141 @@
+"""What follows from a word to a rollout: it is brought forward or watched, and how it stands then is told."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from hermesops.cli import context
+from hermesops.cli.console import complain, result, say
+from hermesops.cli.views.rollout import status
+from hermesops.errors import HaltedError, PartlyDoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hermesops.app.app import App
+    from hermesops.app.rollout_wish import Wish
+    from hermesops.app.session import Session
+    from hermesops.cli.views.rollout.live import View
+    from hermesops.errors import HermesError
+    from hermesops.model.rollout import Rollout, RolloutId
+    from hermesops.rollout.outlook import Outlook
+
+
+def start(wish: "Wish", *, queue: bool, detach: bool) -> int:
+    """Begin a rollout, or go on with it."""
+
+    async def begun(session: "Session") -> "Rollout":
+        if queue:
+            await session.rollouts.await_others(wish)
+        return await session.rollouts.start(wish)
+
+    return _bring(context.compose(), begun, wanted="done", detach=detach)
+
+
+def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
+    """Bring a rollout forward until it ends or halts, or leave it to the workers.
+
+    Args:
+        composed: The environment.
+        rollout_id: Which.
+        wanted: The state in which it shall end.
+        detach: Whether workers do it.
+    """
+
+    async def meant(session: "Session") -> "Rollout":
+        return session.app.registry.get_rollout(rollout_id)
+
+    return _bring(composed, meant, wanted=wanted, detach=detach)
+
+
+def watched(composed: "App", rollout_id: "RolloutId") -> int:
+    """Look at a rollout until it ends or halts."""
+    from hermesops.app.rollout_steering import watch
+    from hermesops.cli.views.rollout.live import view
+
+    with view(composed.registry.now) as seen:
+        rollout = context.run(watch(composed, rollout_id, seen.show))
+    return _ended(composed, rollout, wanted=rollout.state.value, detach=False) or code_of(rollout)
+
+
+def code_of(rollout: "Rollout") -> int:
+    """The exit code of a rollout that nobody brings forward any more."""
+    return 0 if rollout.state.value == "done" else _failure(rollout).exit_code
+
+
+def problem_of(rollout: "Rollout", outlook: "Outlook", *, wanted: str) -> "HermesError | None":
+    """What a rollout came to that is not what was wanted of it; ``None`` when it did.
+
+    Args:
+        rollout: As it stands, with nobody who brings it forward.
+        outlook: How far it came.
+        wanted: The state that was asked for.
+    """
+    if rollout.state.value != wanted:
+        return _failure(rollout)
+    if wanted != "done" or outlook.reached == outlook.targets:
+        return None
+    return PartlyDoneError(
+        f"rollout {rollout.id} is done, and not everybody has the release: {rollout.reason}",
+        hint=f"hermesops rollout status {rollout.id} names them; "
+        f"hermesops rollout start {rollout.release} --where user=… tries one again",
+    )
+
+
+def _bring(composed: "App", meant: "Callable[[Session], Awaitable[Rollout]]", *, wanted: str, detach: bool) -> int:
+    from hermesops.cli.views.rollout.live import view
+
+    with view(composed.registry.now) as seen:
+        composed.tell = seen.tell
+
+        async def work() -> "Rollout":
+            async with composed.session() as session:
+                return await _brought(session, await meant(session), seen, detach=detach)
+
+        rollout = context.run(work())
+    return _ended(composed, rollout, wanted=wanted, detach=detach)
+
+
+async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
+    from hermesops.app.rollout_steering import follow
+
+    if detach:
+        session.rollouts.leave(rollout)
+        return rollout
+    try:
+        return await follow(session, rollout.id, seen.show)
+    except asyncio.CancelledError:
+        now = session.app.registry.get_rollout(rollout.id)
+        left = "goes back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
+        say(
+            f"rollout {now.id} is {now.state.replace('_', ' ')} and nobody brings it forward now; whoever is not "
+            f"confirmed {left}. hermesops rollout resume {now.id} goes on, rollout abort {now.id} ends it"
+        )
+        raise
+
+
+def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
+    from hermesops.app.rollout_rows import records
+    from hermesops.rollout.outlook import outlook_of
+
+    outlook = outlook_of(records(composed, rollout.id), composed.registry.now())
+    shown = {"rollout": status.rollout(rollout), "outlook": status.outlook(outlook)}
+    if detach and rollout.state.has_runner:
+        line = f"left to the workers: hermesops rollout status {rollout.id} --watch looks on"
+        result("rollout", shown, [line])
+        return 0
+    words = rollout.state.value.replace("_", " ")
+    result("rollout", shown, [f"rollout {rollout.id} is {words}: {rollout.reason}"])
+    told = problem_of(rollout, outlook, wanted=wanted)
+    if told is None:
+        return 0
+    complain(told)
+    return told.exit_code
+
+
+def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
+    hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
+    if rollout.state.value == "aborted":
+        hint = f"hermesops rollback --rollout {rollout.id} puts back whoever has it; rollout explain says why it ended"
+    if rollout.state.value == "halted":
+        return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
+    return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

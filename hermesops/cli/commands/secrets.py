@@ -1,0 +1,114 @@
+"""``hermesops secrets``: the keys and passwords that hermesops itself needs; their texts are never shown."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.options import input_file
+from hermesops.cli.views import shapes
+from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
+
+app = Noun(no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="As secrets list says it, as api.key.")]
+
+
+@app.callback()
+def group() -> None:
+    """What opens all the rest."""
+
+
+@app.command("list")
+def list_() -> None:
+    """List the secrets that are needed, where each is and how old; never what it says."""
+    from datetime import UTC, datetime
+
+    from hermesops.app.secret_checks import held_secrets
+
+    now = datetime.now(UTC)
+    rows = [shapes.held_secret(one, now) for one in held_secrets(context.compose())]
+    table("secrets-list", "secrets", ("name", "home", "is_there", "age", "purpose"), rows, "")
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    source: Annotated[str, typer.Option("--from", help="File with it; - is standard input.")] = "-",
+    reason: Why = "",
+    yes: Yes = False,
+) -> None:
+    """Keep a secret that somebody gave you; it is read from a file or standard input, never from an argument."""
+    from hermesops.access.needed import needed
+    from hermesops.app.secret_changes import set_secret
+
+    which, composed = needed(name), context.compose()
+    if composed.secrets.held(which).is_there:
+        agree(
+            f"This replaces {name} of environment {composed.env.name}, which {which.purpose}.",
+            expect=name,
+            spared=f"{name} is as it was",
+            yes=yes,
+        )
+    where = set_secret(composed, which, input_file.read(source), why=reason)
+    result("secret-set", {"name": name, "home": where}, [f"{name} is kept in {where}"])
+
+
+@app.command()
+def rotate(
+    name: Name,
+    reason: Why = "",
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="registry.key: only add the new key, to hand it to other computers first.")
+    ] = False,
+) -> int:
+    """Rotate a secret; where only a person can, say exactly what is to be done (exit 7). Killed, it continues."""
+    from hermesops.access.needed import REGISTRY_KEY, needed
+    from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
+
+    which, composed = needed(name), context.compose()
+    if which != REGISTRY_KEY:
+        if prepare:
+            raise UsageError("--prepare is about registry.key", hint="hermesops secrets rotate registry.key --prepare")
+        env = "" if composed.program == "hermesops" else composed.program.removeprefix("hermesops")
+        steps = [step.format(env=env) for step in which.rotation]
+        lines = [f"{number}. {step}" for number, step in enumerate(steps, 1)]
+        result("secret-rotation", {"name": name, "key": None, "steps": steps}, lines)
+        return CHANGES_REMAIN
+    if not reason.strip():
+        raise UsageError(
+            "rotating the registry's key needs a reason", hint=f'hermesops secrets rotate {name} --reason "…"'
+        )
+    if prepare:
+        key = context.run(prepare_registry_key(composed))
+        say(f"give {composed.secrets.where(which)} to every computer of this environment, then rotate")
+        result(
+            "secret-rotation", {"name": name, "key": key, "steps": []}, [f"key {key} is ready and seals nothing yet"]
+        )
+        return 0
+    key = context.run(rotate_registry_key(composed, why=reason))
+    result("secret-rotation", {"name": name, "key": key, "steps": []}, [f"everything is sealed with key {key}"])
+    return 0
+
+
+@app.command()
+def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
+    """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
+    from hermesops.access.needed import needed
+    from hermesops.app.secret_checks import check_secrets, unneeded
+    from hermesops.model.check import Verdict
+
+    for name in names or ():
+        needed(name)
+    composed = context.compose()
+    checks = context.run(check_secrets(composed, tuple(names or ())))
+    rows = [shapes.check(one) for one in checks]
+    table("secrets-check", "checks", ("check", "verdict", "seen", "hint"), rows, "no secrets")
+    if strangers := unneeded(composed):
+        say(f"{composed.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
+    failed = sum(one.verdict is Verdict.FAILED for one in checks)
+    if failed:
+        say(f"{failed} of {len(checks)} secrets are not in order")
+    return RefusedError.exit_code if failed else 0

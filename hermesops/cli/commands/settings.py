@@ -1,0 +1,18 @@
+"""``hermesops settings``: every setting, its value and where it came from."""
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import say, table
+
+app = Noun(no_args_is_help=True)
+
+
+@app.command()
+def show() -> None:
+    """Show each setting with its source; secrets are masked."""
+    from hermesops.cli.views.environment import setting
+
+    env = context.environment()
+    rows = [setting(env, key) for key in env.sources]
+    say(f"environment {env.name}, folder {env.folder}")
+    table("settings", "settings", ("key", "value", "source", "description"), rows, "")

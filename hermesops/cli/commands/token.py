@@ -1,0 +1,160 @@
+"""``hermesops token``: what opens the vendor's proxy to single machines, and the model router to single agents."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, result, table
+from hermesops.cli.views.shapes import moment
+from hermesops.errors import PartlyDoneError, UsageError
+from hermesops.model.token import PLATFORM, purpose_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hermesops.app.app import App
+    from hermesops.model.instance import Instance
+    from hermesops.model.route import PresentToken
+    from hermesops.model.token import KeptToken
+
+app = Noun(no_args_is_help=True)
+
+User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
+
+
+@app.callback()
+def group() -> None:
+    """Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.
+
+    Purpose "models" is an agent's token for the model router: it counts for days and is renewed while the agent runs.
+    """
+
+
+@app.command("list")
+def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
+    """List the tokens that are in use and who holds them, never what they say.
+
+    Each is root on its machine: it opens JustAVPS's toolbox there, and every port of the machine's loopback.
+    """
+    composed = context.compose()
+    now = composed.registry.now()
+
+    async def work() -> "list[dict[str, object]]":
+        from hermesops.app.model_tokens import ModelTokens
+        from hermesops.app.tokens import Tokens
+
+        instance = composed.registry.find_instance(user) if user else None
+        async with composed.session() as session:
+            proxy = [shape(owner, token, now) for owner, token in Tokens(session).of(instance)]
+            return proxy + [model_shape(owner, token, now) for owner, token in ModelTokens(session).of(instance)]
+
+    rows = context.run(work())
+    empty = "no tokens; workers make those that the relay needs, commands those that they need"
+    columns = ("user", "purpose", "holder", "generation", "machine_id", "expires_at", "left")
+    table("token-list", "tokens", columns, rows, empty)
+
+
+@app.command()
+def renew(
+    user: User,
+    purpose: Annotated[str, typer.Option(help="Whose of the agent's tokens: platform, health, chat …")] = "platform",
+    reason: Why = "",
+) -> None:
+    """Replace a token by a new one that is tried through the proxy first; the old one is revoked after that."""
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+
+    async def work() -> None:
+        from hermesops.app.tokens import Tokens
+
+        async with composed.session() as session:
+            await Tokens(session).renew(instance, purpose, reason=reason or "renewed by hand")
+
+    context.run(work())
+    words = f"the token {purpose} of {user} is another one now, and opens the proxy; the old one is revoked"
+    result("token-renew", {"user": user, "purpose": purpose}, [words])
+
+
+@app.command()
+def revoke(
+    user: User,
+    purpose: Annotated[str, typer.Option(help="Only this one; else all of the agent's that open the proxy.")] = "",
+    models: Annotated[
+        bool, typer.Option("--models", help="Those for the model router instead; a running agent gets another at once.")
+    ] = False,
+    reason: Why = "",
+) -> None:
+    """End tokens now, as after one was seen where it should not be; who needs one gets another."""
+    if models and purpose:
+        raise UsageError("--models and --purpose name different tokens", hint=f"hermesops token list {user}")
+    composed = context.compose()
+    instance = composed.registry.find_instance(user)
+    if models:
+        _revoke_models(composed, user, instance, reason or "revoked")
+        return
+
+    async def work() -> list[str]:
+        from hermesops.app.tokens import Tokens
+
+        async with composed.session() as session:
+            return [one.purpose for one in await Tokens(session).revoke(instance, purpose, reason=reason or "revoked")]
+
+    gone = context.run(work())
+    result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
+
+
+def _revoke_models(composed: "App", user: str, instance: "Instance", reason: str) -> None:
+    from hermesops.app.model_tokens import revoke_model_tokens
+
+    generation, problem = context.run(revoke_model_tokens(composed, instance, reason=reason))
+    words = [f"no model token of {user} counts that was made before now; the router knows within 10 seconds"]
+    result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
+    if problem:
+        raise PartlyDoneError(
+            f"the agent of {user} has no new model token yet: {problem}",
+            hint="hermesops chore run model-tokens; a worker does it by itself within minutes",
+        )
+
+
+def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> dict[str, object]:
+    """An agent's present token for the model router, as everybody may see it."""
+    left = int((token.expires_at - now).total_seconds()) if token.expires_at else 0
+    return {
+        "user": owner.title,
+        "instance_id": owner.id,
+        "machine_id": owner.machine_id,
+        "purpose": "models",
+        "holder": "agent",
+        "generation": token.generation,
+        "token_id": None,
+        "expires_at": moment(token.expires_at) if token.expires_at else None,
+        "handed_at": moment(token.handed_at) if token.handed_at else None,
+        "left_s": left,
+        "left": _left(left) if token.expires_at else "none since it was revoked",
+    }
+
+
+def _left(seconds: int) -> str:
+    if seconds <= 0:
+        return "run out"
+    days, hours = seconds // 86400, seconds // 3600
+    return f"{days} d {hours % 24} h" if days else f"{hours} h {seconds // 60 % 60} min"
+
+
+def shape(owner: "Instance | None", token: "KeptToken", now: "datetime") -> dict[str, object]:
+    """A token as everybody may see it."""
+    left = int((token.expires_at - now).total_seconds())
+    return {
+        "user": owner.title if owner else None,
+        "instance_id": owner.id if owner else None,
+        "machine_id": token.machine_id,
+        "purpose": token.purpose,
+        "holder": "relay" if purpose_of(token.purpose) == PLATFORM else "commands and workers",
+        "generation": None,
+        "token_id": token.id,
+        "expires_at": moment(token.expires_at),
+        "left_s": left,
+        "left": _left(left),
+    }

@@ -1,0 +1,182 @@
+"""How an operator says which rollout, and in which way it shall go; what is not said is as ``Spec`` has it."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from hermesops.errors import UsageError
+
+if TYPE_CHECKING:
+    from hermesops.model.rollout_spec import Action, Gates, Spec
+
+K = TypeVar("K", bound=StrEnum)
+
+Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Leave it to the workers; rollout status --watch looks on.")]
+Where = Annotated[str, typer.Option("--where", help="Only to these: plan=heavy,cell=cell1,region=…,release=…,user=…")]
+Everybody = Annotated[bool, typer.Option("--all", help="To every running instance.")]
+Stages = Annotated[str, typer.Option(help="Shares that shall have it after each stage, as 5%,25%,100%.")]
+Unavailable = Annotated[str, typer.Option("--max-unavailable", help="Share that may be changing at once, as 10%.")]
+AtOnce = Annotated[int, typer.Option("--at-once", help="And never more than so many.", show_default=False)]
+Soak = Annotated[str, typer.Option(help="How long each must have run it before a stage ends, as 10m.")]
+Settle = Annotated[str, typer.Option(help="Between two batches, as 10s.")]
+ConfirmWithin = Annotated[str, typer.Option("--confirm-within", help="A machine goes back by itself after, as 60s.")]
+Drain = Annotated[str, typer.Option(help="How long running turns are waited for, as 60s.")]
+Defer = Annotated[str, typer.Option(help="For how long busy or quiet users may be left for later, as 24h.")]
+Windows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--window", help="Only then: 'Mon-Fri 09:00-17:00 Europe/Berlin'; may be repeated.", show_default=False
+    ),
+]
+Emergency = Annotated[
+    str, typer.Option(help="Why windows, freezes and quiet hours do not count.", metavar="REASON", show_default=False)
+]
+ManualBefore = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--manual-before",
+        help="Wait for rollout promote before this stage, from 1; may be repeated.",
+        show_default=False,
+    ),
+]
+HooksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hook",
+        help="A gate of yours: NAME of [rollout_hooks] in settings.toml, or NAME=https://…; may be repeated.",
+        show_default=False,
+    ),
+]
+Vitals = Annotated[
+    str,
+    typer.Option(help="What health is compared by, comma-separated; none switches that gate off.", show_default=False),
+]
+OnHalt = Annotated[str, typer.Option("--on-halt", help="Who is put back when a gate halts it: hurt, all, nobody.")]
+Drill = Annotated[str, typer.Option(help="Trying the way back on a pool machine first: required, if_possible, no.")]
+TwoPerson = Annotated[
+    float,
+    typer.Option(
+        "--two-person-above",
+        help="Blast radius above which a second operator approves; never above the setting.",
+        show_default=False,
+    ),
+]
+ActionOption = Annotated[str, typer.Option("--action", help="slot: on the machine as it is; machine: on another one.")]
+
+
+def spec_of(
+    *,
+    stages: str = "",
+    max_unavailable: str = "",
+    at_once: int = 0,
+    soak: str = "",
+    settle: str = "",
+    confirm_within: str = "",
+    drain: str = "",
+    defer: str = "",
+    windows: list[str] | None = None,
+    emergency: str = "",
+    manual_before: list[int] | None = None,
+    hooks: list[str] | None = None,
+    vitals: str = "",
+    on_halt: str = "",
+    drill: str = "",
+    two_person_above: float = -1.0,
+) -> "Spec":
+    """What was chosen.
+
+    Raises:
+        UsageError: Something of it means nothing, or it cannot be carried out.
+    """
+    from hermesops.cli.context import environment
+    from hermesops.cli.options.durations import seconds
+    from hermesops.model.rollout_spec import DrillWish, HurtCare, Spec
+    from hermesops.rollout.admission import refuse_spec
+
+    usual = Spec()
+    spec = Spec(
+        stages=tuple(_share(part, "--stages") for part in stages.split(",")) if stages else usual.stages,
+        max_unavailable=_share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
+        most_unavailable=at_once or usual.most_unavailable,
+        settle_s=seconds(settle, "--settle") if settle else usual.settle_s,
+        soak_s=seconds(soak, "--soak") if soak else usual.soak_s,
+        confirm_s=seconds(confirm_within, "--confirm-within") if confirm_within else usual.confirm_s,
+        drain_s=seconds(drain, "--drain") if drain else usual.drain_s,
+        defer_s=seconds(defer, "--defer") if defer else usual.defer_s,
+        windows=tuple(windows or ()),
+        gates=_gates(manual_before, hooks, vitals),
+        on_halt=_one_of(HurtCare, on_halt, "--on-halt") if on_halt else usual.on_halt,
+        drill=_one_of(DrillWish, drill, "--drill") if drill else usual.drill,
+        two_person_above=two_person_above if two_person_above >= 0 else environment().settings.two_person_above,
+        emergency=emergency,
+    )
+    refuse_spec(spec)
+    return spec
+
+
+def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: float) -> "Gates":
+    """The gates of a rollout with some figures of another choice; without one, and below 0, they stay.
+
+    Raises:
+        UsageError: Gates cannot work with them.
+    """
+    from dataclasses import replace
+
+    from hermesops.rollout.admission import refuse_spec
+
+    failures = spec.gates.failures
+    chosen = {name: value for name, value in rates.items() if value >= 0}
+    failures = replace(failures, early_failures=early_failures or failures.early_failures)
+    for name, value in chosen.items():
+        failures = replace(failures, **{name: value})  # type: ignore[arg-type]  # names of rates, all of them floats
+    gates = replace(spec.gates, failures=failures)
+    if vitals:
+        gates = replace(gates, health=replace(gates.health, vitals=_vitals(vitals)))
+    refuse_spec(replace(spec, gates=gates))
+    return gates
+
+
+def parse_action(text: str) -> "Action":
+    """What is changed.
+
+    Raises:
+        UsageError: It is no such thing.
+    """
+    from hermesops.model.rollout_spec import Action
+
+    return _one_of(Action, text, "--action")
+
+
+def _gates(manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
+    from hermesops.model.rollout_spec import Gates, HealthGate
+    from hermesops.rollout.hooks import parse_hook
+
+    usual = Gates()
+    health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.health
+    return Gates(usual.failures, health, usual.probe, tuple(map(parse_hook, hooks or ())), tuple(manual_before or ()))
+
+
+def _vitals(text: str) -> tuple[str, ...]:
+    from hermesops.model.vitals import Vital
+
+    names = () if text == "none" else map(str.strip, text.split(","))
+    return tuple(_one_of(Vital, name, "--vitals").value for name in names)
+
+
+def _share(text: str, option: str) -> float:
+    try:
+        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise UsageError(f"{option} {text!r} is no share, as 5% or 0.05")
+    return number
+
+
+def _one_of(kind: type[K], text: str, option: str) -> K:
+    try:
+        return kind(text.strip())
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: one of {', '.join(kind)}") from None

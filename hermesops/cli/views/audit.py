@@ -1,0 +1,67 @@
+"""Shapes of the audit, and of the registry's copies."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.cli.views.shapes import moment
+from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
+
+if TYPE_CHECKING:
+    from hermesops.registry.maintenance.backup import Copy
+
+
+def entry(one: AuditEntry) -> dict[str, object]:
+    """An entry, with the hash that chains it."""
+    return {
+        "id": one.id,
+        "at": moment(one.at),
+        "who": one.who,
+        "action": one.action,
+        "subject": one.subject,
+        "why": one.why,
+        "before": dict(one.before),
+        "after": dict(one.after),
+        "epoch": one.epoch,
+        "hash": one.hash,
+    }
+
+
+def report(found: ChainReport, anchor: Path) -> dict[str, object]:
+    """What a whole audit looks like."""
+    return {
+        "entries": found.entries,
+        "epoch": found.head.epoch if found.head else None,
+        "hash": found.head.hash if found.head else None,
+        "anchor": str(anchor),
+        "anchored_heads": found.anchors,
+        "anchored_to": found.anchored_to or None,
+        "lost_by_restoring": found.lost,
+    }
+
+
+def lines(found: ChainReport, anchor: Path) -> list[str]:
+    """The same for a person."""
+    if not found.entries:
+        return ["the audit is empty"]
+    said = [f"{found.entries} entries hang together, up to {found.anchored_to} anchored in {anchor}"]
+    if found.head and found.head.id > found.anchored_to:
+        said.append(f"entries {found.anchored_to + 1} to {found.head.id} are anchored nowhere yet")
+    if found.lost:
+        said.append(f"{found.lost} that were anchored are of epochs that ended with a restored copy, and not in it")
+    return said
+
+
+def place(finding: ChainFinding) -> str:
+    """Where a finding is."""
+    return f"audit entry {finding.id}" if finding.id else "the audit:"
+
+
+def copy(one: "Copy") -> Mapping[str, object]:
+    """A copy of the registry."""
+    return {
+        "taken_at": moment(one.taken_at),
+        "reason": one.reason,
+        "size_bytes": one.size_bytes,
+        "file": str(one.file),
+    }

@@ -1,0 +1,80 @@
+"""Shapes of what ``hermesops backup`` prints; the rules of ``render`` hold here too."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hermesops.cli.views.shapes import moment
+from hermesops.model.instance import InstanceStatus
+
+if TYPE_CHECKING:
+    from hermesops.justavps.wire import Image
+    from hermesops.model.backup import Backup
+    from hermesops.model.instance import Instance
+    from hermesops.model.state import State
+
+
+def backup(row: "Backup", user: str) -> dict[str, object]:
+    """A backup; its state is counts and digests, no word of what is in it."""
+    return {
+        "user": user,
+        "instance_id": row.instance_id,
+        "backup": row.id,
+        "at": moment(row.at),
+        "why": row.why,
+        "bytes": row.bytes,
+        "added": row.added,
+        "state": row.state.to_json(),
+        "proved": row.is_proved,
+        "checked_at": moment(row.checked_at),
+        "problem": row.checked,
+    }
+
+
+def line(row: "Backup", user: str) -> dict[str, object]:
+    """The same for people."""
+    shown = backup(row, user)
+    held = "proved" if row.is_proved else row.checked or "not restored yet"
+    return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": held}
+
+
+def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
+    """The vendor's image of an instance's machine."""
+    return {
+        "user": instance.title,
+        "instance_id": instance.id,
+        "snapshot": image.id,
+        "name": image.name,
+        "status": "ready" if image.bootable else "creating" if image.status == "ready" else image.status.value,
+        "disk_gb": image.disk_size_gb,
+        "created_at": moment(image.created_at),
+    }
+
+
+def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
+    """A state held against a backup: what differs, and both as counts and digests."""
+    differences = list(row.state.differences(now))
+    return {
+        "user": user,
+        "instance_id": row.instance_id,
+        "backup": row.id,
+        "at": moment(row.at),
+        "same": not differences,
+        "differences": differences,
+        "copied": row.state.to_json(),
+        "now": now.to_json(),
+    }
+
+
+def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
+    """How much of an instance would be lost with its machine now; of one that sleeps nothing since its last backup."""
+    counts = instance.status is InstanceStatus.RUNNING
+    seconds = int((now - (newest or instance.created_at)).total_seconds())
+    return {
+        "user": instance.title,
+        "instance_id": instance.id,
+        "status": instance.status.value,
+        "newest": moment(newest),
+        "age_s": seconds,
+        "counts": counts,
+        "age": f"{seconds // 3600} h {seconds // 60 % 60} min" if counts else None,
+    }

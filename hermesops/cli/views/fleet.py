@@ -1,0 +1,259 @@
+"""Shapes of what ``hermesops fleet`` prints; the rules of ``render`` hold here too."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hermesops.cli.views.shapes import moment
+from hermesops.model.fleet import CellTally
+from hermesops.model.instance import InstanceStatus
+
+if TYPE_CHECKING:
+    from hermesops.converge import Converged
+    from hermesops.drift.changes import Happening
+    from hermesops.drift.finding import Finding
+    from hermesops.drift.rebuild import Rebuild
+    from hermesops.model.backup import Loss
+    from hermesops.model.sighting import Confirmation
+
+SIGNS = {
+    InstanceStatus.RUNNING: ".",
+    InstanceStatus.PROVISIONING: "P",
+    InstanceStatus.SUSPENDED: "S",
+    InstanceStatus.TERMINATED: "T",
+}
+"""What stands for an instance in a grid: the eye shall stop where something is not as usual."""
+
+_WIDTH = 80
+"""Signs in a line of the grid."""
+
+_NAMED = 10
+"""Instances that people are told of; programs are told of all."""
+
+_ASK = "hermesops fleet status --live asks"
+
+
+def status(cells: Sequence[CellTally]) -> dict[str, object]:
+    """The fleet in numbers."""
+    statuses, plans = _sums(cells)
+    return {
+        "instances": statuses.total(),
+        "by_status": dict(sorted(statuses.items())),
+        "by_plan": dict(sorted(plans.items())),
+        "spares": _spares(cells),
+        "cells": [
+            {
+                "cell": cell.cell,
+                "region": cell.region,
+                "instances": len(cell.grid),
+                "by_status": {status.value: count for status, count in cell.by_status.items()},
+                "by_plan": {plan.value: count for plan, count in sorted(cell.by_plan.items())},
+                "spares": _spares([cell]),
+                "grid": _signs(cell),
+            }
+            for cell in cells
+        ],
+    }
+
+
+def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
+    """The fleet as people look at it: a line a cell, a sign an instance, and the sums.
+
+    Args:
+        cells: Every cell in numbers.
+        confirmed: Running instances whose machines JustAVPS called ready when it was last asked.
+    """
+    statuses, plans = _sums(cells)
+    spares = _spares(cells)
+    if not statuses and not spares:
+        return ["no instances; hermesops provision USER --plan light makes one"]
+    width = max(len(cell.cell) for cell in cells)
+    lines = [line for cell in cells for line in _rows(cell, width)]
+    legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
+    beside = {InstanceStatus.RUNNING.value: f" ({confirmed} confirmed)"}
+    by_status = ", ".join(f"{count} {name}{beside.get(name, '')}" for name, count in sorted(statuses.items()))
+    sums = f"{by_status}; {', '.join(f'{count} {name}' for name, count in sorted(plans.items()))}"
+    told = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
+    others = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
+    return [*lines, "", told, *([f"machines beside them: {others}"] if others else [])]
+
+
+def confirmation(machines: "Confirmation") -> dict[str, object]:
+    """What JustAVPS said last of the machines of running instances."""
+    return {
+        "listed_at": moment(machines.listed_at) if machines.listed_at else None,
+        "confirmed": machines.confirmed,
+        "unconfirmed": [
+            {"user": one.user, "machine": one.machine, "status": one.status or None} for one in machines.unconfirmed
+        ],
+    }
+
+
+def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> list[str]:
+    """The same for people; nothing where nothing should run."""
+    running = _sums(cells)[0][InstanceStatus.RUNNING]
+    if not running:
+        return []
+    if machines.listed_at is None:
+        return [f"machines: none of {running} running is confirmed, JustAVPS was not asked yet: {_ASK}"]
+    at = f"{machines.listed_at:%Y-%m-%d %H:%M} UTC"
+    told = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
+    if not machines.unconfirmed:
+        return [told]
+    named = [
+        f"not confirmed: {one.user}, {f'machine {one.status}' if one.status else 'on a machine that is newer'}"
+        for one in machines.unconfirmed[:_NAMED]
+    ]
+    more = len(machines.unconfirmed) - _NAMED
+    rest = [f"not confirmed: {more} more"] if more > 0 else []
+    return [told, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
+
+
+def loss(backups: "Loss") -> dict[str, object]:
+    """What would be lost with all machines now, and how many agents would lose more than may be."""
+    return {
+        "agents": backups.agents,
+        "oldest_s": backups.oldest_s,
+        "late": backups.late,
+        "never": backups.never,
+        "objective_s": backups.objective_s,
+    }
+
+
+def loss_lines(backups: "Loss") -> list[str]:
+    """The same for people."""
+    if not backups.agents:
+        return []
+    hours, minutes = backups.oldest_s // 3600, backups.oldest_s // 60 % 60
+    none = f"; {backups.never} have none yet" if backups.never else ""
+    told = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
+    if not backups.late:
+        return [told]
+    late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
+    return [told, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
+
+
+def drift(findings: "Sequence[Finding]") -> dict[str, object]:
+    """What differs, the worst first."""
+    return {
+        "findings": [
+            {
+                "kind": one.kind.value,
+                "severity": one.severity.value,
+                "subject": one.subject,
+                "cell": one.cell or None,
+                "machine": one.machine or None,
+                "seen": one.seen,
+                "repair": list(one.repair),
+                "otherwise": list(one.otherwise),
+            }
+            for one in findings
+        ],
+        "by_severity": dict(Counter(one.severity.value for one in findings)),
+    }
+
+
+def drift_lines(findings: "Sequence[Finding]") -> list[str]:
+    """The same for people: what differs, and below it what to type."""
+    lines = []
+    for one in findings:
+        where = f" ({one.machine})" if one.machine and one.machine != one.subject else ""
+        lines += [f"{one.severity}  {one.kind}  {one.subject}{where}", f"    {one.seen}"]
+        lines += _steps(one.repair) + _steps(one.otherwise, "or ")
+    counts = Counter(one.severity.value for one in findings)
+    sums = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+    return [*lines, f"{len(findings)} differences: {sums}"] if findings else ["nothing differs"]
+
+
+def _steps(commands: Sequence[str], lead: str = "") -> list[str]:
+    """Commands as people type them; more than one are numbered: each is of use only after those before it."""
+    if len(commands) == 1:
+        return [f"    {lead}$ {commands[0]}"]
+    return [f"    {lead}{number}. $ {command}" for number, command in enumerate(commands, 1)]
+
+
+def converged(ran: "Converged") -> list[dict[str, object]]:
+    """What became of each instance that roles were applied to."""
+    return [
+        {
+            "instance": host.host,
+            "status": host.status,
+            "changed": len(host.changed),
+            "failure": f"{host.failure.task}: {host.failure.message}" if host.failure else None,
+        }
+        for host in ran.hosts.values()
+    ]
+
+
+def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
+    """What happened, oldest first; nobody did what was only seen."""
+    return [
+        {"at": moment(one.at), "who": one.who or None, "what": one.what, "subject": one.subject, "detail": one.detail}
+        for one in found
+    ]
+
+
+def rebuild(planned: "Rebuild", *, written: int) -> dict[str, object]:
+    """What a lost registry holds again, and what stays lost; no secret has a shape."""
+    return {
+        "instances": [
+            {
+                "instance_id": one.id,
+                "user": one.user_alias or one.user_id,
+                "plan": one.plan.value,
+                "cell": one.cell,
+                "machine_name": one.machine_name,
+                "machine_id": one.machine_id,
+                "epoch": one.epoch,
+            }
+            for one in planned.instances
+        ],
+        "left": [{"name": one.name, "why": one.why, "hint": one.hint} for one in planned.left],
+        "gone": list(planned.gone),
+        "written": written,
+    }
+
+
+def rebuild_lines(planned: "Rebuild") -> list[str]:
+    """The same for people."""
+    known = [
+        f"  {one.user_alias or one.user_id}  {one.plan}  {one.cell}  {one.machine_name}" for one in planned.instances
+    ]
+    left = [line for one in planned.left for line in (f"  {one.name}: {one.why}", f"    $ {one.hint}")]
+    return [
+        f"{len(known)} instances are known again:",
+        *known,
+        f"{len(planned.left)} things are not:",
+        *left,
+        "gone in any case:",
+        *(f"  {what}" for what in planned.gone),
+    ]
+
+
+def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:
+    statuses: Counter[str] = Counter()
+    plans: Counter[str] = Counter()
+    for cell in cells:
+        statuses.update(status.value for status in cell.grid)
+        plans.update({plan.value: count for plan, count in cell.by_plan.items()})
+    return statuses, plans
+
+
+def _spares(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
+    """Machines beside those of instances, by purpose and status."""
+    found: dict[str, Counter[str]] = {}
+    for cell in cells:
+        for (purpose, status), count in cell.spares.items():
+            found.setdefault(purpose.value, Counter())[status.value] += count
+    return {purpose: dict(sorted(found[purpose].items())) for purpose in sorted(found)}
+
+
+def _rows(cell: CellTally, width: int) -> list[str]:
+    signs = _signs(cell)
+    head = f"{cell.cell:<{width}}  {len(signs):>4}  "
+    pieces = [signs[start : start + _WIDTH] for start in range(0, len(signs), _WIDTH)] or [""]
+    return [f"{head if number == 0 else ' ' * len(head)}{piece}".rstrip() for number, piece in enumerate(pieces)]
+
+
+def _signs(cell: CellTally) -> str:
+    return "".join(SIGNS[status] for status in cell.grid)

@@ -1,0 +1,127 @@
+"""What an operator sees while a rollout goes on: a picture that is drawn anew on a terminal, plain lines elsewhere."""
+
+import sys
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hermesops.cli import console
+from hermesops.cli.views.rollout import progress as render_outlook
+from hermesops.node.untrusted.foreign_text import unbroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from rich.live import Live
+
+    from hermesops.model.ids import InstanceId
+    from hermesops.model.rollout import TargetState
+    from hermesops.rollout.ports import Records
+
+_LINES_KEPT = 5
+_HEARD = 50
+"""Told lines that are remembered, so that what the runner told is not told once more when it is seen."""
+
+
+@dataclass
+class PlainView:
+    """A line for everything that changes: how far the rollout is, then who and what."""
+
+    _seen: "dict[InstanceId, TargetState]" = field(default_factory=dict)
+    _state: str = ""
+    _told: "deque[str]" = field(default_factory=lambda: deque(maxlen=_HEARD))
+
+    def tell(self, line: str) -> None:
+        """Narration of the runner's; what it waits for is said once."""
+        what = _what(line)
+        if not self._told or what != self._told[-1]:
+            console.say(unbroken(line))
+        self._told.append(what)
+
+    def show(self, records: "Records") -> None:
+        """Say what is different from the last time."""
+        from hermesops.rollout.narration import changes, progress
+
+        rollout, targets = records.rollout, records.targets
+        if not self._state:
+            console.say(f"rollout {rollout.id} deploys {rollout.release} to {len(targets)} instances")
+            self._seen = {target.id: target.state for target in targets}
+        news = changes(target for target in targets if self._seen.get(target.id) is not target.state)
+        self._seen = {target.id: target.state for target in targets}
+        if rollout.state.value != self._state:
+            news.append(f"the rollout is {rollout.state.replace('_', ' ')}: {rollout.reason}")
+            self._state = rollout.state.value
+        for what in news:
+            if what not in self._told:
+                console.say(unbroken(f"{progress(targets)}: {what}"))
+
+
+class LiveView:
+    """The whole rollout at one glance, with the last lines of narration below it.
+
+    Args:
+        live: Draws it.
+        now: The time.
+    """
+
+    def __init__(self, live: "Live", now: "Callable[[], datetime]") -> None:
+        self._live = live
+        self._now = now
+        self._told: deque[str] = deque(maxlen=_LINES_KEPT)
+        self._records: Records | None = None
+
+    def tell(self, line: str) -> None:
+        """Narration of the runner's; what it waits for is said once."""
+        if not self._told or line != self._told[-1]:
+            self._told.append(line)
+        self._draw()
+
+    def show(self, records: "Records") -> None:
+        """Draw it as it is now."""
+        self._records = records
+        self._draw()
+
+    def _draw(self) -> None:
+        from rich.text import Text
+
+        rows = [Text(row) for row in self._rows()]
+        for row in rows:
+            row.truncate(self._live.console.width, overflow="ellipsis")
+        self._live.update(Text("\n").join(rows))
+
+    def _rows(self) -> list[str]:
+        from hermesops.rollout.outlook import outlook_of
+
+        if self._records is None:
+            return [unbroken(line) for line in self._told]
+        size = self._live.console.size
+        outlook = outlook_of(self._records, self._now())
+        # A terminal scrolls when its last row is written to, and then nothing can be drawn over.
+        return render_outlook.screen(self._records, outlook, list(self._told), width=size.width, height=size.height - 1)
+
+
+View = PlainView | LiveView
+
+
+@contextmanager
+def view(now: "Callable[[], datetime]") -> "Iterator[View]":
+    """What fits the terminal: a picture, or lines."""
+    if not sys.stderr.isatty() or console.is_quiet():
+        yield PlainView()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    screen = Console(stderr=True)
+    if screen.is_dumb_terminal:
+        yield PlainView()
+        return
+    with Live(console=screen, refresh_per_second=4) as live:
+        yield LiveView(live, now)
+
+
+def _what(line: str) -> str:
+    """A line of narration without how far the rollout was then."""
+    return line.partition(": ")[2] or line

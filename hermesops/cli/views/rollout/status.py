@@ -1,0 +1,184 @@
+"""Shapes of what is told of rollouts, freezes and policies; the rules of ``render`` hold here too."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hermesops.cli.views.shapes import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.app.rollout_owed import Owed
+    from hermesops.model.freeze import Freeze
+    from hermesops.model.ids import InstanceId
+    from hermesops.model.instance_policy import InstancePolicy
+    from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
+    from hermesops.model.slot import WayBack
+    from hermesops.rollout.explain import Explained
+    from hermesops.rollout.outlook import Outlook
+
+
+HISTORY = frozenset({"start", "state", "said"})
+"""Kinds of events that change where a rollout stands, or what operators said."""
+
+
+def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
+    """A freeze, and whether it holds."""
+    return {
+        "id": one.id,
+        "state": "holds" if one.holds_at(now) else "past" if one.is_past(now) else "to come",
+        "begins_at": moment(one.begins_at),
+        "ends_at": moment(one.ends_at),
+        "lifted_at": moment(one.lifted_at),
+        "reason": one.reason,
+        "who": one.who,
+    }
+
+
+def policy(held: "InstancePolicy") -> dict[str, object]:
+    """What is to be minded of an instance."""
+    quiet = held.quiet
+    return {
+        "turn": "first" if held.opted_in else "last" if held.protected else "as it comes",
+        "opted_in": held.opted_in,
+        "protected": held.protected,
+        "quiet_hours": f"{quiet.begin:%H:%M}-{quiet.end:%H:%M}" if quiet else None,
+        "timezone": quiet.timezone if quiet else None,
+    }
+
+
+def rollout(row: "Rollout") -> dict[str, object]:
+    """A rollout as everybody sees it."""
+    return {
+        "id": row.id,
+        "release": row.release,
+        "action": row.action.value,
+        "state": row.state.value,
+        "reason": row.reason,
+        "who": row.who,
+        "created_at": moment(row.created_at),
+        "updated_at": moment(row.updated_at),
+    }
+
+
+def target(one: "RolloutTarget") -> dict[str, object]:
+    """Where one instance stands in a rollout."""
+    return {
+        "user": one.facts.user,
+        "instance_id": one.id,
+        "stage": one.stage + 1,
+        "batch": one.batch + 1,
+        "state": one.state.value,
+        "detail": one.detail or None,
+        "release_before": one.facts.release_before or None,
+        "on_release": one.progress.on_release,
+        "touched_at": moment(one.touched_at),
+        "updated_at": moment(one.updated_at),
+    }
+
+
+def outlook(seen: "Outlook") -> dict[str, object]:
+    """How far a rollout has come."""
+    return {
+        "targets": seen.targets,
+        "touched": seen.touched,
+        "reached": seen.reached,
+        "failed": seen.failed,
+        "per_minute": seen.per_minute,
+        "left_s": seen.left_s,
+        "stages": [
+            {
+                "stage": stage.number,
+                "targets": stage.targets,
+                "reached": stage.reached,
+                "batch": stage.batch,
+                "batches": stage.batches,
+                "states": {state.value: count for state, count in stage.states.items()},
+            }
+            for stage in seen.stages
+        ],
+        "gates": dict(seen.gates),
+    }
+
+
+def event(one: "RolloutEvent") -> dict[str, object]:
+    """Something that was decided."""
+    return {
+        "id": one.id,
+        "at": moment(one.at),
+        "kind": one.kind,
+        "why": str(one.decision.get("why") or ""),
+        "decision": dict(one.decision),
+        "evidence": dict(one.evidence),
+    }
+
+
+def owed(one: "Owed") -> dict[str, object]:
+    """An instance that has not got what the others have."""
+    return {
+        "user": one.user,
+        "instance_id": one.instance_id,
+        "release": one.release,
+        "rollout": one.rollout,
+        "why": one.why,
+        "since": moment(one.since),
+    }
+
+
+def way_back(user: str, done: "WayBack", *, machine: str = "") -> dict[str, object]:
+    """What came of putting one agent back."""
+    return {
+        "user": user,
+        "machine": machine or None,
+        "release": done.release,
+        "before": done.before,
+        "changed": done.release != done.before,
+        "gap_s": done.gap_s,
+        "carried": done.carried,
+        "listed": done.listed,
+        "kept": done.kept or None,
+    }
+
+
+def way_back_line(user: str, done: "WayBack") -> str:
+    """The same in one line."""
+    if done.release == done.before:
+        return f"{user} is on {done.release} already"
+    words = f"{user} is back on {done.release}; its gateway was away for {done.gap_s:.1f} s"
+    if done.carried:
+        words += f"; {done.carried} rows written since were carried over"
+    if done.listed:
+        words += f"; {done.listed} rows written since do not fit and are listed in {done.kept}"
+    return words
+
+
+def change(one: "RolloutEvent") -> dict[str, object]:
+    """A change of a rollout's state."""
+    told = one.decision
+    return {
+        "at": moment(one.at),
+        "what": str(told.get("verb") or ("start" if one.kind == "start" else "decided")),
+        "from": told.get("from"),
+        "to": told.get("to") or ("pending" if one.kind == "start" else None),
+        "who": told.get("who") or "hermesops",
+        "why": str(told.get("why") or ""),
+    }
+
+
+def named_in(one: "RolloutEvent") -> set[str]:
+    """The instances that an event is about."""
+    named = one.decision.get("targets")
+    if isinstance(named, dict):
+        return set(named)
+    entries = named if isinstance(named, list) else []
+    return {str(entry.get("instance")) if isinstance(entry, dict) else str(entry) for entry in entries}
+
+
+def explain_lines(one: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:
+    """A decision as people read it: when, what, why, for whom, and from which figures."""
+    lines = [f"{one.at:%Y-%m-%d %H:%M:%S}  {one.what}{f': {one.why}' if one.why else ''}"]
+    for line in one.evidence:
+        for instance_id, title in titles.items():
+            line = line.replace(instance_id, title)  # noqa: PLW2901 - the same line, with a name in it
+        lines.append(f"    {line}")
+    return lines

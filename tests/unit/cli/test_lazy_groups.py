@@ -1,0 +1,33 @@
+"""What can be typed first is known without importing it, and is there when it is typed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermesops.cli import lazy_groups
+
+CLI = Path(lazy_groups.__file__).parent
+
+
+@pytest.mark.parametrize("name", lazy_groups.SUMMARIES)
+def test_what_a_command_says_of_itself_begins_with_its_summary(name: str) -> None:
+    said = lazy_groups.load(name).help
+    assert (
+        said.replace(";", ".").replace(":", ".").startswith(lazy_groups.SUMMARIES[name].rstrip(".").replace(":", "."))
+    )
+
+
+def test_every_noun_is_offered() -> None:
+    files = {file.stem for file in CLI.glob("*.py") if "app = Noun(" in file.read_text()}
+    assert files - {"root"} <= set(lazy_groups.SUMMARIES)
+
+
+def test_help_imports_none_of_them() -> None:
+    program = (
+        "import sys; sys.argv = ['hermesops', '--help']; from hermesops.cli import main, nouns; main.main();"
+        "print([name for name in nouns.SUMMARIES if f'hermesops.cli.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

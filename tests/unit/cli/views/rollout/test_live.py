@@ -1,0 +1,174 @@
+"""What an operator sees while a rollout goes on, on a terminal and elsewhere."""
+
+import io
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from rich.console import Console
+from rich.live import Live
+
+from hermesops.cli import console as terminal
+from hermesops.cli.views.rollout.live import LiveView, PlainView, view
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout.ports import Records
+from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
+
+LATER = AT + timedelta(minutes=2)
+HEALTH = "turn_latency 1.02 times (1.25 times allowed); memory 1.00 times (1.25 times allowed); restarts +0.00 (+0.50)"
+GATES = {
+    "failures": {"result": "inconclusive", "why": "1 of 3 failed: log ratio -1.01 lies between -2.99 and 4.55"},
+    "health": {"result": "pass", "why": HEALTH},
+    "probe": {"result": "pass", "why": "2 of 2 took a turn since"},
+}
+
+
+def target(number: int, state: TargetState, *, stage: int = 0, detail: str = "") -> RolloutTarget:
+    made = target_of(InstanceId(f"i{number}"), number, stage=stage)
+    touched_at = None if state is TargetState.WAITING else AT
+    progress = Progress(confirmed_at=AT + timedelta(seconds=30)) if state.is_well else Progress()
+    facts = replace(made.facts, user=f"user{number}")
+    return replace(
+        made, facts=facts, state=state, detail=detail, touched_at=touched_at, updated_at=AT, progress=progress
+    )
+
+
+TARGETS = (
+    target(0, TargetState.HEALTHY),
+    target(1, TargetState.SOAKING, stage=1),
+    target(2, TargetState.FAILED, stage=1, detail="checks: [red]turn[/red]\x1b[2J: 500"),
+    *(target(number, TargetState.WAITING, stage=2) for number in range(3, 12)),
+)
+BRING = RolloutEvent(AT, "bring", {"why": "stage 2"}, GATES, id=2)
+RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING, reason="asked for"), TARGETS, {"bring": BRING})
+
+
+def with_states(*states: TargetState) -> Records:
+    return replace(RECORDS, targets=tuple(target(number, state) for number, state in enumerate(states)))
+
+
+def drawn(width: int, height: int, records: Records, *told: str, color: bool = False) -> list[str]:
+    """The rows that a terminal of this size shows."""
+    recorder = Console(
+        record=True, width=width, height=height, file=io.StringIO(), force_terminal=True, no_color=not color
+    )
+    with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
+        seen = LiveView(live, lambda: LATER)
+        for line in told:
+            seen.tell(line)
+        seen.show(records)
+        renderable = live.get_renderable()
+    plain = Console(record=True, width=width, height=height, file=io.StringIO())
+    plain.print(renderable)
+    return [row.rstrip() for row in plain.export_text().splitlines()]
+
+
+def test_a_terminal_shows_stages_gates_pace_time_left_and_the_last_lines_told() -> None:
+    assert drawn(100, 30, RECORDS, "first", "second", "second", "third") == [
+        f"rollout r1 of {NEW}: running (asked for)",
+        "1 of 12 healthy, 1 soaking, 1 failed; 1.5 per minute; about 19 min left",
+        "stage 1 [########################] 1/1, batch 1/1: 1 healthy",
+        "stage 2 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
+        "stage 3 [........................] 0/9, batch 0/1: 9 waiting",
+        "gate failures  inconclusive   1 of 3 failed: log ratio -1.01 lies between -2.99 and 4.55",
+        "gate health    pass           turn_latency 1.02 times (1.25 times allowed); memory 1.00 times (1.25",
+        "    times allowed); restarts +0.00 (+0.50)",
+        "gate probe     pass           2 of 2 took a turn since",
+        "user2 (stage 2, batch 1): failed: checks: [red]turn[/red]\\x1b[2J: 500",
+        "",
+        "first",
+        "second",
+        "third",
+    ]
+
+
+def test_a_small_terminal_keeps_the_last_lines_told_and_counts_who_does_not_fit() -> None:
+    many = replace(RECORDS, targets=(*TARGETS[:3], *(target(one, TargetState.ACTIVATING) for one in range(20))))
+    rows = drawn(80, 24, many, *(f"line {number} {'x' * 90}" for number in range(9)))
+    assert len(rows) == 23
+    assert [row[:7] for row in rows[-5:]] == [f"line {number} " for number in range(4, 9)]
+    assert all(len(row) <= 80 for row in rows)
+    assert rows[-7].startswith("and 14 more: hermesops rollout status r1")
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 5), (20, 10), (200, 60)])
+def test_nothing_is_drawn_beyond_the_terminal(width: int, height: int) -> None:
+    rows = drawn(width, height, RECORDS, "told last")
+    assert len(rows) < height
+    assert all(len(row) <= width for row in rows)
+    assert rows[-1] == "told last"
+
+
+def test_before_it_is_seen_only_what_was_told_is_shown() -> None:
+    recorder = Console(record=True, width=80, file=io.StringIO())
+    with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
+        LiveView(live, lambda: LATER).tell("waiting for [red]the lease[/red]")
+    assert "waiting for [red]the lease[/red]" in recorder.export_text()
+
+
+def test_elsewhere_each_line_says_how_far_who_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    seen, waiting = PlainView(), TargetState.WAITING
+    seen.show(with_states(waiting, waiting, waiting))
+    seen.show(with_states(TargetState.FETCHING, TargetState.FETCHING, waiting))
+    seen.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
+    seen.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
+    assert capsys.readouterr().err.splitlines() == [
+        f"rollout r1 deploys {NEW} to 3 instances",
+        "not started, 0 of 3 healthy: the rollout is running: asked for",
+        "stage 1/1, batch 1/1, 0 of 3 healthy: user0, user1 are fetching",
+        "stage 1/1, batch 1/1, 1 of 3 healthy, 1 failed: user0 is healthy",
+        "stage 1/1, batch 1/1, 1 of 3 healthy, 1 failed: user1 failed",
+    ]
+
+
+def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = PlainView()
+    seen.show(with_states(TargetState.SOAKING))
+    capsys.readouterr()
+    seen.tell("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
+    seen.tell("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
+    seen.tell("stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy")
+    seen.show(with_states(TargetState.HEALTHY))
+    assert capsys.readouterr().err.splitlines() == [
+        "stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC",
+        "stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy",
+    ]
+
+
+def test_what_a_machine_says_is_text_elsewhere_too(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = PlainView()
+    seen.tell("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
+    assert capsys.readouterr().err == "user2 failed: [bold]no[/bold]\\x1b[31m error: forged\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def kind_of_view(monkeypatch: pytest.MonkeyPatch, term: str) -> tuple[type, str]:
+    shown = Terminal()
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr(sys, "stderr", shown)
+    with view(lambda: LATER) as seen:
+        seen.tell("a line")
+    return type(seen), shown.getvalue()
+
+
+def test_a_terminal_gets_a_picture_and_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    kind, shown = kind_of_view(monkeypatch, "xterm-256color")
+    assert kind is LiveView
+    assert "a line" in shown
+    assert "\x1b[3" not in shown, "no colours"
+
+
+def test_a_terminal_that_cannot_be_drawn_on_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kind_of_view(monkeypatch, "dumb") == (PlainView, "a line\n")
+
+
+def test_quiet_shows_nothing_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal._mode, "quiet", True)
+    assert kind_of_view(monkeypatch, "xterm-256color") == (PlainView, "")

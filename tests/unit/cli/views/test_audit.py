@@ -1,0 +1,60 @@
+"""Shapes of the audit and of copies stay what programs read; what is found is said in words."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermesops.cli.views import audit
+from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
+from hermesops.registry.maintenance.backup import Copy
+
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_an_entry_is_shown_with_the_hash_that_chains_it() -> None:
+    entry = AuditEntry(7, AT, "ada@ops", "moved", "x/1", "why", {"a": 1}, {"a": 2}, 3, "p" * 64, "h" * 64)
+    assert audit.entry(entry) == {
+        "id": 7,
+        "at": "2026-01-01T12:00:00+00:00",
+        "who": "ada@ops",
+        "action": "moved",
+        "subject": "x/1",
+        "why": "why",
+        "before": {"a": 1},
+        "after": {"a": 2},
+        "epoch": 3,
+        "hash": "h" * 64,
+    }
+
+
+def test_a_report_says_what_is_anchored_and_what_is_not() -> None:
+    report = ChainReport(9, AuditHead(2, 9, "h" * 64), 6, 7, 2, ())
+    assert audit.report(report, Path("/a")) == {
+        "entries": 9,
+        "epoch": 2,
+        "hash": "h" * 64,
+        "anchor": "/a",
+        "anchored_heads": 6,
+        "anchored_to": 7,
+        "lost_by_restoring": 2,
+    }
+    assert audit.lines(report, Path("/a")) == [
+        "9 entries hang together, up to 7 anchored in /a",
+        "entries 8 to 9 are anchored nowhere yet",
+        "2 that were anchored are of epochs that ended with a restored copy, and not in it",
+    ]
+    assert audit.lines(ChainReport(0, None, 0, 0, 0, ()), Path("/a")) == ["the audit is empty"]
+
+
+def test_a_finding_names_its_entry_or_the_table() -> None:
+    assert audit.place(ChainFinding(3, "is missing")) == "audit entry 3"
+    assert audit.place(ChainFinding(0, "no triggers")) == "the audit:"
+
+
+def test_a_copy_is_shown_with_its_file() -> None:
+    shown = audit.copy(Copy(Path("/c/registry.db"), AT, "daily", 4096))
+    assert shown == {
+        "taken_at": "2026-01-01T12:00:00+00:00",
+        "reason": "daily",
+        "size_bytes": 4096,
+        "file": "/c/registry.db",
+    }

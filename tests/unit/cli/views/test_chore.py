@@ -1,0 +1,71 @@
+"""Shapes of what is told of chores and tokens; the rules of ``test_render`` hold here too."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hermesops.cli.commands import token
+from hermesops.cli.views import chore
+from hermesops.model.chore import ChoreTurn
+from hermesops.model.ids import MachineId
+from hermesops.model.token import KeptToken
+from hermesops.operation.chores import Chore, Report
+from tests.support.instances import ADA
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+async def nothing() -> Report:
+    raise AssertionError
+
+
+PRUNE = Chore("prune", "take away", 60 * MINUTE, list, nothing, rest=timedelta(days=7))
+LAST = ChoreTurn(AT, AT + MINUTE, "2 pruned", "ada: no answer")
+SHAPE = {
+    "chore": "prune",
+    "what": "take away",
+    "by_workers": True,
+    "every_s": 3600,
+    "due": 1,
+    "due_for": ["ada"],
+    "last": "2026-01-02T03:04:05+00:00",
+    "ended": "2026-01-02T03:05:05+00:00",
+    "done": "2 pruned",
+    "problem": "ada: no answer",
+    "holder": None,
+    "next": "2026-01-02T03:10:05+00:00",
+}
+
+
+def test_a_chore_with_its_last_turn_and_its_next_one() -> None:
+    assert chore.chore(PRUNE, LAST, ["ada"], {}, now=AT + 2 * MINUTE, is_chosen=True) == SHAPE
+    late = chore.chore(PRUNE, LAST, ["ada"], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    assert late["next"] == "when a worker looks"
+    idle = chore.chore(PRUNE, LAST, [], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    assert (idle["next"], idle["due"]) == ("when something is due", 0)
+    left = chore.chore(PRUNE, None, ["ada"], {}, now=AT, is_chosen=False)
+    assert (left["next"], left["by_workers"], left["last"]) == ("never by itself", False, None)
+
+
+def test_who_is_at_it_is_named() -> None:
+    held = chore.chore(PRUNE, ChoreTurn(AT), ["ada"], {"chore/prune": "here:1"}, now=AT, is_chosen=True)
+    assert (held["next"], held["holder"], held["ended"]) == ("now, by here:1", "here:1", None)
+
+
+def test_a_token_as_everybody_may_see_it() -> None:
+    kept = KeptToken("t-1", MachineId("m-1"), "platform", AT + 125 * MINUTE)
+    assert token.shape(ADA, kept, AT) == {
+        "user": "ada",
+        "instance_id": ADA.id,
+        "machine_id": "m-1",
+        "purpose": "platform",
+        "holder": "relay",
+        "generation": None,
+        "token_id": "t-1",
+        "expires_at": "2026-01-02T05:09:05+00:00",
+        "left_s": 7500,
+        "left": "2 h 5 min",
+    }
+    assert token.shape(None, kept, AT + 126 * MINUTE)["left"] == "run out"
+    for purpose, holder in (("platform former", "relay"), ("chat", "commands and workers")):
+        assert token.shape(ADA, replace(kept, purpose=purpose), AT)["holder"] == holder

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+from hermesops.app.environments import Seen, list_environments
+from hermesops.cli.views import environment as render_environment
+from hermesops.settings import Environment
+
+
+def environment(home: Path, name: str, **variables: str) -> Environment:
+    return Environment.load(name, {"HOME": str(home), "HERMESOPS_HOME": str(home), **variables})
+
+
+def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: Path) -> None:
+    env = environment(tmp_path, "staging", HERMESOPS_API_KEY="canary", HERMESOPS_CELL_SIZE="3")
+    shown = render_environment.chosen(env, because="--env")
+    assert {key: value for key, value in shown.items() if key != "settings"} == {
+        "name": "staging",
+        "because": "--env",
+        "production": False,
+        "folder": str(tmp_path / "staging"),
+        "secrets_home": str(tmp_path / "staging/keys"),
+    }
+    rows = shown["settings"]
+    assert isinstance(rows, list)
+    assert [(row["key"], row["value"], row["source"]) for row in rows] == [
+        ("api_key", "(set, hidden)", "environment"),
+        ("cell_size", "3", "environment"),
+    ]
+
+
+def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path) -> None:
+    for name in ("staging", "broken", "Not a name", ".hidden"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "staging/settings.toml").write_text('api_url = "https://a/api/v1"\nregistry_url = "postgresql:///x"\n')
+    (tmp_path / "staging/settings.toml").chmod(0o600)
+    (tmp_path / "broken/settings.toml").write_text("nonsense = 1\n")
+    seen = {one.name: one for one in list_environments(environment(tmp_path, "production"))}
+    assert list(seen) == ["broken", "production", "staging"]
+    assert seen["staging"] == Seen("staging", tmp_path / "staging", False, "https://a/api/v1", "postgresql", "")
+    assert "nonsense" in seen["broken"].problem
+    assert seen["production"].is_chosen
+    assert seen["production"].problem == "no api_url is set"
+    assert render_environment.environment(seen["broken"])["vendor"] is None

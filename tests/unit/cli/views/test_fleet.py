@@ -1,0 +1,195 @@
+"""Shapes of what fleet and registry commands print as JSON are an interface."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hermesops.cli.views import fleet as render_fleet
+from hermesops.converge.result import Converged, HostResult, TaskFailure
+from hermesops.drift.changes import happenings
+from hermesops.drift.finding import Kind
+from hermesops.drift.rebuild import plan_rebuild
+from hermesops.drift.repairs import Clerk
+from hermesops.model.audit import AuditEntry
+from hermesops.model.backup import Loss
+from hermesops.model.fleet import CellTally
+from hermesops.model.ids import CellName
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.model.sighting import Confirmation, Unconfirmed
+from hermesops.model.spare import Purpose, SpareStatus
+from hermesops.model.stack import Finished
+from tests.support.fleets import recovered
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CELL = CellName("cell1")
+RUNNING, SUSPENDED = InstanceStatus.RUNNING, InstanceStatus.SUSPENDED
+
+SPARES = {
+    (Purpose.POOL, SpareStatus.READY): 2,
+    (Purpose.POOL, SpareStatus.GROWING): 1,
+    (Purpose.FORMER, SpareStatus.CLAIMED): 1,
+}
+
+
+def test_the_fleet_in_numbers() -> None:
+    tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1}, SPARES)
+    assert render_fleet.status([tally]) == {
+        "instances": 3,
+        "by_status": {"running": 2, "suspended": 1},
+        "by_plan": {"heavy": 1, "light": 2},
+        "spares": {"former": {"claimed": 1}, "pool": {"growing": 1, "ready": 2}},
+        "cells": [
+            {
+                "cell": "cell1",
+                "region": "hel1",
+                "instances": 3,
+                "by_status": {"running": 2, "suspended": 1},
+                "by_plan": {"heavy": 1, "light": 2},
+                "spares": {"former": {"claimed": 1}, "pool": {"growing": 1, "ready": 2}},
+                "grid": ".S.",
+            }
+        ],
+    }
+
+
+def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
+    lines = render_fleet.grid([CellTally(CELL, "hel1", (RUNNING,) * 90 + (SUSPENDED,), {Plan.LIGHT: 91})], confirmed=88)
+    assert lines[0] == f"cell1    91  {'.' * 80}"
+    assert lines[1].strip() == "..........S"
+    assert lines[-1] == (
+        "91 instances in 1 cells: 90 running (88 confirmed), 1 suspended; 91 light   (. running, S suspended)"
+    )
+    pooled = CellTally(CELL, "hel1", (), {}, SPARES)
+    assert render_fleet.grid([pooled], confirmed=0)[-1] == (
+        "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
+    )
+    assert render_fleet.grid([], confirmed=0) == ["no instances; hermesops provision USER --plan light makes one"]
+
+
+def test_who_is_not_known_to_run_is_named() -> None:
+    others = (Unconfirmed("bob", "m2", "gone"), Unconfirmed("cleo", "m3", "stopped"), Unconfirmed("dan", "m4", ""))
+    seen, fleet = Confirmation(AT, 3, others), [CellTally(CELL, "hel1", (RUNNING,) * 6, {Plan.LIGHT: 6})]
+    assert render_fleet.confirmation(seen) == {
+        "listed_at": "2026-01-02T03:04:05+00:00",
+        "confirmed": 3,
+        "unconfirmed": [
+            {"user": "bob", "machine": "m2", "status": "gone"},
+            {"user": "cleo", "machine": "m3", "status": "stopped"},
+            {"user": "dan", "machine": "m4", "status": None},
+        ],
+    }
+    assert render_fleet.confirmation_lines(seen, fleet) == [
+        "machines: 3 of 6 running were ready at 2026-01-02 03:04 UTC, when JustAVPS was last asked",
+        "not confirmed: bob, machine gone",
+        "not confirmed: cleo, machine stopped",
+        "not confirmed: dan, on a machine that is newer",
+        "hermesops fleet status --live asks; hermesops fleet drift says what to do",
+    ]
+    crowd = replace(seen, unconfirmed=others * 5)
+    assert "not confirmed: 5 more" in render_fleet.confirmation_lines(crowd, fleet)
+    assert len(render_fleet.confirmation_lines(replace(seen, confirmed=6, unconfirmed=()), fleet)) == 1
+
+
+def test_where_the_vendor_was_never_asked_nobody_is_known_to_run() -> None:
+    never = Confirmation(None, 0)
+    assert render_fleet.confirmation(never) == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
+    assert render_fleet.confirmation_lines(never, [CellTally(CELL, "hel1", (RUNNING, SUSPENDED))]) == [
+        "machines: none of 1 running is confirmed, JustAVPS was not asked yet: hermesops fleet status --live asks"
+    ]
+    assert render_fleet.confirmation_lines(never, [CellTally(CELL, "hel1", (SUSPENDED,))]) == []
+
+
+def test_commands_that_follow_each_other_are_numbered() -> None:
+    lost = Clerk("hermesops").write(Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light")
+    assert render_fleet.drift_lines([lost])[2:4] == [
+        "    1. $ hermesops instance terminate ada --now --without-backup",
+        "    2. $ hermesops provision ada --plan light",
+    ]
+
+
+def test_what_would_be_lost_with_all_machines() -> None:
+    well = Loss(agents=40, oldest_s=80_000, late=0, never=1, objective_s=86_400)
+    assert render_fleet.loss(well) == {
+        "agents": 40,
+        "oldest_s": 80_000,
+        "late": 0,
+        "never": 1,
+        "objective_s": 86_400,
+    }
+    assert render_fleet.loss_lines(well) == [
+        "backups: at most 22 h 13 min of what agents know would be lost with their machines; 1 have none yet"
+    ]
+    late = render_fleet.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
+    assert late == [
+        "backups: at most 25 h 0 min of what agents know would be lost with their machines",
+        (
+            "3 of 40 agents have none of the last 24 h: hermesops backup list names them, runbooks/backups-are-late.md "
+            "says what to do"
+        ),
+    ]
+    assert render_fleet.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []
+
+
+def test_a_difference_and_what_to_type() -> None:
+    finding = Clerk().write(Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light")
+    assert render_fleet.drift([finding]) == {
+        "findings": [
+            {
+                "kind": "stopped",
+                "severity": "critical",
+                "subject": "ada",
+                "cell": "cell1",
+                "machine": "m",
+                "seen": "it stands still",
+                "repair": ["hermesops provision ada --plan light"],
+                "otherwise": [],
+            }
+        ],
+        "by_severity": {"critical": 1},
+    }
+    assert render_fleet.drift_lines([finding]) == [
+        "critical  stopped  ada (m)",
+        "    it stands still",
+        "    $ hermesops provision ada --plan light",
+        "1 differences: 1 critical",
+    ]
+    assert render_fleet.drift_lines([]) == ["nothing differs"]
+
+
+def test_what_happened_in_order_and_who_did_it() -> None:
+    later = AT.replace(hour=4)
+    made = AuditEntry(2, later, "ada@desk", "status_changed", "instance/i", "", {"status": "a"}, {"status": "b"})
+    seen = AuditEntry(3, later, "ada@desk", "machine_reboot_seen", "machine/m", "", {"boot_id": "1"}, {"boot_id": "2"})
+    early = AuditEntry(1, AT.replace(year=2025), "ada@desk", "too_early", "x", "", {}, {})
+    run = Finished("update", AT, AT, failed=True, changes={"create": 2, "same": 1})
+    rows = render_fleet.changes(happenings([early, made, seen], {CELL: [run]}, since=AT))
+    assert [(row["at"], row["who"], row["what"], row["subject"], row["detail"]) for row in rows] == [
+        ("2026-01-02T03:04:05+00:00", "pulumi", "stack_update", "stack/cell1", "2 create, failed"),
+        ("2026-01-02T04:04:05+00:00", "ada@desk", "status_changed", "instance/i", "status a -> b"),
+        ("2026-01-02T04:04:05+00:00", None, "machine_reboot_seen", "machine/m", "boot_id 1 -> 2"),
+    ]
+
+
+def test_a_rebuilt_registry_shows_no_secret() -> None:
+    planned = plan_rebuild([recovered(0).called("")])
+    shape = render_fleet.rebuild(planned, written=1)
+    assert shape["instances"] == [
+        {
+            "instance_id": recovered(0).id,
+            "user": recovered(0).user_id,
+            "plan": "light",
+            "cell": "cell1",
+            "machine_name": recovered(0).machine_name,
+            "machine_id": "m-0",
+            "epoch": 1,
+        }
+    ]
+    assert (shape["written"], len(planned.left)) == (1, 1)
+    assert "k" * 43 not in str((shape, render_fleet.rebuild_lines(planned), planned))
+
+
+def test_machines_that_roles_were_applied_to() -> None:
+    failed = HostResult("ada", "failed", 3, 0, ("a",), TaskFailure("b : c", "no room"))
+    assert render_fleet.converged(Converged("instance", {"ada": failed}, 1.0)) == [
+        {"instance": "ada", "status": "failed", "changed": 1, "failure": "b : c: no room"}
+    ]

@@ -1,0 +1,87 @@
+"""The shape of one operation with its history."""
+
+from datetime import UTC, datetime
+
+from hermesops.cli.views import operation
+from hermesops.model.audit import AuditEntry
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+WHEN = "2026-01-02T03:04:05+00:00"
+ROW = Operation(
+    id=OperationId("o"),
+    kind=OperationKind.PROVISION,
+    subject="instance/i",
+    instance_id=InstanceId("i"),
+    intent={"user": "ada", "plan": "light"},
+    status=OperationStatus.RUNNING,
+    step="waiting for the gateway",
+    outcome="",
+    created_at=AT,
+    updated_at=AT,
+)
+STEPS = (
+    OperationStep(AT, "left to the workers", "", ""),
+    OperationStep(AT, "waiting for the gateway", "w:1:aa", "it is not healthy after 60 s"),
+)
+AUDIT = (AuditEntry(7, AT, "root@vm", "operation_opened", "instance/i", "provision o", {}, {}),)
+SHOWN = {
+    "id": "o",
+    "kind": "provision",
+    "subject": "instance/i",
+    "status": "running",
+    "step": "waiting for the gateway",
+    "outcome": "",
+    "created_at": WHEN,
+    "updated_at": WHEN,
+    "intent": {"user": "ada", "plan": "light"},
+    "lease": {"holder": "w:1:aa", "token": "3.17", "expires_at": WHEN},
+    "steps": [
+        {"at": WHEN, "step": "left to the workers", "holder": None, "problem": None},
+        {
+            "at": WHEN,
+            "step": "waiting for the gateway",
+            "holder": "w:1:aa",
+            "problem": "it is not healthy after 60 s",
+        },
+    ],
+    "audit": [{"at": WHEN, "who": "root@vm", "action": "operation_opened", "why": "provision o"}],
+    "hint": "hermesops operation continue o",
+}
+LINES = """\
+id          o
+kind        provision
+subject     instance/i
+status      running
+step        waiting for the gateway
+outcome     -
+created at  2026-01-02T03:04:05+00:00
+updated at  2026-01-02T03:04:05+00:00
+intent      user: ada
+intent      plan: light
+at it now   w:1:aa, token 3.17
+
+steps
+  2026-01-02T03:04:05+00:00  left to the workers  (no lease)
+  2026-01-02T03:04:05+00:00  waiting for the gateway  (w:1:aa)
+                             it is not healthy after 60 s
+
+audit
+  2026-01-02T03:04:05+00:00  root@vm  operation_opened  provision o
+
+next: hermesops operation continue o
+"""
+
+
+def test_an_operation_with_its_history() -> None:
+    lease = Lease("instance/i", "w:1:aa", 3, 17, AT)
+    shown = operation.detail(ROW, STEPS, lease, AUDIT, "hermesops operation continue o")
+    assert shown == SHOWN
+    assert "\n".join(operation.lines(shown)) + "\n" == LINES
+
+
+def test_an_operation_that_nobody_is_at() -> None:
+    shown = operation.detail(ROW, (), None, (), "")
+    assert (shown["lease"], shown["steps"], shown["audit"], shown["hint"]) == (None, [], [], None)
+    assert "at it now   nobody" in operation.lines(shown)

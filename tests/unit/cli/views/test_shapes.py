@@ -1,0 +1,185 @@
+"""Shapes of JSON are an interface: a field that goes, or changes its meaning, raises their version."""
+
+from datetime import UTC, datetime, timedelta
+
+import yaml
+
+from hermesops.access.needed import API_KEY
+from hermesops.access.secrets import Held
+from hermesops.cli import console
+from hermesops.cli.views import shapes
+from hermesops.errors import RefusedError
+from hermesops.justavps.wire import MachineStatus
+from hermesops.lifecycle.newcomers import Arrival, Wish
+from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
+from hermesops.model.check import Check, Verdict
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.plan import Plan
+from hermesops.model.stack import Change, ChangeKind, StateVersion
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+INSTANCE = Instance(
+    id=InstanceId("i"),
+    user_id=UserId("u"),
+    user_alias="ada",
+    plan=Plan.LIGHT,
+    status=InstanceStatus.RUNNING,
+    cell=CellName("cell1"),
+    machine_name=MachineName("hermes-local-cell1-0123456789ab"),
+    machine_id=MachineId("m"),
+    epoch=1,
+    created_at=AT,
+)
+SHAPE = {
+    "user": "ada",
+    "instance_id": "i",
+    "user_id": "u",
+    "plan": "light",
+    "status": "running",
+    "cell": "cell1",
+    "machine_name": "hermes-local-cell1-0123456789ab",
+    "machine_id": "m",
+    "epoch": 1,
+    "created_at": "2026-01-02T03:04:05+00:00",
+    "last_heartbeat": None,
+}
+
+
+def test_the_version_of_these_shapes() -> None:
+    assert console.SHAPE_VERSION == 1
+
+
+def test_an_instance() -> None:
+    assert shapes.instance(INSTANCE) == SHAPE
+
+
+def test_an_instance_with_what_is_seen_of_it() -> None:
+    seen = Sight(
+        INSTANCE,
+        MachineSeen(MachineId("m"), MachineStatus.READY),
+        NodeSeen(InstanceId("i"), 1, "d", "0.19.0-abc"),
+        GatewayHealth.OK,
+    )
+    assert shapes.sight(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
+    assert shapes.sight(Sight(INSTANCE, None))["machine_status"] is None
+
+
+def test_what_became_of_one_of_many_wishes() -> None:
+    begun = Operation(
+        OperationId("o"), OperationKind.PROVISION, "instance/i", None, {}, OperationStatus.DONE, "", "", AT, AT
+    )
+    shape = {
+        "line": 2,
+        "user": "ada",
+        "plan": "light",
+        "instance_id": "i",
+        "status": "running",
+        "cell": "cell1",
+        "machine_name": "hermes-local-cell1-0123456789ab",
+        "operation_id": "o",
+        "outcome": "lives",
+        "exit_code": 0,
+    }
+    wish = Wish(2, "ada", Plan.LIGHT)
+    assert shapes.arrival(Arrival(wish, INSTANCE, begun, "lives"), INSTANCE) == shape
+    nothing = dict.fromkeys(("instance_id", "status", "cell", "machine_name", "operation_id"))
+    refused = Arrival(wish, None, None, "", RefusedError("no room"))
+    assert shapes.arrival(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}
+
+
+def test_settings() -> None:
+    chosen = InstanceSettings(
+        model="gpt-4o",
+        personality="Terse.",
+        messengers={"TELEGRAM_BOT_TOKEN": "secret"},
+        mcp_servers={"notes": {"url": "https://example.org/secret"}},
+        cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True},),
+        disabled_tools=("web",),
+    )
+    shape = {
+        "model": "gpt-4o",
+        "personality": "Terse.",
+        "messengers": {"TELEGRAM_BOT_TOKEN": "***"},
+        "mcp_servers": {"notes": {"url": "https://example.org/***"}},
+        "cron": [{"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True}],
+        "disabled_tools": ["web"],
+    }
+    assert shapes.instance_settings(chosen) == shape
+    assert yaml.safe_load("\n".join(shapes.settings_lines(shape))) == shape
+
+
+def test_an_operation() -> None:
+    row = Operation(
+        id=OperationId("o"),
+        kind=OperationKind.PROVISION,
+        subject="instance/i",
+        instance_id=InstanceId("i"),
+        intent={"user": "ada"},
+        status=OperationStatus.RUNNING,
+        step="waiting",
+        outcome="",
+        created_at=AT,
+        updated_at=AT,
+    )
+    assert shapes.operation(row) == {
+        "id": "o",
+        "kind": "provision",
+        "subject": "instance/i",
+        "status": "running",
+        "step": "waiting",
+        "outcome": "",
+        "created_at": "2026-01-02T03:04:05+00:00",
+        "updated_at": "2026-01-02T03:04:05+00:00",
+    }
+
+
+def test_a_change() -> None:
+    assert shapes.change(Change(ChangeKind.UPDATE, "urn", "t", "n", properties=("size",))) == {
+        "kind": "update",
+        "type": "t",
+        "name": "n",
+        "id": None,
+        "urn": "urn",
+        "properties": ["size"],
+    }
+
+
+def test_a_check_hints_only_where_something_is_to_be_done() -> None:
+    assert shapes.check(Check("disk", Verdict.OK, "fine", "buy more")) == {
+        "check": "disk",
+        "verdict": "ok",
+        "seen": "fine",
+        "hint": None,
+    }
+    assert shapes.check(Check("disk", Verdict.FAILED, "full", "buy more"))["hint"] == "buy more"
+
+
+def test_a_copy_of_a_state() -> None:
+    assert shapes.state_version(StateVersion("17", AT, "update succeeded", 3, current=True)) == {
+        "version": "17",
+        "at": "2026-01-02T03:04:05+00:00",
+        "what": "update succeeded",
+        "resources": 3,
+        "damaged": False,
+        "current": True,
+        "note": "as now",
+    }
+    damaged = shapes.state_version(StateVersion("17", AT, "", None, current=False))
+    assert (damaged["note"], damaged["damaged"], damaged["what"]) == ("damaged", True, None)
+
+
+def test_a_secret_is_shown_without_its_text() -> None:
+    shown = shapes.held_secret(Held(API_KEY, "age:secrets.age", is_there=True, changed_at=AT), AT + timedelta(days=3))
+    assert shown == {
+        "name": "api.key",
+        "home": "age:secrets.age",
+        "is_there": True,
+        "changed_at": "2026-01-02T03:04:05+00:00",
+        "age": "3 d",
+        "setting": "api_key_file",
+        "purpose": "opens JustAVPS's API",
+    }
+    assert shapes.held_secret(Held(API_KEY, "x", is_there=False, changed_at=None), AT)["age"] is None
