@@ -1,1 +1,1 @@
-"""The command line: one file per noun. Parse, call ``app``, render; no decisions."""
+"""The command line: ``commands`` has a module per noun. Parse, call ``app``, show; no decisions."""

@@ -41,9 +41,12 @@ SUMMARIES = {
 }
 """What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
 
+FOLDERS = frozenset({"fleet", "instance", "registry", "release", "rollout", "stack"})
+"""Nouns with a folder in ``commands``; its module ``group`` assembles their commands."""
+
 
 class Nouns(TyperGroup):
-    """The root group: its commands are modules of this package, by name."""
+    """The root group: its commands are modules of ``commands``, by name."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - Typer's own options
         super().__init__(**options)
@@ -62,7 +65,7 @@ class Nouns(TyperGroup):
 
 def load(name: str) -> Any:  # noqa: ANN401 - as above
     """The Click command of that name."""
-    module = import_module(f"hermesops.cli.{name}")
+    module = import_module(f"hermesops.cli.commands.{name}" + (".group" if name in FOLDERS else ""))
     alone = Noun(rich_markup_mode=None)
     if hasattr(module, "app"):
         alone.add_typer(module.app, name=name, help=SUMMARIES[name])

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The commands, one module or folder per noun: parse, call ``app``, show the result."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Options that several commands share, and how their values are read."""

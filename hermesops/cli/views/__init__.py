@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Shapes of results: what JSON and tables are made from."""

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.cli import lazy_groups
 
-CLI = Path(lazy_groups.__file__).parent
+COMMANDS = Path(lazy_groups.__file__).parent / "commands"
 
 
 @pytest.mark.parametrize("name", lazy_groups.SUMMARIES)
@@ -20,14 +20,17 @@ def test_what_a_command_says_of_itself_begins_with_its_summary(name: str) -> Non
 
 
 def test_every_noun_is_offered() -> None:
-    files = {file.stem for file in CLI.glob("*.py") if "app = Noun(" in file.read_text()}
-    assert files - {"root"} <= set(lazy_groups.SUMMARIES)
+    files = {file.stem for file in COMMANDS.glob("*.py") if "app = Noun(" in file.read_text()}
+    folders = {file.parent.name for file in COMMANDS.glob("*/group.py")}
+    assert files
+    assert folders == lazy_groups.FOLDERS
+    assert files | folders <= set(lazy_groups.SUMMARIES)
 
 
 def test_help_imports_none_of_them() -> None:
     program = (
-        "import sys; sys.argv = ['hermesops', '--help']; from hermesops.cli import main, nouns; main.main();"
-        "print([name for name in nouns.SUMMARIES if f'hermesops.cli.{name}' in sys.modules])"
+        "import sys; sys.argv = ['hermesops', '--help']; from hermesops.cli import lazy_groups, main; main.main();"
+        "print([name for name in lazy_groups.SUMMARIES if f'hermesops.cli.commands.{name}' in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""``hermesops fleet``: the group, and the modules of its longer commands."""

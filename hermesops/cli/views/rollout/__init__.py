@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Shapes of rollouts: status, progress, preview, and the picture that is redrawn while one runs."""
