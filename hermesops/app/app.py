@@ -17,8 +17,6 @@ from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.access.endpoint import Endpoint
-    from hermesops.access.secrets import Secrets
     from hermesops.app.guards import Guards
     from hermesops.app.mass_changes import ApprovedList, MassChanges
     from hermesops.app.registry_place import RegistryPlace
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from hermesops.placement.cell_states import CellStates
     from hermesops.registry import Registry
     from hermesops.release import Releases
+    from hermesops.secrets.endpoint import Endpoint
+    from hermesops.secrets.store import Secrets
 
 _TURN_S = 900.0
 """Seconds to wait for whoever runs a cell's stack; a cell of new machines takes minutes."""
@@ -69,7 +69,7 @@ class App:
     @property
     def api_key_file(self) -> Path:
         """A file with the API key, for programs that take nothing else."""
-        from hermesops.access.needed import API_KEY
+        from hermesops.secrets.catalog import API_KEY
 
         given = self.endpoint.api_key_file
         return given or self.secrets.lend(API_KEY, self.endpoint.api_key)
@@ -139,8 +139,8 @@ class App:
         return self.env.settings.pulumi_backend or str(self.env.folder / "pulumi")
 
     def _passphrase(self) -> str:
-        from hermesops.access.needed import PULUMI_PASSPHRASE
         from hermesops.engine.choose import read_passphrase
+        from hermesops.secrets.catalog import PULUMI_PASSPHRASE
 
         file = self.env.settings.pulumi_passphrase_file
         if file is not None:
@@ -262,9 +262,9 @@ class App:
     @asynccontextmanager
     async def session(self) -> AsyncIterator["Session"]:
         """Everything that needs connections, closed at the end."""
-        from hermesops.access.proxy_tokens import ProxyTokens
         from hermesops.channel.agent import AgentApi
         from hermesops.justavps.proxy import ProxyClient
+        from hermesops.proxy_tokens.issue import ProxyTokens
 
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self.vendor())

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.access.approval import (
+from hermesops.app.operators import signers_of
+from hermesops.errors import RefusedError
+from hermesops.identity.approval import (
     FILE,
     Approval,
     Asked,
@@ -13,8 +15,6 @@ from hermesops.access.approval import (
     refuse_other,
     refuse_own,
 )
-from hermesops.app.operators import signers_of
-from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
     from hermesops.placement.saved_preview import SavedPreview

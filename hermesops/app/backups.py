@@ -232,7 +232,7 @@ class Backups:
     @property
     def _key_file(self) -> "Path | None":
         """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
-        from hermesops.access.needed import BACKUP_KEY
+        from hermesops.secrets.catalog import BACKUP_KEY
 
         given, secrets = self._app.env.settings.backup_key_file, self._app.secrets
         return given or (secrets.file(BACKUP_KEY) if secrets.find(BACKUP_KEY) else None)

@@ -6,7 +6,7 @@ from hermesops.errors import UsageError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.access.endpoint import Endpoint
+    from hermesops.secrets.endpoint import Endpoint
 
 
 def api_url_of(env: Environment) -> str:
@@ -16,7 +16,7 @@ def api_url_of(env: Environment) -> str:
         UnavailableError: It is the local world, which is not up.
         UsageError: It is not set.
     """
-    from hermesops.access.endpoint import local_endpoint
+    from hermesops.secrets.endpoint import local_endpoint
 
     if env.is_local:
         return local_endpoint(env.world / "world.json").api_url
@@ -33,9 +33,9 @@ def endpoint_of(env: Environment) -> "Endpoint":
         UsageError: Something that it takes is not set.
         RefusedError: The API key's file cannot be read, or may be read by others.
     """
-    from hermesops.access.endpoint import Endpoint, local_endpoint
-    from hermesops.access.needed import API_KEY
     from hermesops.app.secrets import secrets_of
+    from hermesops.secrets.catalog import API_KEY
+    from hermesops.secrets.endpoint import Endpoint, local_endpoint
 
     settings = env.settings
     if env.is_local:

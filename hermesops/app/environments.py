@@ -61,8 +61,8 @@ def _names(home: Path) -> set[str]:
 
 async def check_environment(app: "App") -> "Sequence[Check]":
     """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
-    from hermesops.access.needed import API_KEY, NEEDED
     from hermesops.app.secret_checks import check_secrets
+    from hermesops.secrets.catalog import API_KEY, NEEDED
     from hermesops.verify.environment import check_all
 
     own = await check_all({"registry": app.registry_opens, "vendor": app.vendor_answers})

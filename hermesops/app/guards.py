@@ -24,8 +24,8 @@ from hermesops.placement.saved_preview import (
 )
 
 if TYPE_CHECKING:
-    from hermesops.access.signature import Signers
     from hermesops.app.app import App
+    from hermesops.identity.signatures import Signers
     from hermesops.model.ids import CellName
     from hermesops.placement.outlook import Outlook
     from hermesops.placement.price import Rentable

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from hermesops.access.authority import Authority
-    from hermesops.access.certificates import Certificates
-    from hermesops.access.own_certificate import OwnCertificate
     from hermesops.app.app import App
     from hermesops.model.certificate import Certificate
     from hermesops.model.ids import CellName, InstanceId, MachineId
     from hermesops.node.instance.identity.credential import Credential
+    from hermesops.pki.authority import Authority
+    from hermesops.pki.certificates import Certificates
+    from hermesops.pki.service_certificate import OwnCertificate
 
 _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
@@ -31,8 +31,8 @@ def authority_of(app: "App") -> "Authority":
     Raises:
         RefusedError: The key is gone, damaged, or of an authority that nobody trusts.
     """
-    from hermesops.access.authority import Authority, fresh_key
-    from hermesops.access.needed import AUTHORITY_KEY
+    from hermesops.pki.authority import Authority, fresh_key
+    from hermesops.secrets.catalog import AUTHORITY_KEY
 
     is_first = not app.registry.list_authorities()
     text = app.secrets.made(AUTHORITY_KEY, fresh_key()) if is_first else app.secrets.read(AUTHORITY_KEY)
@@ -42,7 +42,7 @@ def authority_of(app: "App") -> "Authority":
 
 def certificates_of(app: "App") -> "Certificates | None":
     """What issues machines' certificates; ``None`` where no service is known that takes them."""
-    from hermesops.access.certificates import Certificates
+    from hermesops.pki.certificates import Certificates
 
     url = app.endpoint.platform_url
     if not url:
@@ -75,7 +75,7 @@ async def own_certificate(app: "App", hosts: "Sequence[str]") -> "OwnCertificate
         RefusedError: The authority's key is gone, damaged, or of an authority that nobody trusts.
         UnavailableError: The registry does not answer.
     """
-    from hermesops.access.own_certificate import OwnCertificate
+    from hermesops.pki.service_certificate import OwnCertificate
 
     own = OwnCertificate(authority_of(app), app.registry, hosts, life_of(app))
     await own.context()
@@ -94,9 +94,9 @@ async def serve(app: "App", listener: "socket.socket") -> None:
     """
     from urllib.parse import urlsplit
 
-    from hermesops.access.data_keys import DataKeys
-    from hermesops.access.mutual_tls import MutualTlsServer
-    from hermesops.access.platform_service import PlatformService
+    from hermesops.pki.server import MutualTlsServer
+    from hermesops.pki.service import PlatformService
+    from hermesops.pki.volume_keys import DataKeys
 
     certificates = certificates_of(app)
     if certificates is None:
@@ -212,9 +212,9 @@ class Identities:
         Raises:
             RefusedError: The file may be read by others, or holds no such key.
         """
-        from hermesops.access.authority import fresh_key, make_root, read_key
-        from hermesops.access.secret_file import make_secret
+        from hermesops.pki.authority import fresh_key, make_root, read_key
         from hermesops.private_file import read_secret
+        from hermesops.secrets.files import make_secret
 
         if not self._app.registry.list_authorities():
             authority_of(self._app)

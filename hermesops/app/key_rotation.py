@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
-    from hermesops.access.key_rotation import KeyRotation
     from hermesops.app.app import App
+    from hermesops.keyring.rotation import KeyRotation
 
 _SUBJECT = "registry/key"
 _FOREIGN_COPIES = timedelta(days=90)
@@ -37,8 +37,8 @@ async def prepare_registry_key(app: "App") -> str:
 
 
 def _rotation(app: "App") -> "KeyRotation":
-    from hermesops.access.key_rotation import KeyRotation
-    from hermesops.access.needed import REGISTRY_KEY
+    from hermesops.keyring.rotation import KeyRotation
+    from hermesops.secrets.catalog import REGISTRY_KEY
 
     registry, secrets = app.registry, app.secrets
     return KeyRotation(

@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.access.mass_change import COUNTED
 from hermesops.errors import BrokenInvariantError
+from hermesops.identity.mass_change import COUNTED
 from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind

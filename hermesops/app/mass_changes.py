@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hermesops.access.approval import refuse_old, refuse_other
-from hermesops.access.mass_change import (
+from hermesops.app.approvals import Approvals
+from hermesops.app.operators import signers_of
+from hermesops.errors import HermesError, RefusedError
+from hermesops.identity.approval import refuse_old, refuse_other
+from hermesops.identity.mass_change import (
     APPROVED,
     COUNTED,
     FILE,
@@ -19,9 +22,6 @@ from hermesops.access.mass_change import (
     asked_by,
     unapproved_before,
 )
-from hermesops.app.approvals import Approvals
-from hermesops.app.operators import signers_of
-from hermesops.errors import HermesError, RefusedError
 from hermesops.model.operation import Operation, OperationKind
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.access.pipelines import KeySet, Pipelines
-    from hermesops.access.signature import Signers
+    from hermesops.identity.oidc import KeySet, Pipelines
+    from hermesops.identity.signatures import Signers
 
 
 def signers_of(env: Environment) -> "Signers":
     """Who signs here, and whose signatures count."""
-    from hermesops.access.signature import Signers
+    from hermesops.identity.signatures import Signers
 
     settings = env.settings
     return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
@@ -30,7 +30,7 @@ def who_acts(env: Environment) -> str:
         RefusedError: Nothing is proved.
         UnavailableError: Whoever signs the pipeline's tokens does not answer.
     """
-    from hermesops.access import operators
+    from hermesops.identity import operators
 
     host, settings = socket.gethostname(), env.settings
     if settings.operators == "named":
@@ -46,7 +46,7 @@ def who_acts(env: Environment) -> str:
 
 
 def _pipelines(env: Environment) -> "Pipelines":
-    from hermesops.access.pipelines import Pipelines, published_keys
+    from hermesops.identity.oidc import Pipelines, published_keys
 
     settings = env.settings
     subjects = [pattern.strip() for pattern in settings.oidc_subjects.split(",") if pattern.strip()]
@@ -56,7 +56,7 @@ def _pipelines(env: Environment) -> "Pipelines":
 
 
 def _keys_in(file: Path) -> dict[str, Any]:
-    from hermesops.access.pipelines import keys_in
+    from hermesops.identity.oidc import keys_in
 
     try:
         return dict(keys_in(file.read_text()))

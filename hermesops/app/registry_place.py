@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from hermesops.access.key_ring import KeyRing
 from hermesops.app.narration import Warn
 from hermesops.app.operators import who_acts
 from hermesops.errors import RefusedError, UsageError
+from hermesops.keyring.key_ring import KeyRing
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.maintenance.backup import Copies
@@ -119,9 +119,9 @@ class RegistryPlace:
 
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:
-        from hermesops.access.needed import REGISTRY_KEY
-        from hermesops.access.ring import Ring
         from hermesops.app.secrets import secrets_of
+        from hermesops.keyring.ring import Ring
+        from hermesops.secrets.catalog import REGISTRY_KEY
 
         secrets = secrets_of(self._env)
         file = self._env.settings.registry_key_file or secrets.home.path(REGISTRY_KEY.name)

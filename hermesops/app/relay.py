@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
-    from hermesops.access.callers import Callers
-    from hermesops.access.mutual_tls import Bounds
     from hermesops.app.app import App
+    from hermesops.pki.callers import Callers
+    from hermesops.pki.server import Bounds
 
 _AT_ONCE, _PER_HOST = 400, 300
 _WHOLE_S = 3700.0
@@ -17,8 +17,8 @@ _WHOLE_S = 3700.0
 
 def callers_of(app: "App") -> "Callers":
     """Services that may call the relay."""
-    from hermesops.access.callers import Callers
     from hermesops.app.identities import authority_of, life_of
+    from hermesops.pki.callers import Callers
 
     return Callers(app.registry, lambda: authority_of(app), environment=app.env.name, life=life_of(app))
 
@@ -32,10 +32,10 @@ async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, 
         hosts: Names or addresses under which services find it.
         grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
     """
-    from hermesops.access.mutual_tls import MutualTlsListener
     from hermesops.app.endpoint import api_url_of
     from hermesops.app.identities import own_certificate
     from hermesops.justavps.proxy import ProxyClient
+    from hermesops.pki.server import MutualTlsListener
     from hermesops.relay.service import Relay
 
     own = await own_certificate(app, hosts)
@@ -49,6 +49,6 @@ async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, 
 
 def bounds_of(grace_s: float) -> "Bounds":
     """What connections to the relay may cost."""
-    from hermesops.access.mutual_tls import Bounds
+    from hermesops.pki.server import Bounds
 
     return Bounds(at_once=_AT_ONCE, per_host=_PER_HOST, time_s=_WHOLE_S, stop_s=grace_s)

@@ -10,8 +10,8 @@ from hermesops.release.documents import REVOCATIONS
 from hermesops.release.trust import NAME
 
 if TYPE_CHECKING:
-    from hermesops.access.signature import Signers
     from hermesops.app.app import App
+    from hermesops.identity.signatures import Signers
     from hermesops.release.ports import Store
     from hermesops.release.trust import Trust
     from hermesops.settings import Environment
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def trust_of(env: "Environment", store: "Store") -> "Trust":
     """Whose signatures count for the releases of a store; nothing is read but whom the environment allows."""
-    from hermesops.access.signature import check
+    from hermesops.identity.signatures import check
     from hermesops.release.trust import Trust
 
     allowed = env.settings.allowed_signers
@@ -53,7 +53,7 @@ class KeptMemory:
 
     def write(self, name: str, content: bytes) -> None:
         """Know something from now on."""
-        from hermesops.access.secret_file import replace_secret
+        from hermesops.secrets.files import replace_secret
 
         replace_secret(self._folder / self._NAMES[name], content.decode())
 
@@ -67,7 +67,7 @@ def first_signers(app: "App") -> str:
 
 def can_sign(app: "App") -> bool:
     """Whether releases can be signed here, be it with a key that the first one makes."""
-    from hermesops.access.needed import RELEASE_KEY
+    from hermesops.secrets.catalog import RELEASE_KEY
 
     settings = app.env.settings
     given = settings.release_key_file or settings.operator_key
@@ -80,9 +80,9 @@ def signer_of(app: "App") -> "Signers | None":
     Raises:
         RefusedError: There is nobody.
     """
-    from hermesops.access.needed import RELEASE_KEY
-    from hermesops.access.release_key import as_file
-    from hermesops.access.signature import Signers
+    from hermesops.identity.signatures import Signers
+    from hermesops.secrets.catalog import RELEASE_KEY
+    from hermesops.secrets.release_key import as_file
 
     settings, secrets = app.env.settings, app.secrets
     if key := settings.release_key_file or settings.operator_key:
@@ -110,9 +110,9 @@ class KeyAtHand:
 
 
 def _made_signer(app: "App") -> "Signers":
-    from hermesops.access.needed import RELEASE_KEY
-    from hermesops.access.release_key import as_file, fresh_key
-    from hermesops.access.signature import Signers
+    from hermesops.identity.signatures import Signers
+    from hermesops.secrets.catalog import RELEASE_KEY
+    from hermesops.secrets.release_key import as_file, fresh_key
 
     return signer_of(app) or Signers(app.secrets.lend(RELEASE_KEY, as_file(app.secrets.made(RELEASE_KEY, fresh_key()))))
 

@@ -7,12 +7,12 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from hermesops.access.approval import Asked, digest_of, refuse_other
-from hermesops.access.operators import proved_identity
 from hermesops.app.approvals import Approvals
 from hermesops.app.rollout_rows import records_of
 from hermesops.app.rollout_steering import steer
 from hermesops.errors import RefusedError, UsageError
+from hermesops.identity.approval import Asked, digest_of, refuse_other
+from hermesops.identity.operators import proved_identity
 from hermesops.model.rollout import Rollout
 from hermesops.rollout.ports import ApprovalState, Records
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.access.needed import REGISTRY_KEY, Needed
 from hermesops.errors import RefusedError, UsageError
+from hermesops.secrets.catalog import REGISTRY_KEY, Needed
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
@@ -29,8 +29,8 @@ def set_secret(app: "App", needed: Needed, text: str, *, why: str) -> str:
 
 
 def _refuse_lost_keys(app: "App", text: str) -> None:
-    from hermesops.access.key_ring import parse_ring
-    from hermesops.access.ring import Ring
+    from hermesops.keyring.key_ring import parse_ring
+    from hermesops.keyring.ring import Ring
 
     try:
         given = Ring.parse(text)

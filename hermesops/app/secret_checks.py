@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.access.needed import (
+from hermesops.errors import HermesError, RefusedError
+from hermesops.model.check import Check
+from hermesops.secrets.catalog import (
     API_KEY,
     AUTHORITY_KEY,
     BACKUP_KEY,
@@ -13,15 +15,13 @@ from hermesops.access.needed import (
     ROUTER_KEY,
     Needed,
 )
-from hermesops.errors import HermesError, RefusedError
-from hermesops.model.check import Check
 from hermesops.verify.environment import Look, check_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hermesops.access.secrets import Held
     from hermesops.app.app import App
+    from hermesops.secrets.store import Held
 
 LOCAL_WORLD = "the local world"
 
@@ -33,7 +33,7 @@ def held_secrets(app: "App") -> "tuple[Held, ...]":
         RefusedError: The home does not let us in.
         UnavailableError: The home does not answer.
     """
-    from hermesops.access.secrets import Held
+    from hermesops.secrets.store import Held
 
     worlds_own = {API_KEY, ROUTER_KEY, BACKUP_KEY} if app.env.is_local else set()
     found = (app.secrets.held(one) for one in NEEDED)
@@ -81,7 +81,7 @@ def _sync(app: "App", look: "Callable[[App], str]") -> Look:
 
 
 def _registry_opens(app: "App") -> str:
-    from hermesops.access.key_ring import parse_ring
+    from hermesops.keyring.key_ring import parse_ring
 
     registry = app.registry
     left = registry.count_sealed_otherwise()

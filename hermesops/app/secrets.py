@@ -6,8 +6,8 @@ from hermesops.errors import UsageError
 from hermesops.settings import SECRET_PREFIX, Environment
 
 if TYPE_CHECKING:
-    from hermesops.access.endpoint import Endpoint
-    from hermesops.access.secrets import Secrets
+    from hermesops.secrets.endpoint import Endpoint
+    from hermesops.secrets.store import Secrets
 
 
 def secrets_of(env: Environment) -> "Secrets":
@@ -16,9 +16,9 @@ def secrets_of(env: Environment) -> "Secrets":
     Raises:
         RefusedError: The setting ``secrets_home`` names no home.
     """
-    from hermesops.access.homes import VariablesHome
-    from hermesops.access.needed import NEEDED
-    from hermesops.access.secrets import Secrets, home_of
+    from hermesops.secrets.backends.folder import VariablesHome
+    from hermesops.secrets.catalog import NEEDED
+    from hermesops.secrets.store import Secrets, home_of
 
     settings = env.settings
     given = {one.name: getattr(settings, one.setting) for one in NEEDED}
@@ -39,8 +39,8 @@ def router_key_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") ->
         UsageError: There is none.
         RefusedError: It is too short, or others may read it.
     """
-    from hermesops.access.instance_keys import parse_router_key, read_router_key
-    from hermesops.access.needed import ROUTER_KEY
+    from hermesops.secrets.catalog import ROUTER_KEY
+    from hermesops.secrets.instance_keys import parse_router_key, read_router_key
 
     if endpoint.router_key_file is not None:
         return read_router_key(endpoint.router_key_file)

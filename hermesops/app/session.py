@@ -12,7 +12,6 @@ from hermesops.model.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.access.visits import Visits
     from hermesops.app.app import App
     from hermesops.app.backups import Backups
     from hermesops.app.pools import Pools
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from hermesops.backup.proof import ProvedCopies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
+    from hermesops.identity.audited_access import Visits
     from hermesops.image.build import Builder, Recipe
     from hermesops.justavps import Client
     from hermesops.lifecycle.admission import Admission
@@ -84,8 +84,8 @@ class Session:
     @cached_property
     def reach(self) -> "RestingReach":
         """Machines, nodes and gateways."""
-        from hermesops.access.instance_keys import InstanceKeys
         from hermesops.lifecycle.resting import RestingReach
+        from hermesops.secrets.instance_keys import InstanceKeys
 
         endpoint = self.app.endpoint
         return RestingReach(
@@ -254,7 +254,7 @@ class Session:
     @cached_property
     def visits(self) -> "Visits":
         """Lets operators in, with a reason."""
-        from hermesops.access.visits import Visits
+        from hermesops.identity.audited_access import Visits
 
         return Visits(self.app.registry)
 

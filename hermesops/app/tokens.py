@@ -13,8 +13,8 @@ from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken
 from hermesops.model.unknown_name import unknown_name
 
 if TYPE_CHECKING:
-    from hermesops.access.token_renewal import Due, TokenRenewal
     from hermesops.app.session import Session
+    from hermesops.proxy_tokens.renewal import Due, TokenRenewal
 
 _AT_ONCE = 8
 _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
@@ -34,7 +34,7 @@ class Tokens:
     @cached_property
     def renewal(self) -> "TokenRenewal":
         """Renews and revokes."""
-        from hermesops.access.token_renewal import TokenRenewal
+        from hermesops.proxy_tokens.renewal import TokenRenewal
 
         return TokenRenewal(self._session.client, self._registry, self._opens, self._address)
 
@@ -57,7 +57,7 @@ class Tokens:
 
     def due(self) -> "Due":
         """What has fallen due."""
-        from hermesops.access.token_renewal import due_of
+        from hermesops.proxy_tokens.renewal import due_of
 
         living = self._registry.list_instances()
         running = [one.machine_id for one in living if one.status is InstanceStatus.RUNNING and one.machine_id]
@@ -68,7 +68,7 @@ class Tokens:
 
     async def renew_due(self) -> dict[str, str]:
         """Do what has fallen due; why not, by user or machine, empty for done."""
-        from hermesops.access.token_renewal import renew_each
+        from hermesops.proxy_tokens.renewal import renew_each
 
         due = self.due()
         titles = {one.machine_id: one.title for one in self._registry.list_instances()}

@@ -3,13 +3,13 @@
 import pytest
 import sqlalchemy as sa
 
-from hermesops.access.data_keys import DataKeys
 from hermesops.errors import RefusedError
 from hermesops.model.cell import Placement
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
+from hermesops.pki.volume_keys import DataKeys
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
 from tests.support.registries import placed

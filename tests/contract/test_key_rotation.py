@@ -10,11 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 import pytest
 import sqlalchemy as sa
 
-from hermesops.access.key_ring import KeyRing
-from hermesops.access.key_rotation import KeyRotation
-from hermesops.access.ring import Ring
-from hermesops.access.secret_file import make_secret, replace_secret
 from hermesops.errors import RefusedError
+from hermesops.keyring.key_ring import KeyRing
+from hermesops.keyring.ring import Ring
+from hermesops.keyring.rotation import KeyRotation
 from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
@@ -24,6 +23,7 @@ from hermesops.registry.encryption.sealed_columns import sealed_cells, sealed_co
 from hermesops.registry.encryption.sealing import SEALING_KEY, stop_sealing
 from hermesops.registry.repositories.base import insert_or_update
 from hermesops.registry.schema import tables
+from hermesops.secrets.files import make_secret, replace_secret
 from hermesops.waiting import pause_blocking
 from tests.support.registries import placed, registry_at
 

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.access.lent_files import _MEMORY, LentFiles
+from hermesops.secrets.temp_files import _MEMORY, LentFiles
 
 LENDING = """
 import sys
 from pathlib import Path
-from hermesops.access.lent_files import LentFiles
+from hermesops.secrets.temp_files import LentFiles
 lent = LentFiles(Path(sys.argv[1]))
 print(lent.lend("api.key", "secret"), flush=True)
 sys.stdin.read()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.app.approvals import Approvals
 from hermesops.app.mass_changes import ApprovedList, MassChanges
 from hermesops.errors import RefusedError, UsageError
+from hermesops.identity.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind, OperationStatus

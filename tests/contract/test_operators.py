@@ -10,12 +10,12 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from hermesops.access import operators
-from hermesops.access.pipelines import Pipelines, published_keys
-from hermesops.access.signature import Signers
 from hermesops.app.operators import who_acts
 from hermesops.app.registry_place import RegistryPlace
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.identity import operators
+from hermesops.identity.oidc import Pipelines, published_keys
+from hermesops.identity.signatures import Signers
 from hermesops.settings import Environment
 
 ISSUER = "https://token.example.org"

@@ -13,11 +13,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hermesops.access.authority import Authority, fresh_key, make_root, read_key
-from hermesops.access.certificates import Certificates
-from hermesops.access.mutual_tls import Bounds, MutualTlsServer, context_of, host_of
-from hermesops.access.own_certificate import OwnCertificate
-from hermesops.access.platform_service import PlatformService
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import InstanceId, MachineId
@@ -26,6 +21,11 @@ from hermesops.node.errors import RefusedError as MachineRefusedError
 from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.layout import Layout
 from hermesops.node.system import openssl, platform_client
+from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
+from hermesops.pki.certificates import Certificates
+from hermesops.pki.server import Bounds, MutualTlsServer, context_of, host_of
+from hermesops.pki.service import PlatformService
+from hermesops.pki.service_certificate import OwnCertificate
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until

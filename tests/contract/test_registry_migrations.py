@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from hermesops.access.token_renewal import due_of
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import OperationKind
 from hermesops.model.token import PLATFORM
+from hermesops.proxy_tokens.renewal import due_of
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.backup import Copies

@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hermesops.access.callers import Callers
-from hermesops.access.certificates import Certificates
-from hermesops.access.mutual_tls import Bounds
-from hermesops.access.platform_service import PlatformService
 from hermesops.app.relay import bounds_of
 from hermesops.errors import UnavailableError
 from hermesops.model.caller import Caller as HeldCaller
@@ -23,6 +19,10 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM
 from hermesops.node.system import openssl
+from hermesops.pki.callers import Callers
+from hermesops.pki.certificates import Certificates
+from hermesops.pki.server import Bounds
+from hermesops.pki.service import PlatformService
 from hermesops.relay.places import Most, Places
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in

@@ -6,12 +6,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from hermesops.access.authority import Authority, fresh_key
-from hermesops.access.callers import Admitted, Callers
-from hermesops.access.certificates import Certificates
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.node.system import openssl
+from hermesops.pki.authority import Authority, fresh_key
+from hermesops.pki.callers import Admitted, Callers
+from hermesops.pki.certificates import Certificates
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from tests.support.registries import TurnedClock

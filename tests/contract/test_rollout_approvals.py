@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from hermesops.access.approval import FILE, Approval
-from hermesops.access.signature import Signers
 from hermesops.app.approvals import Approvals
 from hermesops.app.rollout_approvals import RolloutApprovals, asked_for
 from hermesops.errors import RefusedError
+from hermesops.identity.approval import FILE, Approval
+from hermesops.identity.signatures import Signers
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Wishes

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.instance_keys import read_router_key
-from hermesops.access.key_ring import KeyRing
-from hermesops.access.secret_file import make_secret
 from hermesops.errors import RefusedError
+from hermesops.keyring.key_ring import KeyRing
 from hermesops.private_file import read_secret
+from hermesops.secrets.files import make_secret
+from hermesops.secrets.instance_keys import read_router_key
 
 
 def test_a_made_secret_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:

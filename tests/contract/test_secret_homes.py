@@ -8,12 +8,12 @@ import pyrage
 import pytest
 from moto import mock_aws
 
-from hermesops.access.age_home import AgeHome
-from hermesops.access.aws_home import AwsHome
-from hermesops.access.homes import FolderHome, Home, VariablesHome
-from hermesops.access.secret_file import make_secret
-from hermesops.access.secrets import home_of
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.secrets.backends.age import AgeHome
+from hermesops.secrets.backends.aws import AwsHome
+from hermesops.secrets.backends.folder import FolderHome, Home, VariablesHome
+from hermesops.secrets.files import make_secret
+from hermesops.secrets.store import home_of
 
 CANARY = "canary-5510"
 

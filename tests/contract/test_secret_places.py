@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.needed import API_KEY, NEEDED, PULUMI_PASSPHRASE
-from hermesops.access.ring import Ring
-from hermesops.access.secret_file import make_secret
 from hermesops.app import App
 from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
 from hermesops.app.secret_checks import check_secrets, unneeded
 from hermesops.errors import RefusedError, UsageError
+from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
 from hermesops.registry.open import migrate_registry
+from hermesops.secrets.catalog import API_KEY, NEEDED, PULUMI_PASSPHRASE
+from hermesops.secrets.files import make_secret
 from hermesops.settings import Environment
 
 CANARY = "canary-7731"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.endpoint import local_endpoint
+from hermesops.secrets.endpoint import local_endpoint
 from tests.support.command import HERMESOPS, Command, Ran
 
 

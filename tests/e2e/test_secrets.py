@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.key_ring import KeyRing
+from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import PresentToken, issue_token
 from hermesops.registry import open_registry

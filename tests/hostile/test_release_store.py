@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import pytest
 
-from hermesops.access import approval
-from hermesops.access.approval import Approval, Asked, digest_of
 from hermesops.engine.embedded.state.storage import bucket as bucket_place
 from hermesops.engine.embedded.state.storage.place import open_place
 from hermesops.errors import HermesError
+from hermesops.identity import approval
+from hermesops.identity.approval import Approval, Asked, digest_of
 from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import canonical

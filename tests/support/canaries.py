@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from hermesops.access import authority, release_key
-from hermesops.access.ring import Ring
+from hermesops.keyring.ring import Ring
+from hermesops.pki import authority
+from hermesops.secrets import release_key
 from tests.support.command import HERMESOPS, Ran
 
 _EVERY_S = 0.03

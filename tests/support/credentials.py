@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hermesops.access.authority import Authority, fresh_key
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.node.instance.identity.credential import Credential
+from hermesops.pki.authority import Authority, fresh_key
 
 NAMES = MachineNames("local", MachineId("m-1"))
 LIFE = timedelta(days=7)

@@ -28,11 +28,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from hermesops.access import approval, mass_change
-from hermesops.access.authority import fresh_key, read_key
-from hermesops.access.pipelines import Pipelines, keys_in
-from hermesops.access.platform_service import PlatformService
-from hermesops.access.ring import Ring
 from hermesops.backup.restic import snapshots_in
 from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.channel.agent import health_of, piece_of, refusal_of
@@ -42,11 +37,14 @@ from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError
 from hermesops.health.prometheus import by_instance
 from hermesops.health.reading import Reading
+from hermesops.identity import approval, mass_change
+from hermesops.identity.oidc import Pipelines, keys_in
 from hermesops.justavps import wire
 from hermesops.justavps.proxy import ProxyAnswer
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import told_in
 from hermesops.justavps.transport import Call, loaded, refusal, validated
+from hermesops.keyring.ring import Ring
 from hermesops.lifecycle.carry_away import Tally
 from hermesops.lifecycle.newcomers import parse_wishes
 from hermesops.lifecycle.settings_wish import replacing
@@ -69,6 +67,8 @@ from hermesops.node.state.digest import jobs_in
 from hermesops.node.state.repository import Repository
 from hermesops.node.system import as_user, openssl
 from hermesops.node.untrusted import strict_json
+from hermesops.pki.authority import fresh_key, read_key
+from hermesops.pki.service import PlatformService
 from hermesops.placement import saved_preview
 from hermesops.placement.cell_state import machines_in
 from hermesops.release.documents import Documents

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermesops.access.key_ring import KeyRing
+from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance

@@ -13,16 +13,16 @@ from typing import Any
 
 import h11
 
-from hermesops.access.authority import Authority, fresh_key
-from hermesops.access.callers import Admitted, Callers
-from hermesops.access.mutual_tls import Bounds, MutualTlsListener
-from hermesops.access.own_certificate import OwnCertificate
 from hermesops.app.relay import bounds_of
 from hermesops.justavps.proxy import ProxyClient
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.node.system import openssl
+from hermesops.pki.authority import Authority, fresh_key
+from hermesops.pki.callers import Admitted, Callers
+from hermesops.pki.server import Bounds, MutualTlsListener
+from hermesops.pki.service_certificate import OwnCertificate
 from hermesops.registry import Registry
 from hermesops.relay.places import Places
 from hermesops.relay.service import Relay

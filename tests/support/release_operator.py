@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from hermesops.access.release_key import fresh_key
-from hermesops.access.signature import Signers, check
 from hermesops.engine.embedded.state.storage.place import open_place
+from hermesops.identity.signatures import Signers, check
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners, Kind
 from hermesops.release import Releases
 from hermesops.release.ports import Memory
 from hermesops.release.trust import Trust
+from hermesops.secrets.release_key import fresh_key
 
 
 class Operator:

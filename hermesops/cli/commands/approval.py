@@ -12,8 +12,8 @@ from hermesops.cli.options.overrides import read_saved, write_saved
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
-    from hermesops.access.approval import Asked
     from hermesops.app.app import App
+    from hermesops.identity.approval import Asked
 
 app = Noun(no_args_is_help=True)
 
@@ -34,8 +34,8 @@ def sign(
     yes: Yes = False,
 ) -> None:
     """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
-    from hermesops.access.mass_change import FILE
     from hermesops.app.approvals import asked_by_preview
+    from hermesops.identity.mass_change import FILE
 
     composed, text = context.compose(), read_saved(preview)
     if FILE.is_kind_of(text):
@@ -56,7 +56,7 @@ def sign(
 
 
 def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: bool) -> None:
-    from hermesops.access.mass_change import asked_by
+    from hermesops.identity.mass_change import asked_by
 
     change, signer = composed.mass_changes.open(text)
     asked = asked_by(change, signer)

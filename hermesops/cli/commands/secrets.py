@@ -41,8 +41,8 @@ def set_(
     yes: Yes = False,
 ) -> None:
     """Keep a secret that somebody gave you; it is read from a file or standard input, never from an argument."""
-    from hermesops.access.needed import needed
     from hermesops.app.secret_changes import set_secret
+    from hermesops.secrets.catalog import needed
 
     which, composed = needed(name), context.compose()
     if composed.secrets.held(which).is_there:
@@ -65,8 +65,8 @@ def rotate(
     ] = False,
 ) -> int:
     """Rotate a secret; where only a person can, say exactly what is to be done (exit 7). Killed, it continues."""
-    from hermesops.access.needed import REGISTRY_KEY, needed
     from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
+    from hermesops.secrets.catalog import REGISTRY_KEY, needed
 
     which, composed = needed(name), context.compose()
     if which != REGISTRY_KEY:
@@ -96,9 +96,9 @@ def rotate(
 @app.command()
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
-    from hermesops.access.needed import needed
     from hermesops.app.secret_checks import check_secrets, unneeded
     from hermesops.model.check import Verdict
+    from hermesops.secrets.catalog import needed
 
     for name in names or ():
         needed(name)

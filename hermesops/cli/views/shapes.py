@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hermesops.access.secrets import Held
     from hermesops.lifecycle.newcomers import Arrival
     from hermesops.lifecycle.sight import Sight
     from hermesops.model.check import Check
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
     from hermesops.placement.price import Bill
+    from hermesops.secrets.store import Held
 
 
 def moment(when: datetime | None) -> str | None:

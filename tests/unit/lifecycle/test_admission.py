@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.keyring.key_ring import KeyRing
 from hermesops.lifecycle.admission import Admission, parse_plan
 from hermesops.lifecycle.questions import Policy, Questions
 from hermesops.model.cell import Placement

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.keyring.key_ring import KeyRing
 from hermesops.lifecycle.admission import Admission
 from hermesops.lifecycle.newcomers import Newcomers, Wish, failed, parse_wishes
 from hermesops.lifecycle.questions import Policy, Questions

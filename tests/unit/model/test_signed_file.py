@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.access import approval, mass_change
 from hermesops.errors import UsageError
+from hermesops.identity import approval, mass_change
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.signed_file import SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind

@@ -4,8 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import yaml
 
-from hermesops.access.needed import API_KEY
-from hermesops.access.secrets import Held
 from hermesops.cli import console
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
@@ -19,6 +17,8 @@ from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion
+from hermesops.secrets.catalog import API_KEY
+from hermesops.secrets.store import Held
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 INSTANCE = Instance(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.authority import Authority
 from hermesops.localcloud.drivers.sim.node.keys import SimKeys
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
@@ -20,6 +19,7 @@ from hermesops.node.ports import Keys
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import openssl
+from hermesops.pki.authority import Authority
 from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
 from tests.support.node_home import FakeSystem
 

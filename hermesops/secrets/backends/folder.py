@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from hermesops.access.secret_file import make_secret, replace_secret
 from hermesops.errors import RefusedError
 from hermesops.private_file import read_secret
+from hermesops.secrets.files import make_secret, replace_secret
 
 
 class Home(Protocol):

@@ -1,7 +1,7 @@
 import pytest
 
-from hermesops.access.key_ring import KeyRing
 from hermesops.errors import RefusedError
+from hermesops.keyring.key_ring import KeyRing
 
 ONE, TWO = b"1" * 32, b"2" * 32
 PLACE = "instance_details/settings/a"

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import structlog
 
-from hermesops.access.authority import Authority, Roots
-from hermesops.access.mutual_tls import context_of
 from hermesops.errors import UnavailableError
+from hermesops.pki.authority import Authority, Roots
+from hermesops.pki.server import context_of
 
 _FRESH_S = 300.0
 """Seconds after which the authorities that are trusted are looked at again, and the certificate is made anew."""

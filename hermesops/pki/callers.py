@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from hermesops.access.authority import Authority
-from hermesops.access.peer import read_peer
 from hermesops.errors import RefusedError
 from hermesops.model.caller import Caller, CallerName
+from hermesops.pki.authority import Authority
+from hermesops.pki.peer import read_peer
 
 
 class Rows(Protocol):

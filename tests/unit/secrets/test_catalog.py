@@ -1,7 +1,7 @@
 import pytest
 
-from hermesops.access.needed import NEEDED, Needed, needed
 from hermesops.errors import UsageError
+from hermesops.secrets.catalog import NEEDED, Needed, needed
 from hermesops.settings import Settings
 
 

@@ -9,10 +9,10 @@ from typing import Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hermesops.access.ring import Ring
-from hermesops.access.secret_file import make_secret
 from hermesops.errors import RefusedError
+from hermesops.keyring.ring import Ring
 from hermesops.private_file import read_secret
+from hermesops.secrets.files import make_secret
 
 _FORM = "hs1"
 _NONCE_BYTES = 12

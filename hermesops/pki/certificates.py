@@ -12,7 +12,7 @@ from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.node.instance.identity.credential import Credential
 
 if TYPE_CHECKING:
-    from hermesops.access.authority import Authority
+    from hermesops.pki.authority import Authority
 
 
 class Rows(Protocol):

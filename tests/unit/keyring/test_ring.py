@@ -2,9 +2,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.access.key_rotation import Add, Change, Reseal, Settle, Step, next_step
-from hermesops.access.ring import Ring
 from hermesops.errors import RefusedError
+from hermesops.keyring.ring import Ring
+from hermesops.keyring.rotation import Add, Change, Reseal, Settle, Step, next_step
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ONE, TWO = b"1" * 32, b"2" * 32

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hermesops.access.approval import Asked, digest_of
+from hermesops.identity.approval import Asked, digest_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.signed_file import SignedContent, SignedFile

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.access.proxy_tokens import ProxyTokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
+from hermesops.proxy_tokens.issue import ProxyTokens
 
 MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)

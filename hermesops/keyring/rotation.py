@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hermesops.access.key_ring import parse_ring
-from hermesops.access.ring import Ring
 from hermesops.errors import RefusedError
+from hermesops.keyring.key_ring import parse_ring
+from hermesops.keyring.ring import Ring
 
 
 class Rows(Protocol):

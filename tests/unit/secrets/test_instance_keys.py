@@ -1,8 +1,8 @@
 from datetime import UTC, datetime, timedelta
 
-from hermesops.access.instance_keys import InstanceKeys
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelToken, PresentToken, read_token
+from hermesops.secrets.instance_keys import InstanceKeys
 
 ROUTER_KEY = b"r" * 32
 ADA = InstanceId("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001")

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hermesops.access.authority import SKEW, Authority, fresh_key, make_root, read_key
 from hermesops.errors import RefusedError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.pki.authority import SKEW, Authority, fresh_key, make_root, read_key
 from tests.support.credentials import Roots, authority_in
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -11,11 +11,11 @@ from typing import Protocol
 
 import structlog
 
-from hermesops.access.certificates import Certificates
-from hermesops.access.peer import read_peer
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.pki.certificates import Certificates
+from hermesops.pki.peer import read_peer
 
 log = structlog.get_logger()
 

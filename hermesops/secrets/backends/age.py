@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hermesops.access.secret_file import replace_secret
 from hermesops.errors import RefusedError
 from hermesops.private_file import read_secret
+from hermesops.secrets.files import replace_secret
 
 _VERSION = 1
 _SSH = "ssh-"

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from hermesops import waiting
-from hermesops.access.proxy_tokens import RENEW_BEFORE, Issuer, issue
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, problems
 from hermesops.model.ids import MachineId
@@ -23,6 +22,7 @@ from hermesops.model.token import (
     next_of,
     purpose_of,
 )
+from hermesops.proxy_tokens.issue import RENEW_BEFORE, Issuer, issue
 
 _LEAST_LEFT = max(LONGEST_TOKEN_LIFE / 2, timedelta(hours=2))
 """With less life left a token is renewed: half of it remains for whatever keeps that from succeeding."""

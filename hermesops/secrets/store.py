@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.access.homes import FolderHome, Home
-from hermesops.access.lent_files import LentFiles
-from hermesops.access.needed import Needed
-from hermesops.access.secret_file import replace_secret
 from hermesops.errors import RefusedError
 from hermesops.private_file import read_secret
+from hermesops.secrets.backends.folder import FolderHome, Home
+from hermesops.secrets.catalog import Needed
+from hermesops.secrets.files import replace_secret
+from hermesops.secrets.temp_files import LentFiles
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,11 @@ def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Home)
     if setting == "environment":
         return variables
     if kind == "age" and rest:
-        from hermesops.access.age_home import AgeHome  # noqa: PLC0415 - one home is needed of all
+        from hermesops.secrets.backends.age import AgeHome  # noqa: PLC0415 - one home is needed of all
 
         return AgeHome(Path(rest).expanduser(), identity)
     if kind == "aws" and rest:
-        from hermesops.access.aws_home import AwsHome  # noqa: PLC0415 - as above
+        from hermesops.secrets.backends.aws import AwsHome  # noqa: PLC0415 - as above
 
         return AwsHome(rest)
     raise RefusedError(

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.access.token_renewal import TokenRenewal, due_of, renew_each
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
+from hermesops.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
 
 MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)

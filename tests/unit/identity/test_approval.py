@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.access.approval import (
+from hermesops.errors import RefusedError
+from hermesops.identity.approval import (
     Approval,
     Asked,
     digest_of,
@@ -12,7 +13,6 @@ from hermesops.access.approval import (
     refuse_other,
     refuse_own,
 )
-from hermesops.errors import RefusedError
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ASKED = Asked("preview of cell1", "production", digest_of(b"all of it"), "ada@example.org")

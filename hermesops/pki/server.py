@@ -15,8 +15,8 @@ from ipaddress import IPv4Address, ip_address, ip_network
 import h11
 import structlog
 
-from hermesops.access.platform_service import Answer, told
 from hermesops.node.system.openssl import present
+from hermesops.pki.service import Answer, told
 from hermesops.waiting import cancel, pause
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
