@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Who acts: operators, pipelines, their signatures and approvals, and the record of access to users' agents."""

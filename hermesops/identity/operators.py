@@ -12,7 +12,7 @@ NAMESPACE = "hermesops-operator"
 
 
 class Signers(Protocol):
-    """Signs and checks; see ``access.signature``."""
+    """Signs and checks; see ``identity.signatures``."""
 
     def sign(self, data: bytes, *, namespace: str) -> str:
         """Sign some bytes with the operator's key."""
@@ -22,7 +22,7 @@ class Signers(Protocol):
 
 
 class Pipelines(Protocol):
-    """Checks pipelines' tokens; see ``access.pipelines``."""
+    """Checks pipelines' tokens; see ``identity.oidc``."""
 
     def subject_of(self, token: str) -> str:
         """Whom a token is about."""

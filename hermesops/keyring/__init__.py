@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The keys that encrypt secrets in the registry, and their rotation."""

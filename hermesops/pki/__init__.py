@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The environment's certificate authority: certificates of machines, services and callers, and keys of data volumes."""

@@ -21,7 +21,7 @@ class Rows(Protocol):
 
 
 class DataKeys:
-    """Releases keys; implements what ``access.platform_service`` asks for.
+    """Releases keys; implements what ``pki.service`` asks for.
 
     Args:
         rows: The registry.

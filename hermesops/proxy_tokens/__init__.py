@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Tokens for JustAVPS's proxy: issued per machine and purpose, and renewed before they expire."""

@@ -35,7 +35,7 @@ class Memory(Protocol):
 
 
 class Signs(Protocol):
-    """Signs; see ``access.signature``."""
+    """Signs; see ``identity.signatures``."""
 
     def sign(self, data: bytes, *, namespace: str) -> str:
         """Sign some bytes; the signature, armored."""

@@ -23,8 +23,8 @@ NOT_NEEDED = {
     "yaml",
 }
 OURS = {
-    *("access", "app", "assets", "child_environment", "cli", "disk", "errors", "model", "node", "private_file"),
-    *("registry", "settings", "sqlite_wal", "web_address"),
+    *("app", "assets", "child_environment", "cli", "disk", "errors", "keyring", "model", "node", "private_file"),
+    *("registry", "secrets", "settings", "sqlite_wal", "web_address"),
 }
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
 

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Where secrets can be kept: files in a folder, an age-encrypted file, AWS Secrets Manager."""

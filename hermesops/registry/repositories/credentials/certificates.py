@@ -1,6 +1,6 @@
 """Rows of ``certificates`` and ``authorities``: the machines' certificates, and the authorities that machines trust.
 
-It must not know how certificates are made; that is ``hermesops.access``.
+It must not know how certificates are made; that is ``hermesops.pki``.
 """
 
 from typing import Any

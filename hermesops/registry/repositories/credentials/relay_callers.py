@@ -1,6 +1,6 @@
 """Rows of ``relay_callers``: the certificates of the platform's services that may call the relay.
 
-It must not know how certificates are made; that is ``hermesops.access``.
+It must not know how certificates are made; that is ``hermesops.pki``.
 """
 
 from typing import Any

@@ -1,1 +1,0 @@
-"""Keys, secrets and tokens: who may reach what, and for how long."""
