@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hermesops.backup.repository import Repository
     from hermesops.backup.restic import Restic
     from hermesops.backup.shelf import Shelf
-    from hermesops.lifecycle.back_up import BackUp
-    from hermesops.lifecycle.put_back import PutBackWork
+    from hermesops.instances.workflows.backup import BackUp
+    from hermesops.instances.workflows.restore import PutBackWork
     from hermesops.model.backup import Backup, Credential
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Lease, Operation, OperationKind
@@ -92,7 +92,7 @@ class Backups:
         Raises:
             RefusedError: Another operation of the instance has not ended, or the backup does not fit.
         """
-        from hermesops.lifecycle.data_room import refuse_without_room
+        from hermesops.instances.remote.data_volume import refuse_without_room
         from hermesops.model.operation import OperationKind
 
         await self.keys.reach()
@@ -109,14 +109,14 @@ class Backups:
         return {OperationKind.BACKUP: self._backup, OperationKind.RESTORE: self._restore}
 
     def _backup(self, operation: "Operation", lease: "Lease") -> "BackUp":
-        from hermesops.lifecycle.back_up import BackUp
+        from hermesops.instances.workflows.backup import BackUp
 
         reach = self._session.reach.under(lease)
         why = f"{operation.intent['why']} {operation.id}"
         return BackUp(instance_of(operation), why, reach, self.copies(reach))
 
     def _restore(self, operation: "Operation", lease: "Lease") -> "PutBackWork":
-        from hermesops.lifecycle.put_back import PutBackWork, Wish
+        from hermesops.instances.workflows.restore import PutBackWork, Wish
 
         reach, intent = self._session.reach.under(lease), operation.intent
         wish = Wish(str(intent["snapshot"]), bool(intent["keeps"]), str(intent["reason"]))

@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.lifecycle.slots import Slots
+from hermesops.instances.remote.releases import Slots
 from hermesops.model.release import ReleaseId
 from hermesops.operation.registry_thread import apart
 from hermesops.release.handed_out import HandedOut

@@ -10,7 +10,7 @@ from hermesops.model.spare import Purpose, drill_subject, spare_subject
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
-    from hermesops.lifecycle.drilling import Drill
+    from hermesops.instances.workflows.restore_drill.workflow import Drill
     from hermesops.model.instance import Instance
 
 
@@ -62,7 +62,7 @@ class Drills:
 
     def work_of(self, operation: Operation, lease: Lease) -> "Drill":
         """What does one, from its row."""
-        from hermesops.lifecycle.drilling import Drill
+        from hermesops.instances.workflows.restore_drill.workflow import Drill
 
         reach = self._session.reach.under(lease)
         return Drill(

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermesops.app.session import Session
-    from hermesops.lifecycle.farewell import Farewell
-    from hermesops.lifecycle.grounds import Grounds
-    from hermesops.lifecycle.life_requests import LifeRequests
-    from hermesops.lifecycle.relocation import Relocate
-    from hermesops.lifecycle.resize import Resize, Size
-    from hermesops.lifecycle.resume import Resume
-    from hermesops.lifecycle.suspend import Suspend
-    from hermesops.lifecycle.terminate import Terminate
-    from hermesops.lifecycle.upkeep import Upkeep
+    from hermesops.instances.expiry import Upkeep
+    from hermesops.instances.requests.life_changes import LifeRequests
+    from hermesops.instances.requests.placement import Grounds
+    from hermesops.instances.workflows.relocate.workflow import Relocate
+    from hermesops.instances.workflows.resize import Resize, Size
+    from hermesops.instances.workflows.resume import Resume
+    from hermesops.instances.workflows.schedule_termination import Farewell
+    from hermesops.instances.workflows.suspend import Suspend
+    from hermesops.instances.workflows.terminate import Terminate
     from hermesops.model.instance import Instance
     from hermesops.operation.runner import Make
 
@@ -51,8 +51,8 @@ class Lives:
 
     def requests(self) -> "LifeRequests":
         """Turns what operators ask of lives into rows."""
-        from hermesops.lifecycle.life_requests import LifeRequests, Policy
-        from hermesops.lifecycle.suspend import Keep
+        from hermesops.instances.requests.life_changes import LifeRequests, Policy
+        from hermesops.instances.workflows.suspend import Keep
 
         settings, registry, reach = self._app.env.settings, self._app.registry, self._session.reach
         policy = Policy(
@@ -74,7 +74,7 @@ class Lives:
 
     def grounds(self) -> "Grounds":
         """Where machines of instances can be, and what they boot from."""
-        from hermesops.lifecycle.grounds import Grounds
+        from hermesops.instances.requests.placement import Grounds
         from hermesops.placement.cells import choose_cell
 
         settings = self._app.env.settings
@@ -83,7 +83,7 @@ class Lives:
 
     def upkeep(self) -> "Upkeep":
         """Does what has fallen due."""
-        from hermesops.lifecycle.upkeep import Upkeep
+        from hermesops.instances.expiry import Upkeep
 
         settings = self._app.env.settings
         kept = timedelta(days=settings.former_days)
@@ -95,7 +95,7 @@ class Lives:
         return await self._session.operations.run(await request)
 
     def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
-        from hermesops.lifecycle.suspend import Keep, Suspend
+        from hermesops.instances.workflows.suspend import Keep, Suspend
 
         reach = self._session.reach.under(lease)
         return Suspend(
@@ -109,13 +109,13 @@ class Lives:
         )
 
     def _resume(self, operation: Operation, lease: Lease) -> "Resume":
-        from hermesops.lifecycle.resume import Resume
+        from hermesops.instances.workflows.resume import Resume
 
         reach = self._session.reach.under(lease)
         return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
 
     def _resize(self, operation: Operation, lease: Lease) -> "Resize":
-        from hermesops.lifecycle.resize import Resize
+        from hermesops.instances.workflows.resize import Resize
 
         self._app.mass_changes.refuse_unapproved(operation)
         reach, before = self._session.reach.under(lease), operation.intent["before"]
@@ -133,15 +133,15 @@ class Lives:
         )
 
     def _size(self, told: "Mapping[str, object]") -> "Size":
-        from hermesops.lifecycle.resize import Size
+        from hermesops.instances.workflows.resize import Size
 
         plan = Plan(str(told["plan"]))
         return Size(plan, str(told["server_type"]), self._app.env.settings.data_gb[plan])
 
     def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
         from hermesops.app.carried_releases import CarriedReleases
-        from hermesops.lifecycle.relocation import Relocate
-        from hermesops.lifecycle.relocation_wish import Wish
+        from hermesops.instances.workflows.relocate.request import Wish
+        from hermesops.instances.workflows.relocate.workflow import Relocate
 
         if operation.intent.get(COUNTED):
             self._app.mass_changes.refuse_unapproved(operation)
@@ -158,7 +158,7 @@ class Lives:
         )
 
     def _farewell(self, operation: Operation, lease: Lease) -> "Farewell":
-        from hermesops.lifecycle.farewell import Farewell
+        from hermesops.instances.workflows.schedule_termination import Farewell
 
         self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.reach.under(lease)
@@ -172,7 +172,7 @@ class Lives:
         )
 
     def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
-        from hermesops.lifecycle.terminate import Terminate, Wish
+        from hermesops.instances.workflows.terminate import Terminate, Wish
 
         self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.reach.under(lease)

@@ -52,7 +52,7 @@ class ModelTokens:
             RefusedError: Its gateway rests on purpose, or the machine is not its own; whoever wakes it hands it one.
             UnavailableError: Its machine does not answer, or the agent did not read the token.
         """
-        from hermesops.lifecycle.handover import asleep, not_its_own, refuse_at_rest, silence
+        from hermesops.instances.steps.personalise import asleep, not_its_own, refuse_at_rest, silence
 
         subject = instance_subject(instance.id)
         async with self._app.alone(subject) as turn:

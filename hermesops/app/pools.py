@@ -11,8 +11,8 @@ from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spa
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
+    from hermesops.instances.observation import NodeSeen
     from hermesops.justavps import Machine
-    from hermesops.lifecycle.sight import NodeSeen
     from hermesops.model.cell import Cell
     from hermesops.model.ids import ImageId, MachineId
     from hermesops.model.instance import Instance
@@ -206,7 +206,7 @@ class Pools:
 
     async def warm(self, machine_id: "MachineId", lease: Lease) -> str:
         """Start its gateway with a placeholder."""
-        from hermesops.lifecycle.warm_up import WarmUp
+        from hermesops.instances.remote.prewarm import WarmUp
 
         warm_up = WarmUp(
             self._session.reach.channel,

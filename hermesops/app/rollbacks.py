@@ -22,8 +22,8 @@ async def roll_back(
         UnavailableError: It does not answer.
     """
     from hermesops.app.rollout_machines import machine_of
-    from hermesops.lifecycle.going_back import go_back
-    from hermesops.lifecycle.slots import Slots
+    from hermesops.instances.remote.releases import Slots
+    from hermesops.instances.rollback import go_back
 
     subject, machine_id = instance_subject(instance.id), machine_of(instance)
     async with app.session() as session:
@@ -50,8 +50,8 @@ async def roll_back_directly(
         UnavailableError: It does not answer.
     """
     from hermesops.channel import ToolboxChannel
-    from hermesops.lifecycle.going_back import find_machine, go_back
-    from hermesops.lifecycle.slots import Slots
+    from hermesops.instances.remote.releases import Slots
+    from hermesops.instances.rollback import find_machine, go_back
 
     async with app.vendor() as client:
 

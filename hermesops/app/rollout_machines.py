@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.lifecycle.slots import Slots
+from hermesops.instances.remote.releases import Slots
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.app.rollout_machines import machine_of, others_are_at_it, unwell
 from hermesops.channel import understood
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.lifecycle import node_commands
+from hermesops.instances.remote import node_commands
 from hermesops.model.ids import ImageId, InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus

@@ -71,7 +71,7 @@ def agent_version(release: str) -> str:
 
 async def look_at_unknown(session: "Session", targets: Sequence[Target]) -> None:
     """Ask the machines of those whose release nobody knows, and write down what they say; silence is no error."""
-    from hermesops.lifecycle.slots import Slots
+    from hermesops.instances.remote.releases import Slots
 
     registry = session.app.registry
     slots = Slots(session.reach.channel)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from hermesops.converge import Converger
     from hermesops.identity.audited_access import Visits
     from hermesops.image.build import Builder, Recipe
+    from hermesops.instances.expiry import Upkeep
+    from hermesops.instances.remote.certificates import Certifying
+    from hermesops.instances.remote.power_control import RestingReach
+    from hermesops.instances.requests.bulk import Newcomers
+    from hermesops.instances.requests.changes import Requests
+    from hermesops.instances.requests.life_changes import LifeRequests
+    from hermesops.instances.requests.preflight import Policy, Questions
+    from hermesops.instances.requests.provision import Admission
     from hermesops.justavps import Client
-    from hermesops.lifecycle.admission import Admission
-    from hermesops.lifecycle.certifying import Certifying
-    from hermesops.lifecycle.life_requests import LifeRequests
-    from hermesops.lifecycle.newcomers import Newcomers
-    from hermesops.lifecycle.questions import Policy, Questions
-    from hermesops.lifecycle.requests import Requests
-    from hermesops.lifecycle.resting import RestingReach
-    from hermesops.lifecycle.upkeep import Upkeep
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation, OperationKind
     from hermesops.operation.runner import Operations
@@ -48,7 +48,7 @@ class Session:
     @cached_property
     def admission(self) -> "Admission":
         """Turns wishes for agents into rows."""
-        from hermesops.lifecycle.admission import Admission
+        from hermesops.instances.requests.provision import Admission
         from hermesops.placement.cells import choose_cell
 
         return Admission(self.app.registry, self._questions, choose_cell, self.pools, self._policy)
@@ -56,20 +56,20 @@ class Session:
     @cached_property
     def newcomers(self) -> "Newcomers":
         """Takes many wishes at once."""
-        from hermesops.lifecycle.newcomers import Newcomers
+        from hermesops.instances.requests.bulk import Newcomers
 
         at_once = self.app.env.settings.parallel_provisions
         return Newcomers(self.admission, self._questions, self._policy, at_once=at_once)
 
     @cached_property
     def _questions(self) -> "Questions":
-        from hermesops.lifecycle.questions import Questions
+        from hermesops.instances.requests.preflight import Questions
 
         return Questions(self.app.registry, self.reach, self.app.guards, self._policy)
 
     @property
     def _policy(self) -> "Policy":
-        from hermesops.lifecycle.questions import Policy
+        from hermesops.instances.requests.preflight import Policy
 
         settings = self.app.env.settings
         return Policy(
@@ -84,7 +84,7 @@ class Session:
     @cached_property
     def reach(self) -> "RestingReach":
         """Machines, nodes and gateways."""
-        from hermesops.lifecycle.resting import RestingReach
+        from hermesops.instances.remote.power_control import RestingReach
         from hermesops.secrets.instance_keys import InstanceKeys
 
         endpoint = self.app.endpoint
@@ -102,7 +102,7 @@ class Session:
     @property
     def _certifying(self) -> "Certifying | None":
         from hermesops.app.identities import certificates_of
-        from hermesops.lifecycle.certifying import Certifying
+        from hermesops.instances.remote.certificates import Certifying
 
         certificates = certificates_of(self.app)
         return Certifying(certificates) if certificates else None
@@ -217,7 +217,7 @@ class Session:
             LeaseHeldError: Another process works on the instance.
             RefusedError: An operation of another kind that stops the gateway has not ended.
         """
-        from hermesops.lifecycle.handover import refuse_at_rest
+        from hermesops.instances.steps.personalise import refuse_at_rest
 
         subject, registry = instance_subject(instance.id), self.app.registry
         async with self.app.alone(subject):
@@ -229,7 +229,7 @@ class Session:
     @cached_property
     def requests(self) -> "Requests":
         """Turns what operators ask of instances into rows."""
-        from hermesops.lifecycle.requests import Requests
+        from hermesops.instances.requests.changes import Requests
 
         return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone, self.app.mass_changes.admit)
 

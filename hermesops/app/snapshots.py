@@ -12,7 +12,7 @@ from hermesops.model.unknown_name import find_by_id
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
-    from hermesops.lifecycle.snapshot import Snapshot
+    from hermesops.instances.workflows.snapshot import Snapshot
     from hermesops.model.instance import Instance
 
 _SAVED_S = 3600.0
@@ -48,7 +48,7 @@ class Snapshots:
     def work_of(self, operation: Operation, lease: Lease) -> "Snapshot":
         """What takes one, from its row."""
         from hermesops.app.lives import instance_of
-        from hermesops.lifecycle.snapshot import Snapshot
+        from hermesops.instances.workflows.snapshot import Snapshot
 
         instance_id = instance_of(operation)
         name = snapshot_name(self._app.env.name, instance_id, operation.id)

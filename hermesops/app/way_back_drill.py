@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError
-from hermesops.lifecycle.slots import Slots
-from hermesops.lifecycle.way_back import NoWayBackError, walk
+from hermesops.instances.remote.releases import Slots
+from hermesops.instances.upgrade_rehearsal import NoWayBackError, walk
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.model.plan import Plan

@@ -10,9 +10,9 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.app.session import Session
-    from hermesops.lifecycle.configure import Configure
-    from hermesops.lifecycle.provision import Provision
-    from hermesops.lifecycle.restart import Restart
+    from hermesops.instances.workflows.configure import Configure
+    from hermesops.instances.workflows.provision import Provision
+    from hermesops.instances.workflows.restart import Restart
     from hermesops.model.ids import CellName, MachineName
     from hermesops.operation.runner import Make
     from hermesops.placement.gathering import StillWanted
@@ -64,18 +64,18 @@ class Works:
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> "Provision":
-        from hermesops.lifecycle.provision import Provision
+        from hermesops.instances.workflows.provision import Provision
 
         reach = self._session.reach.under(lease)
         return Provision(instance_of(operation), self._app.registry, reach, CellsWhenNeeded(self._app))
 
     def _restart(self, operation: Operation, lease: Lease) -> "Restart":
-        from hermesops.lifecycle.restart import Restart
+        from hermesops.instances.workflows.restart import Restart
 
         reach = self._session.reach.under(lease)
         return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
 
     def _configure(self, operation: Operation, lease: Lease) -> "Configure":
-        from hermesops.lifecycle.configure import Configure
+        from hermesops.instances.workflows.configure import Configure
 
         return Configure(instance_of(operation), self._session.reach.under(lease))

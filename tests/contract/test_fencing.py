@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.channel import ToolboxChannel
+from hermesops.instances.remote.gateway import GatewayUnits
+from hermesops.instances.remote.node_commands import admit, change
 from hermesops.justavps import Client
-from hermesops.lifecycle.gateway_units import GatewayUnits
-from hermesops.lifecycle.node_commands import admit, change
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import LeaseLostError

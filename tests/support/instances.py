@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from hermesops.instances.observation import MachineSeen
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.sight import MachineSeen
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan

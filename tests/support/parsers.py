@@ -39,15 +39,15 @@ from hermesops.health.prometheus import by_instance
 from hermesops.health.reading import Reading
 from hermesops.identity import approval, mass_change
 from hermesops.identity.oidc import Pipelines, keys_in
+from hermesops.instances.remote.data_export import Tally
+from hermesops.instances.requests.bulk import parse_wishes
+from hermesops.instances.requests.settings_patch import replacing
 from hermesops.justavps import wire
 from hermesops.justavps.proxy import ProxyAnswer
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import told_in
 from hermesops.justavps.transport import Call, loaded, refusal, validated
 from hermesops.keyring.ring import Ring
-from hermesops.lifecycle.carry_away import Tally
-from hermesops.lifecycle.newcomers import parse_wishes
-from hermesops.lifecycle.settings_wish import replacing
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.route import issue_token, read_token

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.certificate import MachineNames

@@ -124,7 +124,7 @@ def restore(
     """
     if onto_new_machine and damaged:
         raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
-    from hermesops.lifecycle.handover import under_way
+    from hermesops.instances.steps.personalise import under_way
     from hermesops.model.backup import newest_to_restore
 
     composed = context.compose()

@@ -9,7 +9,7 @@ from hermesops.cli.console import Yes, agree, say, table
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
-    from hermesops.lifecycle.upkeep import Done
+    from hermesops.instances.expiry import Done
 
 app = Noun(no_args_is_help=True)
 

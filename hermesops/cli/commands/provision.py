@@ -12,7 +12,7 @@ from hermesops.cli.views import shapes
 from hermesops.errors import PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.lifecycle.newcomers import Arrival
+    from hermesops.instances.requests.bulk import Arrival
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
 
@@ -50,7 +50,7 @@ def provision(
 
 
 def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
-    from hermesops.lifecycle.admission import parse_plan
+    from hermesops.instances.requests.provision import parse_plan
     from hermesops.model.user import parse_user
 
     bought = parse_plan(plan)
@@ -68,7 +68,7 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
 
 
 def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
-    from hermesops.lifecycle.newcomers import failed, parse_wishes
+    from hermesops.instances.requests.bulk import failed, parse_wishes
 
     wishes = parse_wishes(read(source), plan=plan, region=region)
     app = context.compose()

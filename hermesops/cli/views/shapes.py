@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hermesops.lifecycle.newcomers import Arrival
-    from hermesops.lifecycle.sight import Sight
+    from hermesops.instances.observation import Sight
+    from hermesops.instances.requests.bulk import Arrival
     from hermesops.model.check import Check
     from hermesops.model.instance import Instance, InstanceSettings
     from hermesops.model.operation import Operation

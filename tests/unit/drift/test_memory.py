@@ -8,8 +8,8 @@ import pytest
 
 from hermesops.channel import MachineUnreachableError, NoSuchFileError
 from hermesops.drift.memory import Forgotten, recall
+from hermesops.instances.steps.personalise import payload_of
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.handover import payload_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.recovery import Recovered

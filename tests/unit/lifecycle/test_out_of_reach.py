@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.lifecycle import back_up, configure, put_back, restart
-from hermesops.lifecycle.sight import Sight
+from hermesops.instances.observation import Sight
+from hermesops.instances.workflows import backup, configure, restart, restore
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Impossible
@@ -17,10 +17,10 @@ from tests.support.small_world import MEMORY
 
 SOURCE = Backup("snapshot0", ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 1, 1, MEMORY)
 DECIDED: dict[str, Callable[[Sight], object]] = {
-    "backup": lambda sight: back_up.decide(back_up.Copying(sight, None)),
+    "backup": lambda sight: backup.decide(backup.Copying(sight, None)),
     "settings": lambda sight: configure.decide(sight, payload_digest="newer"),
-    "restore": lambda sight: put_back.decide(
-        put_back.PuttingBack(sight, SOURCE, None, None, is_recorded=False), keeps=True, payload_digest="newer"
+    "restore": lambda sight: restore.decide(
+        restore.PuttingBack(sight, SOURCE, None, None, is_recorded=False), keeps=True, payload_digest="newer"
     ),
     "restart": lambda sight: restart.decide(restart.Starting(sight, ""), before=""),
 }

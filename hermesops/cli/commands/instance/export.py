@@ -31,7 +31,7 @@ def export(
     composed = context.compose()
 
     async def work(write: Callable[[bytes], object]) -> dict[str, int]:
-        from hermesops.lifecycle.carry_away import carry_away
+        from hermesops.instances.remote.data_export import carry_away
 
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:

@@ -209,7 +209,7 @@ def restart(user: User, no_wait: NoWait = False) -> None:
 
 
 def _plan(text: str) -> "Plan":
-    from hermesops.lifecycle.admission import parse_plan
+    from hermesops.instances.requests.provision import parse_plan
 
     return parse_plan(text)
 

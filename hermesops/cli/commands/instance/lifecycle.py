@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.mass_changes import ApprovedList
     from hermesops.app.session import Session
-    from hermesops.lifecycle.suspend import Keep
+    from hermesops.instances.workflows.suspend import Keep
     from hermesops.model.operation import Operation
 
 ListOption = Annotated[
@@ -60,7 +60,7 @@ def resize(
     no_wait: NoWait = False,
 ) -> None:
     """Change an agent's plan. Its data has to fit; its gateway rests while the machine changes."""
-    from hermesops.lifecycle.admission import parse_plan
+    from hermesops.instances.requests.provision import parse_plan
 
     wanted = parse_plan(plan)
     _run(
@@ -171,7 +171,7 @@ def _run(
 
 
 def _keep(text: str) -> "Keep":
-    from hermesops.lifecycle.suspend import Keep
+    from hermesops.instances.workflows.suspend import Keep
 
     try:
         return Keep(text)

@@ -11,7 +11,7 @@ from hermesops.cli.views import shapes
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
-    from hermesops.lifecycle.settings_wish import Wish
+    from hermesops.instances.requests.settings_patch import Wish
 
 
 def settings(
@@ -55,7 +55,7 @@ def settings(
 def _wish(source: str, assignments: list[str]) -> "Wish | None":
     if not source and not assignments:
         return None
-    from hermesops.lifecycle.settings_wish import replacing, setting
+    from hermesops.instances.requests.settings_patch import replacing, setting
 
     if not source:
         return setting(assignments)

@@ -7,9 +7,9 @@ import yaml
 from hermesops.cli import console
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
+from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.requests.bulk import Arrival, Wish
 from hermesops.justavps.wire import MachineStatus
-from hermesops.lifecycle.newcomers import Arrival, Wish
-from hermesops.lifecycle.sight import MachineSeen, NodeSeen, Sight
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId

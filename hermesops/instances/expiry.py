@@ -1,0 +1,141 @@
+"""What falls due without anybody asking: agents whose days of grace are over, machines that were kept for a while."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from hermesops.fan_out import Limits, problems
+from hermesops.instances.ports import Cells
+from hermesops.model.ids import CellName, InstanceId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.spare import Purpose, Spare, drill_subject
+
+_LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)
+"""One after the other; the last backup of a full data volume is proved within that."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to be done.
+
+    Attributes:
+        ends: Instances that end.
+        leaves: Machines that were left, or ordered for a change that was given up; given back.
+    """
+
+    ends: tuple[Instance, ...]
+    leaves: tuple[Spare, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of one of them.
+
+    Attributes:
+        what: The instance's user, or the machine.
+        problem: Why it was not done; empty when it was.
+    """
+
+    what: str
+    problem: str = ""
+
+
+def due_of(
+    ends: Sequence[Instance],
+    spares: Sequence[Spare],
+    busy: frozenset[InstanceId],
+    *,
+    now: datetime,
+    kept: timedelta,
+    drilled: frozenset[InstanceId] = frozenset(),
+    rolls_out: bool = False,
+) -> Due:
+    """What has fallen due. Pure.
+
+    Args:
+        ends: Instances past their grace.
+        spares: Machines that instances were on before, or were to be on next.
+        busy: Instances for which something is under way; theirs are left alone.
+        now: The time.
+        kept: How long a machine that was left is kept.
+        drilled: Instances whose backup is being restored for proof; the machine lent to that is left alone.
+        rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
+    """
+    held = {Purpose.DRILL: drilled}
+    idle = [
+        one
+        for one in spares
+        if (one.instance_id and one.instance_id not in held.get(one.purpose, busy))
+        or (one.instance_id is None and one.purpose is Purpose.DRILL and not rolls_out)
+    ]
+    goes = {Purpose.NEXT, Purpose.DRILL}
+    leaves = tuple(one for one in idle if one.purpose in goes or not one.wanted or one.created_at <= now - kept)
+    return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
+
+
+class Rows(Protocol):
+    """The registry, as far as upkeep reads and writes it."""
+
+    def instances_past_grace(self) -> Sequence[Instance]:
+        """Those that nobody had back in time."""
+
+    def list_spares(self) -> Sequence[Spare]:
+        """Spare machines."""
+
+    def list_operations(self, *, unfinished: bool = False) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def retire_spare(self, name: MachineName, *, why: str) -> object:
+        """Give a spare machine up."""
+
+    def forget_spare(self, name: MachineName, *, why: str) -> object:
+        """Remove the row of a spare machine that is gone."""
+
+    def now(self) -> datetime:
+        """The registry's clock."""
+
+
+class Upkeep:
+    """Does what has fallen due; safe to repeat, and to be killed.
+
+    Args:
+        rows: The registry.
+        cells: Stacks of cells.
+        end: Ends one instance, as its command does.
+        kept: How long a machine that was left is kept.
+    """
+
+    def __init__(self, rows: Rows, cells: Cells, end: Callable[[Instance], Awaitable[object]], kept: timedelta) -> None:
+        self._rows = rows
+        self._cells = cells
+        self._end = end
+        self._kept = kept
+
+    def due(self) -> Due:
+        """What has fallen due by now."""
+        unfinished = self._rows.list_operations(unfinished=True)
+        busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
+        drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
+        spares = self._rows.list_spares()
+        lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
+        drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
+        ends = self._rows.instances_past_grace()
+        rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
+        return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out)
+
+    async def apply(self, due: Due) -> list[Done]:
+        """Do it, one after the other; what cannot be done, or hangs, is told and stops nothing else."""
+        names = [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
+        told = [*await problems(due.ends, self._end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
+        return [Done(name, problem) for name, problem in zip(names, told, strict=True)]
+
+    async def _leave(self, spare: Spare) -> None:
+        why = "kept long enough"
+        self._rows.retire_spare(spare.name, why=why)
+        await self._cells.bring(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        self._rows.forget_spare(spare.name, why=why)
+
+    async def _holds(self, cell: CellName, name: MachineName) -> bool:
+        return await self._cells.holds(cell, name)

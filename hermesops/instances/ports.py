@@ -1,0 +1,107 @@
+"""What several works of lifecycle need from others; what one alone needs stands with it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from hermesops.instances.observation import Sight
+from hermesops.model.backup import Backup
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.state import State
+
+
+class Looks(Protocol):
+    """The world, as far as it is looked at."""
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        """See one instance whole."""
+
+
+class AwaitsGateways(Looks, Protocol):
+    """The world, for whoever starts gateways."""
+
+    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once the gateway is healthy through the proxy."""
+
+
+class HandsOver(AwaitsGateways, Protocol):
+    """The world, for whoever hands machines their payload."""
+
+    def payload_digest(self, instance: Instance) -> str:
+        """Digest of what the instance's node should have been given."""
+
+    async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
+        """Give the node its payload, with a certificate where it asks for one."""
+
+
+class Cells(Protocol):
+    """Stacks of cells."""
+
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        """Whether the cell's state has that machine."""
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
+        """Run the cell's stack for the rows as they are, unless that has become needless."""
+
+
+class Intents(Protocol):
+    """The registry, as far as intents are written into it."""
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        """Write the intent, or find the unfinished one."""
+
+
+class Rests(Looks, Protocol):
+    """The world, for whoever brings gateways to rest."""
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        """Boot it."""
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once it is ready and hermes-node answers."""
+
+    async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Switch it off and return once it is."""
+
+    async def fence(self, instance: Instance, machine_id: MachineId) -> None:
+        """Let turns under way end, then stop the gateway for good."""
+
+    async def release(self, machine_id: MachineId) -> None:
+        """Take the fence away and start the gateway."""
+
+    async def state(self, machine_id: MachineId) -> State | None:
+        """What the state on a machine amounts to; ``None`` when it does not answer."""
+
+
+class Copies(Protocol):
+    """Backups of instances, made and put back under a lease."""
+
+    async def reach(self) -> object:
+        """Make sure that where copies are kept answers."""
+
+    def made(self, instance_id: InstanceId, why: str) -> Backup | None:
+        """The copy that was made for that."""
+
+    async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
+        """Copy the state on a machine, unless it was copied for that before."""
+
+
+class RestRows(Protocol):
+    """The registry, for whoever puts agents to sleep."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine, and no other that it was on, as one that may be destroyed."""
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
+        """Record a status."""

@@ -1,0 +1,119 @@
+"""A machine's certificate, on its way through the toolbox: what the machine asks with, and what it is given."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from hermesops.channel import Channel, Completed, last_words, object_in, understood
+from hermesops.errors import UnavailableError
+from hermesops.instances.remote.node_commands import change, hand, well
+from hermesops.model.certificate import KeyTakenError, MachineNames
+from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.model.operation import Lease
+from hermesops.node.instance.identity.credential import Credential
+
+_QUICK_S = 30.0
+_MISUSED = 2
+
+
+class Authority(Protocol):
+    """Who gives certificates."""
+
+    def issue(
+        self,
+        request: str,
+        machine_id: MachineId,
+        *,
+        cell: CellName | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Credential:
+        """Give a machine a certificate of these names."""
+
+    def is_known(self, serial: str) -> bool:
+        """Whether a certificate is one that was issued here."""
+
+
+class Certifying:
+    """Gets machines their certificates.
+
+    Args:
+        authority: Who gives them.
+        lease: Under which machines are changed.
+    """
+
+    def __init__(self, authority: Authority, lease: Lease | None = None) -> None:
+        self._authority = authority
+        self._lease = lease
+
+    def under(self, lease: Lease | None) -> "Certifying":
+        """The same under a lease."""
+        return Certifying(self._authority, lease)
+
+    def names(self, told: Mapping[str, Any]) -> MachineNames | None:
+        """What a machine's certificate says, by what hermes-node says of it; ``None`` unless it is one that counts.
+
+        One that was revoked is left alone: who revoked it gives another one by name.
+        """
+        if not told.get("serial") or told.get("expired") or not self._authority.is_known(str(told["serial"])):
+            return None
+        return MachineNames.parse([str(name) for name in told["names"]])
+
+    async def credential(
+        self,
+        channel: Channel,
+        machine_id: MachineId,
+        request: str,
+        *,
+        cell: CellName | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Credential:
+        """A certificate for a machine, to be given to it.
+
+        Args:
+            channel: To it.
+            machine_id: Which.
+            request: What it asks with; empty where it has not made its key yet.
+            cell: What the certificate says besides, like ``instance_id``.
+            instance_id: Whose the machine is.
+        """
+        asked = request or await self._ask(channel, "")
+        try:
+            return self._authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
+        except KeyTakenError:  # its disk is a copy of another machine's
+            asked = await self._ask(channel, " --new")
+            return self._authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
+
+    async def certify(
+        self,
+        channel: Channel,
+        machine_id: MachineId,
+        *,
+        cell: CellName | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Credential | None:
+        """Give a machine a certificate; ``None`` where its hermes-node knows of none.
+
+        Raises:
+            RefusedError: The machine refuses it; its words are repeated.
+            UnavailableError: It could not take it; safe to repeat.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        done = await change(channel, "certificate request", self._lease, timeout_s=_QUICK_S)
+        if done.exit_code == _MISUSED:
+            return None
+        request = _request_in(well(done, machine_id, "certificate"), machine_id)
+        made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)
+        done = await hand(channel, "certificate install", made.to_json(), self._lease, timeout_s=_QUICK_S)
+        well(done, machine_id, "certificate")
+        return made
+
+    async def _ask(self, channel: Channel, option: str) -> str:
+        done = await change(channel, f"certificate request{option}", self._lease, timeout_s=_QUICK_S)
+        if done.exit_code != 0:
+            raise UnavailableError(f"hermes-node made no key: {last_words(done)}")
+        return _request_in(done, MachineId(channel.machine_id))
+
+
+def _request_in(done: Completed, machine_id: MachineId) -> str:
+    told = object_in(done, machine_id, "certificate request")
+    with understood(machine_id, "certificate request"):
+        return str(told["request"])

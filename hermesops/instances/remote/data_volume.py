@@ -1,0 +1,89 @@
+"""How much room a machine has for its user's data, and what does not fit in it."""
+
+from dataclasses import dataclass
+
+from hermesops.channel import Completed, last_words, object_in, understood
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances.remote.node_commands import Runs, change
+from hermesops.model.backup import Backup
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease
+from hermesops.model.plan import GB
+from hermesops.node.protocol import PROGRAM
+
+_QUICK_S = 20.0
+_MISUSED = 2
+"""Exit code of a hermes-node that does not know the command."""
+
+
+@dataclass(frozen=True)
+class DataRoom:
+    """What the data of a machine's user lie on.
+
+    Attributes:
+        size: Bytes of it.
+        used: Bytes that are taken.
+    """
+
+    size: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        """Bytes that are left."""
+        return max(0, self.size - self.used)
+
+
+async def look(channel: Runs) -> DataRoom | None:
+    """Ask a machine; ``None`` of one whose hermes-node is of before data volumes.
+
+    Raises:
+        UnavailableError: It cannot say.
+    """
+    done = await channel.run(f"{PROGRAM} volume show", timeout_s=_QUICK_S)
+    if done.exit_code == _MISUSED:
+        return None
+    _refuse_failed(done)
+    told = object_in(done, channel.machine_id, "volume show")
+    with understood(channel.machine_id, "volume show"):
+        return DataRoom(int(told["size"]), int(told["used"])) if told else None
+
+
+async def want(channel: Runs, gigabytes: int, lease: Lease | None) -> None:
+    """Have a machine's volume be that large from its next boot on; one without a volume keeps its folder.
+
+    Raises:
+        UnavailableError: It was not said; safe to repeat.
+        LeaseLostError: Somebody with a newer lease has been there.
+    """
+    done = await change(channel, f"volume want {gigabytes}", lease, timeout_s=_QUICK_S)
+    if done.exit_code != _MISUSED:
+        _refuse_failed(done)
+
+
+def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | None) -> None:
+    """Let a backup be put in place only where it fits beside what is there, which is kept until it is in place. Pure.
+
+    Args:
+        instance: Whose.
+        backup: Which.
+        room: On its machine; ``None`` where nobody knows, and the machine will say.
+
+    Raises:
+        RefusedError: It does not; nothing was touched.
+    """
+    if room is None or backup.bytes <= room.free:
+        return
+    raise RefusedError(
+        f"backup {backup.id[:8]} takes {backup.bytes / GB:.1f} GB, and {instance.title} has {room.free / GB:.1f} GB"
+        f" of {room.size / GB:.1f} GB free beside what is there",
+        hint=f"hermesops backup restore {instance.title} --snapshot {backup.id[:8]} --onto-new-machine",
+    )
+
+
+def _refuse_failed(done: Completed) -> None:
+    if done.exit_code:
+        raise UnavailableError(
+            f"the machine does not say how much room its data have: {last_words(done)}",
+            hint="the same command again",
+        )

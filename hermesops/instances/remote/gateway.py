@@ -1,0 +1,108 @@
+"""The gateways' systemd units, seen and changed through a channel: state, restart, fence, log."""
+
+from collections.abc import AsyncIterator, Callable
+
+from hermesops.channel import SILENT, Channel, Output, last_words
+from hermesops.errors import UnavailableError
+from hermesops.instances.observation import MachineSeen
+from hermesops.instances.remote.node_commands import admit
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.ids import MachineId
+from hermesops.model.operation import Lease
+
+UNIT = "hermes-gateway.service"
+
+_LOOK_S = 10.0
+_CHANGE_S = 150.0
+"""Longer than the unit's own limit for finishing turns."""
+
+_FOLLOW_S = 3600.0
+"""Seconds a log is followed; then the command ends by itself."""
+
+
+class GatewayUnits:
+    """The gateway of each machine, as systemd there sees it.
+
+    Args:
+        channel_to: The way to a machine.
+        lease: Under which gateways are changed.
+    """
+
+    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
+        self._channel_to = channel_to
+        self._lease = lease
+
+    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+        """Whether the gateway is stopped and no boot starts it; ``None`` when the machine does not answer."""
+        if machine is None or machine.status is not MachineStatus.READY:
+            return None
+        command = f"systemctl is-enabled {UNIT}; systemctl is-active {UNIT}"
+        try:
+            states = (await self._channel_to(machine.id).run(command, timeout_s=_LOOK_S)).text.split()
+        except SILENT:
+            return None
+        # A machine that was never made into a user's has no unit, and systemctl no word for that.
+        return states[:1] != ["enabled"] and states[-1:] != ["active"]
+
+    async def invocation(self, machine_id: MachineId) -> str:
+        """The id systemd gave the gateway's present start; empty when it is not running."""
+        done = await self._channel_to(machine_id).run(
+            f"systemctl show -p ActiveState -p InvocationID {UNIT}", timeout_s=_LOOK_S
+        )
+        properties = dict(line.split("=", 1) for line in done.text.splitlines() if "=" in line)
+        return properties.get("InvocationID", "") if properties.get("ActiveState") == "active" else ""
+
+    async def restart(self, machine_id: MachineId) -> None:
+        """Start the gateway anew; turns under way are finished first.
+
+        Raises:
+            UnavailableError: It did not start.
+        """
+        await self._change(machine_id, "restart", failure="did not start")
+
+    async def start(self, machine_id: MachineId) -> None:
+        """Start the gateway; one that runs is left alone.
+
+        Raises:
+            UnavailableError: It did not start.
+        """
+        await self._change(machine_id, "start", failure="did not start")
+
+    async def fence(self, machine_id: MachineId) -> None:
+        """Stop the gateway so that no boot starts it again.
+
+        Raises:
+            UnavailableError: It did not stop.
+        """
+        await self._change(machine_id, "disable --now", failure="did not stop")
+
+    async def log_tail(self, machine_id: MachineId, *, lines: int) -> list[str]:
+        """Its last log lines; empty when the machine is silent."""
+        try:
+            done = await self._channel_to(machine_id).run(_journal(lines), timeout_s=_LOOK_S)
+        except SILENT:
+            return []
+        return done.stdout.decode(errors="replace").splitlines()
+
+    async def log(self, machine_id: MachineId, *, lines: int, follow: bool) -> AsyncIterator[str]:
+        """Yield its log line by line; with ``follow`` also those to come, for an hour."""
+        rest = ""
+        command = _journal(lines) + (" -f" if follow else "")
+        async for output in self._channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S):
+            if isinstance(output, Output) and output.stream == "stdout":
+                *whole, rest = (rest + output.data.decode(errors="replace")).split("\n")
+                for line in whole:
+                    yield line
+        if rest:
+            yield rest
+
+    async def _change(self, machine_id: MachineId, verb: str, *, failure: str) -> None:
+        channel = self._channel_to(machine_id)
+        await admit(channel, self._lease)
+        done = await channel.run(f"systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
+        if done.exit_code != 0:
+            raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {last_words(done)}")
+
+
+def _journal(lines: int) -> str:
+    return f"journalctl -u {UNIT} -n {lines} --no-pager -o short-iso"

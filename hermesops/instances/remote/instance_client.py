@@ -1,0 +1,420 @@
+"""The world as lifecycle sees and changes it: the vendor's API, hermes-node through a channel, the agent's own API.
+
+Looking never changes anything, and what does not answer is seen as silent, not as an error.
+"""
+
+import copy
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NoReturn, Protocol, Self
+
+from hermesops import waiting
+from hermesops.channel import Channel, ToolboxChannel, last_words, understood
+from hermesops.channel.agent import Piece
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.remote import node_commands
+from hermesops.instances.remote.certificates import Certifying
+from hermesops.instances.remote.gateway import GatewayUnits
+from hermesops.instances.steps.personalise import digest_of, payload_of
+from hermesops.justavps import Client
+from hermesops.justavps.errors import NotFoundError
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+from hermesops.model.masking import secrets_in
+from hermesops.model.operation import Lease
+from hermesops.model.route import TOKEN, PresentToken
+from hermesops.node.protocol import Payload
+
+_MACHINE_S = 600.0
+"""Seconds a machine has to become ready; the vendor's public client waits as long."""
+
+_STOPPED_S = 10.0
+"""Seconds for which the vendor may call a machine stopped that it was told to start."""
+
+_NODE_S = 10.0
+_PERSONALISE_S = 30.0
+"""Seconds hermes-node has for everything but waiting for the gateway."""
+
+_NOT_WELL = frozenset({4, 8})
+"""Exit codes of hermes-node that say: the payload is in place, the gateway does not answer or is not well."""
+
+LOG_LINES = 80
+"""Lines of the gateway's log that are shown when it does not become healthy."""
+
+
+class Rows(Protocol):
+    """The registry, as far as it is looked at."""
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        """One instance."""
+
+    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
+        """What its user chose."""
+
+    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+        """What counted before that."""
+
+    def is_backed_up(self, instance_id: InstanceId) -> bool:
+        """Whether there is a backup of it."""
+
+
+class Keys(Protocol):
+    """Where an instance's secrets come from."""
+
+    def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
+        """The instance's keys."""
+
+    def renew(self, instance_id: InstanceId) -> PresentToken:
+        """Have its token for the model router be one that is worth handing out."""
+
+    def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+        """Record that its machine has that token."""
+
+
+class Agents(Protocol):
+    """The agent's own API, through the vendor's proxy."""
+
+    async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
+        """Ask the gateway how it is."""
+
+    def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
+        """Say something and yield the answer."""
+
+
+class Reach:
+    """Everything of an instance that is not in the registry.
+
+    Args:
+        rows: The registry.
+        vendor: JustAVPS.
+        keys: Secrets of instances.
+        agents: Gateways.
+        router_url: The model router as machines reach it.
+        gateway_timeout_s: Seconds a gateway has to become healthy.
+        tell: Narration.
+        certifying: Gets machines their certificates; ``None`` where nobody gives any.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Rows,
+        vendor: Client,
+        keys: Keys,
+        agents: Agents,
+        router_url: str,
+        gateway_timeout_s: float,
+        tell: Callable[[str], None],
+        certifying: Certifying | None = None,
+    ) -> None:
+        self.gateways = GatewayUnits(self.channel)
+        self.lease: Lease | None = None
+        self._rows = rows
+        self._vendor = vendor
+        self._keys = keys
+        self._agents = agents
+        self._router_url = router_url
+        self._gateway_timeout_s = gateway_timeout_s
+        self._tell = tell
+        self.certifying = certifying
+
+    def under(self, lease: Lease) -> Self:
+        """The same world, changed under a lease: a machine that knows of a later one refuses."""
+        bound = copy.copy(self)
+        bound.lease = lease
+        bound.gateways = GatewayUnits(bound.channel, lease)
+        bound.certifying = self.certifying and self.certifying.under(lease)
+        return bound
+
+    def channel(self, machine_id: MachineId) -> Channel:
+        """A way to run commands on a machine."""
+        return ToolboxChannel(self._vendor, machine_id)
+
+    async def channel_to(self, instance: Instance) -> Channel:
+        """A way to run commands on an instance's machine.
+
+        Raises:
+            UnavailableError: It has none, or none that runs.
+        """
+        return self.channel(MachineId((await self._running(instance)).id))
+
+    async def _running(self, instance: Instance) -> Machine:
+        machine = await self.machine(instance)
+        if machine is None or machine.status is not MachineStatus.READY:
+            status = machine.status.value if machine else "not listed"
+            raise UnavailableError(
+                f"machine {instance.machine_name} of {instance.title} is {status}",
+                hint=f"hermesops instance show {instance.title}",
+            )
+        return machine
+
+    async def chat(self, instance: Instance, text: str, *, session_id: str) -> AsyncIterator[Piece]:
+        """Say something to the instance's agent and yield its answer as it comes."""
+        machine = await self._running(instance)
+        key = self._keys.secrets_of(instance.id).api_server_key
+        async for piece in self._agents.chat(machine, key, text, session_id=session_id):
+            yield piece
+
+    async def log(self, instance: Instance, *, lines: int, follow: bool) -> AsyncIterator[str]:
+        """Yield the gateway's log, the instance's own secrets masked."""
+        mask = self.mask(instance)
+        machine_id = MachineId((await self._running(instance)).id)
+        async for line in self.gateways.log(machine_id, lines=lines, follow=follow):
+            yield mask(line)
+
+    async def is_bootable(self, image_id: ImageId) -> bool:
+        """Whether the vendor still has an image and machines can boot from it."""
+        try:
+            return (await self._vendor.get_image(image_id)).bootable
+        except NotFoundError:
+            return False
+
+    async def sells(self, server_type: str, region: str) -> bool:
+        """Whether the vendor rents machines of that type there now; a region that it does not know sells nothing."""
+        sold = await self._vendor.list_server_types(region=region)
+        return any(kind.name == server_type and kind.available for kind in sold)
+
+    async def machine(self, instance: Instance) -> Machine | None:
+        """The instance's machine as the vendor lists it.
+
+        A machine just made is not found by its id for up to a minute; the list has it. One of another name is somebody
+        else's, whatever the row says.
+        """
+        return await self._named(instance.machine_name, instance.machine_id)
+
+    async def _named(self, name: MachineName, machine_id: MachineId | None) -> Machine | None:
+        if machine_id:
+            with suppress(NotFoundError):
+                machine = await self._vendor.get_machine(machine_id)
+                if machine.name == name:
+                    return machine
+        return await self._vendor.find_machine(name)
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        """See one instance whole; deeper only as far as the layer above answers."""
+        return await self.look_as(self._rows.get_instance(instance_id))
+
+    async def look_as(self, instance: Instance) -> Sight:
+        """See an instance as if its row said this, as it may soon."""
+        machine = await self.machine(instance)
+        if machine is None:
+            return Sight(instance, None, is_backed_up=self._rows.is_backed_up(instance.id))
+        seen = MachineSeen(MachineId(machine.id), machine.status, machine.server_type)
+        if machine.status is MachineStatus.DELETED:
+            return Sight(instance, seen, is_backed_up=self._rows.is_backed_up(instance.id))
+        if machine.status is not MachineStatus.READY:
+            return Sight(instance, seen)
+        node = await self.node(MachineId(machine.id))
+        if node is None or node.instance_id != instance.id:
+            return Sight(instance, seen, node)
+        return Sight(instance, seen, node, await self.health(instance, machine))
+
+    async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
+        """What the instance's gateway says of itself."""
+        return await self._agents.health(machine, self._keys.secrets_of(instance.id).api_server_key)
+
+    async def node(self, machine_id: MachineId) -> NodeSeen | None:
+        """What hermes-node says; ``None`` while it does not answer.
+
+        Raises:
+            UnavailableError: It answers what is not understood.
+        """
+        status = await node_commands.status(self.channel(machine_id), timeout_s=_NODE_S)
+        if status is None:
+            return None
+        with understood(machine_id, "status"):
+            return self._seen(status)
+
+    def _seen(self, status: Mapping[str, Any]) -> NodeSeen:
+        identity = status.get("identity") or {}
+        # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
+        told = status.get("certificate") if self.certifying else None
+        is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
+        return NodeSeen(
+            instance_id=InstanceId(identity["instance"]) if identity else None,
+            epoch=int(identity.get("epoch", 0)),
+            digest=str(status.get("payload") or "") if is_applied else "",
+            release=str((status.get("release") or {}).get("id") or ""),
+            fenced=bool(status.get("fenced")),
+            switching=bool((status.get("releases") or {}).get("activation")),
+            request=str(told["request"]) if told else None,
+            names=self.certifying.names(told) if told and self.certifying else None,
+        )
+
+    def _payload(self, instance: Instance) -> Payload:
+        return payload_of(
+            instance,
+            self._rows.instance_settings(instance.id),
+            self._keys.secrets_of(instance.id),
+            model_base_url=self._router_url,
+        )
+
+    def payload_digest(self, instance: Instance) -> str:
+        """Digest of what the instance's node should have been handed."""
+        return digest_of(self._payload(instance))
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        """Boot a stopped machine."""
+        await self._vendor.start_machine(machine_id)
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once the vendor calls it ready and hermes-node on it answers.
+
+        Or once it stays stopped: nobody starts it, whatever was seen before, and whoever decides has to look again.
+
+        Raises:
+            WaitExpiredError: Not within ten minutes; the same command waits on.
+            UnavailableError: The vendor says that it is in error.
+        """
+        await self._is_up(instance.machine_name, machine_id)
+
+    async def await_named(self, name: MachineName, machine_id: MachineId) -> None:
+        """The same for a machine that need not be an instance's, and that nobody would start.
+
+        Raises:
+            WaitExpiredError: Not within ten minutes.
+            UnavailableError: The vendor says that it is in error, or that it is stopped.
+        """
+        if not await self._is_up(name, machine_id):
+            raise UnavailableError(f"JustAVPS says that machine {name} is stopped", hint="hermesops fleet drift")
+
+    async def _is_up(self, name: MachineName, machine_id: MachineId) -> bool:
+        """Whether it is ready and hermes-node answers, in the end; or stays stopped."""
+        stopped_since = None
+
+        async def look() -> bool | waiting.Pending[bool]:
+            nonlocal stopped_since
+            machine = await self._named(name, machine_id)
+            if machine is None:
+                return waiting.Pending("not listed yet")
+            if machine.status is MachineStatus.ERROR:
+                raise UnavailableError(
+                    f"JustAVPS says that machine {name} is in error; it may recover by itself",
+                    hint="repeat the command in some minutes",
+                )
+            if machine.status is MachineStatus.STOPPED:
+                stopped_since = stopped_since or time.monotonic()
+                return waiting.Pending("stopped") if time.monotonic() < stopped_since + _STOPPED_S else False
+            stopped_since = None
+            if machine.status is not MachineStatus.READY:
+                return waiting.Pending(machine.provisioning_stage or machine.status.value)
+            if await self.node(machine_id) is None:
+                return waiting.Pending("ready, hermes-node does not answer yet")
+            return True
+
+        return await waiting.until(
+            look,
+            what=f"machine {name}",
+            timeout_s=_MACHINE_S,
+            every_s=0.3,
+            tell=self._tell,
+        )
+
+    async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
+        """Hand the machine its payload: one upload to a tmpfs, one command that names only the path.
+
+        Its certificate comes with it, so that it costs no further round trip. Its token for the model router has at
+        least half of its life left.
+
+        Raises:
+            RefusedError: The node refuses it; its words are repeated.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        token = await self._hand(instance, machine_id, request, wait_s=self._gateway_timeout_s)
+        self._keys.note_handed(instance.id, token)
+
+    async def _hand(
+        self, instance: Instance, machine_id: MachineId, request: str | None, *, wait_s: float
+    ) -> PresentToken:
+        token = self._keys.renew(instance.id)
+        channel, payload = self.channel(machine_id), self._payload(instance)
+        if request is not None and self.certifying:
+            given = await self.certifying.credential(
+                channel, machine_id, request, cell=instance.cell, instance_id=instance.id
+            )
+            payload = replace(payload, credential=given)
+        done = await node_commands.hand(
+            channel,
+            "personalise",
+            payload.to_json(),
+            self.lease,
+            options=f" --wait {wait_s:g}",
+            timeout_s=wait_s + _PERSONALISE_S,
+        )
+        if done.exit_code in _NOT_WELL:
+            await self._explain(instance, machine_id, last_words(done))
+        if done.exit_code != 0:
+            raise RefusedError(
+                f"hermes-node on {instance.machine_name} refused its payload: {last_words(done)}",
+                hint=f"hermesops instance verify {instance.title}",
+            )
+        return token
+
+    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
+        """Return once the gateway is healthy through the proxy, else tell its last log lines.
+
+        Raises:
+            UnavailableError: Not within its time.
+        """
+        try:
+            await self.await_health(
+                instance, what="the gateway", timeout_s=self._gateway_timeout_s, every_s=0.1, tell=self._tell
+            )
+        except waiting.WaitExpiredError as expired:
+            await self._explain(instance, machine_id, expired.seen)
+
+    async def await_health(
+        self,
+        instance: Instance,
+        *,
+        what: str,
+        timeout_s: float,
+        every_s: float,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Return once the gateway is healthy through the proxy; the options are those of ``waiting.until``.
+
+        Raises:
+            WaitExpiredError: Not within that time.
+        """
+
+        async def ask() -> bool | waiting.Pending[bool]:
+            machine = await self.machine(instance)
+            if machine is None:
+                return waiting.Pending("machine not listed")
+            health = await self.health(instance, machine)
+            return True if health is GatewayHealth.OK else waiting.Pending(health.value)
+
+        await waiting.until(ask, what=what, timeout_s=timeout_s, every_s=every_s, tell=tell)
+
+    async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
+        mask = self.mask(instance)
+        for line in await self.gateways.log_tail(machine_id, lines=LOG_LINES):
+            self._tell(f"  {mask(line)}")
+        user = instance.title
+        raise UnavailableError(
+            f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {seen}",
+            hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
+        )
+
+    def mask(self, instance: Instance) -> Callable[[str], str]:
+        """Hides an instance's secrets in a line of text."""
+        secrets = self._keys.secrets_of(instance.id)
+        now, before = self._rows.instance_settings(instance.id), self._rows.instance_settings_before(instance.id)
+        chosen = [*secrets_in(now), *(secrets_in(before) if before else ())]
+        # The longest first: one secret may be the beginning of another.
+        hidden = sorted({secrets.api_server_key, secrets.model_token, *chosen}, key=len, reverse=True)
+
+        def scrub(line: str) -> str:
+            for secret in hidden:
+                if secret:
+                    line = line.replace(secret, "***")
+            # A token of an earlier generation or expiry too: it may still count, and is in no row.
+            return TOKEN.sub("***", line)
+
+        return scrub

@@ -1,0 +1,164 @@
+"""The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hermesops import waiting
+from hermesops.channel import SILENT, Completed, last_words, object_in, understood
+from hermesops.errors import UnavailableError
+from hermesops.instances.observation import MachineSeen
+from hermesops.instances.remote import data_volume, node_commands
+from hermesops.instances.remote.data_volume import DataRoom
+from hermesops.instances.remote.instance_client import Reach
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.state import State
+from hermesops.node.protocol import PROGRAM
+
+_DRAIN_S = 60.0
+"""Seconds that turns under way have to end before the gateway is stopped; its unit then gives them some more."""
+
+_STOP_S = 150.0
+_STATE_S = 120.0
+_OFF_S = 300.0
+_IGNORED_S = 60.0
+"""Seconds for which a machine may be called ready that was told to stop; to say it again to a slow one is harmless."""
+
+_QUICK_S = 20.0
+_STILL_BUSY = 7
+
+
+class RestingReach(Reach):
+    """Everything of an instance that is not in the registry, for works that stop and start its gateway."""
+
+    async def fence(self, instance: Instance, machine_id: MachineId) -> None:
+        """Let turns under way end, then stop the gateway for good.
+
+        Raises:
+            UnavailableError: It did not stop.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        channel = self.channel(machine_id)
+        drained = await node_commands.change(
+            channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S
+        )
+        if drained.exit_code == _STILL_BUSY:
+            self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
+        await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def silence(self, machine_id: MachineId) -> None:
+        """Stop the gateway of a machine that nobody talks to, for good.
+
+        Raises:
+            UnavailableError: It did not stop.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineSeen | None:
+        """A machine that need not be an instance's, as the vendor lists it; ``None`` when it lists none."""
+        machine = await self._named(name, machine_id)
+        return MachineSeen(MachineId(machine.id), machine.status, machine.server_type) if machine else None
+
+    async def release(self, machine_id: MachineId) -> None:
+        """Take the fence away and start the gateway.
+
+        Raises:
+            UnavailableError: It did not start.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self._command(machine_id, "unfence", timeout_s=_STOP_S)
+        await self._command(machine_id, "undrain", timeout_s=_QUICK_S)
+        await self.gateways.start(machine_id)
+
+    async def state(self, machine_id: MachineId) -> State | None:
+        """What the state on a machine amounts to; ``None`` when it does not answer."""
+        said = await self._stated(machine_id)
+        with understood(machine_id, "state"):
+            return None if said is None else State.from_json(said["state"])
+
+    async def bytes_in_use(self, machine_id: MachineId) -> int | None:
+        """Bytes that the instance's data takes on a machine; ``None`` when it does not answer."""
+        said = await self._stated(machine_id)
+        with understood(machine_id, "state"):
+            return None if said is None else int(said["bytes"])
+
+    async def room(self, machine_id: MachineId) -> DataRoom | None:
+        """How much room its user's data have on a machine; ``None`` when it does not answer, or cannot tell yet."""
+        try:
+            return await data_volume.look(self.channel(machine_id))
+        except SILENT:
+            return None
+
+    async def want_room(self, machine_id: MachineId, gigabytes: int) -> None:
+        """Have a machine's data volume be that large from its next boot on."""
+        await data_volume.want(self.channel(machine_id), gigabytes, self.lease)
+
+    async def _stated(self, machine_id: MachineId) -> dict[str, Any] | None:
+        try:
+            done = await self.channel(machine_id).run(f"{PROGRAM} state", timeout_s=_STATE_S)
+        except SILENT:
+            return None
+        if done.exit_code != 0:
+            raise UnavailableError(
+                f"hermes-node on machine {machine_id} cannot tell its state: {last_words(done)}",
+                hint="hermesops instance verify USER",
+            )
+        return object_in(done, machine_id, "state")
+
+    async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        """Switch a machine off and return once the vendor says that it is.
+
+        Or once it goes on as if nobody had said anything: whoever decides has to look, and to say it again.
+
+        Raises:
+            WaitExpiredError: Not within five minutes; the same command waits on.
+        """
+        await self._vendor.stop_machine(machine_id)
+        told_at = time.monotonic()
+
+        async def look() -> bool | waiting.Pending[bool]:
+            machine = await self.machine(instance)
+            if machine is None or machine.status in {MachineStatus.STOPPED, MachineStatus.DELETED}:
+                return True
+            is_ignored = machine.status is MachineStatus.READY and time.monotonic() >= told_at + _IGNORED_S
+            return is_ignored or waiting.Pending(machine.status.value)
+
+        what = f"machine {instance.machine_name} to stop"
+        await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self._tell)
+
+    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
+        """Make a machine the instance's without starting its gateway, which is fenced.
+
+        Raises:
+            RefusedError: The node refuses it; its words are repeated.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self._hand(instance, machine_id, request, wait_s=0)
+        await self._command(machine_id, "fence", timeout_s=_STOP_S)
+
+    async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
+        """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
+
+        Args:
+            machine_id: Where.
+            verb: The command.
+            payload: The file; hermes-node removes it before it does anything.
+            timeout_s: For all of it.
+
+        Returns:
+            Its answer.
+
+        Raises:
+            RefusedError: The node refuses; its words are repeated.
+            UnavailableError: It could not; safe to repeat.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        done = await node_commands.hand(self.channel(machine_id), verb, payload, self.lease, timeout_s=timeout_s)
+        return object_in(node_commands.well(done, machine_id, verb), machine_id, verb)
+
+    async def _command(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
+        done = await node_commands.change(self.channel(machine_id), words, self.lease, timeout_s=timeout_s)
+        return node_commands.well(done, machine_id, words.split(maxsplit=1)[0])

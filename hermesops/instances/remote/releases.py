@@ -1,0 +1,213 @@
+"""Releases on machines, brought and switched by hermes-node under a lease. It must not decide who gets what."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from hermesops.channel import Channel, Completed, object_in, understood
+from hermesops.errors import UnavailableError
+from hermesops.instances.remote import node_commands
+from hermesops.model.ids import MachineId
+from hermesops.model.operation import Lease
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import BLOBS, Activation, SlotsSeen, WayBack
+from hermesops.node.protocol import PROGRAM
+
+_LOOK_S = 20.0
+_FETCH_S = 900.0
+"""Seconds that a machine may take to download a whole release."""
+
+_SWITCH_S = 600.0
+"""Seconds beside draining that installing, trying and starting may take."""
+
+_CONFIRM_S, _DRAIN_S = 60.0, 10.0
+"""Seconds for a machine that is nobody's: nobody is served there."""
+
+_BACK_S = 120.0
+_TIDY_S = 60.0
+_KEPT = 3
+"""Slots that stay on a machine: the one that runs, the one before, and one more to go back to."""
+
+_ROUNDS = 3
+"""How often files are brought that a machine says it lacks: what was brought whole is there."""
+
+_MISSING, _FAILED = 7, 8
+
+
+class Bundle(Protocol):
+    """A release as machines are handed it."""
+
+    @property
+    def id(self) -> ReleaseId:
+        """Which."""
+
+    def handout(self, python: str) -> bytes:
+        """What a machine with that Python is told of it."""
+
+    def blob(self, sha256: str) -> bytes | Path:
+        """One file of it."""
+
+
+class Slots:
+    """The releases on each machine.
+
+    Args:
+        channel_to: The way to a machine.
+        lease: Under which they are changed; ``None`` for none, as when the registry is gone.
+    """
+
+    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
+        self._channel_to = channel_to
+        self._lease = lease
+
+    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+        """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
+        status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
+        with understood(machine_id, "status"):
+            return SlotsSeen.from_status(status) if status and status.get("releases") else None
+
+    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+        """Bring a machine the files of a release that it lacks; safe to call twice.
+
+        Raises:
+            RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
+            UnavailableError: It does not answer, or does not take what is brought.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        channel = self._channel_to(machine_id)
+        for _ in range(_ROUNDS):
+            done = await node_commands.hand(
+                channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
+            )
+            if done.exit_code != _MISSING:
+                _answer(done, machine_id, "release fetch")
+                return
+            for sha256 in _missing(done, machine_id):
+                await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
+        raise UnavailableError(
+            f"machine {machine_id} lacks files of release {bundle.id} that were brought to it {_ROUNDS} times",
+            hint=f"hermesops release verify {bundle.id}",
+        )
+
+    async def activate(
+        self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
+    ) -> Activation:
+        """Switch a machine to a release that was fetched; it goes back by itself unless that is confirmed.
+
+        Args:
+            machine_id: Where.
+            release: To which.
+            confirm_s: Seconds that it waits for ``confirm``.
+            drain_s: Seconds that turns under way have to end.
+
+        Returns:
+            What came of it; one that was tried in vain is no error.
+
+        Raises:
+            RefusedError: Nothing was tried.
+            UnavailableError: The machine does not answer.
+            UnknownOutcomeError: It was told, and no answer came: look.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
+        done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
+        if done.exit_code == _FAILED:
+            told = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
+        else:
+            told = dict(_answer(done, machine_id, "release activate"))
+        with understood(machine_id, "release activate"):
+            return Activation.from_told(release, told)
+
+    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+        """Have a machine that is nobody's run a release, and stay on it; safe to call twice.
+
+        Args:
+            machine_id: Where.
+            bundle: The release.
+            python: The machine's Python.
+
+        Returns:
+            What came of it; one that was tried in vain is no error.
+
+        Raises:
+            RefusedError: Nothing was tried.
+            UnavailableError: The machine does not answer.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        await self.fetch(machine_id, bundle, python=python)
+        done = await self.activate(machine_id, bundle.id, confirm_s=_CONFIRM_S, drain_s=_DRAIN_S)
+        if not done.problem:
+            await self.confirm(machine_id, bundle.id)
+        return done
+
+    async def confirm(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Let a machine stay on the release that it was switched to; safe to call twice.
+
+        Raises:
+            RefusedError: It went back before.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
+        _answer(done, machine_id, "release confirm")
+
+    async def cancel(self, machine_id: MachineId) -> None:
+        """Have a switch that waits for its agent to finish be given up; one that has begun ends as it would.
+
+        Raises:
+            RefusedError: Its hermes-node is older than that.
+            UnavailableError: The machine does not answer.
+        """
+        done = await self._channel_to(machine_id).run(f"{PROGRAM} release cancel", timeout_s=_LOOK_S)
+        _answer(done, machine_id, "release cancel")
+
+    async def tidy(self, machine_id: MachineId) -> None:
+        """Remove from a machine the slots, files and states that nobody goes back to; safe to call twice.
+
+        Raises:
+            UnavailableError: The machine does not answer.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        done = await self._change(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
+        _answer(done, machine_id, "release gc")
+
+    async def roll_back(
+        self,
+        machine_id: MachineId,
+        *,
+        to: ReleaseId | None = None,
+        loses: bool = False,
+        even_revoked: bool = False,
+    ) -> WayBack:
+        """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
+
+        Args:
+            machine_id: Where.
+            to: ``None`` for the one before.
+            loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
+            even_revoked: Do it even where that release must not run any more.
+
+        Raises:
+            RefusedError: There is no such slot, its release must not run any more, or rows would be lost; the words
+                give the figure.
+            UnavailableError: It did not work, or the machine does not answer.
+            LeaseLostError: Somebody with a newer lease has been there.
+        """
+        words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
+        words += " --even-revoked" if even_revoked else ""
+        done = await self._change(machine_id, words, timeout_s=_BACK_S)
+        told = _answer(done, machine_id, "release rollback")
+        with understood(machine_id, "release rollback"):
+            return WayBack.from_told(told)
+
+    async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
+        return await node_commands.change(self._channel_to(machine_id), words, self._lease, timeout_s=timeout_s)
+
+
+def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
+    return object_in(node_commands.well(done, machine_id, verb), machine_id, verb)
+
+
+def _missing(done: Completed, machine_id: MachineId) -> list[str]:
+    told = object_in(done, machine_id, "release fetch")
+    with understood(machine_id, "release fetch"):
+        return [str(blob["sha256"]) for blob in told.get("missing") or ()]

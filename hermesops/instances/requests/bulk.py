@@ -1,0 +1,190 @@
+"""Many wishes for agents at once: all are judged before the first is written down, then each goes its own way."""
+
+import csv
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.fan_out import Limits, fan_out
+from hermesops.instances.requests.preflight import Policy, Questions
+from hermesops.instances.requests.provision import Admission, parse_plan
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation
+from hermesops.model.plan import Plan
+from hermesops.model.user import parse_user
+
+_COLUMNS = ("user", "plan", "region")
+_SLOW_S, _LONGEST_S = 300.0, 3600.0
+"""Seconds for which one provision holds up others, and for which its end is awaited; a worker goes on with it."""
+
+_TOLD = 10
+"""Lines that an error repeats; who mends those sees the next."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One line of a file.
+
+    Attributes:
+        line: Its number, from 1.
+        region: Where its machine is rented; empty: where the settings say.
+    """
+
+    line: int
+    user: str
+    plan: Plan
+    region: str = ""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What became of a wish.
+
+    Attributes:
+        instance: ``None`` where not even its row was written.
+        operation: As above.
+        failure: ``None`` when it has come to its end, or was left to the workers.
+    """
+
+    wish: Wish
+    instance: Instance | None
+    operation: Operation | None
+    outcome: str
+    failure: HermesError | None = None
+
+
+def parse_wishes(text: str, *, plan: str, region: str) -> tuple[Wish, ...]:
+    """Read a file of wishes: CSV whose first line names ``user`` and the other columns, or one user a line.
+
+    Empty lines, and those that begin with ``#``, say nothing.
+
+    Args:
+        text: Of the file.
+        plan: Of lines that name none; empty: each has to.
+        region: The same; empty: where the settings say.
+
+    Raises:
+        UsageError: Some lines cannot be meant; each is named.
+    """
+    numbered = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"]
+    rows = [(n, _cells(line)) for n, line in numbered]
+    columns: Sequence[str] = _COLUMNS[:1]
+    if rows and rows[0][1][0] == "user":
+        columns = rows.pop(0)[1]
+        if unknown := set(columns) - set(_COLUMNS):
+            raise UsageError(f"unknown columns {', '.join(sorted(unknown))}: there are {', '.join(_COLUMNS)}")
+    problems: list[str] = []
+    wishes: dict[str, Wish] = {}
+    for number, cells in rows:
+        try:
+            wish = _wish(number, cells, columns, plan, region)
+            first = wishes.setdefault(parse_user(wish.user).id, wish)
+        except UsageError as error:
+            problems.append(f"line {number}: {error.message}")
+            continue
+        if first is not wish:
+            problems.append(f"line {number}: {wish.user} stands in line {first.line} already")
+    if problems:
+        raise UsageError(_told(problems), hint="a first line user,plan,region names columns; nothing was begun")
+    if not wishes:
+        raise UsageError("nobody to provision: no line names a user")
+    return tuple(wishes.values())
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]))]
+    except csv.Error as error:
+        raise UsageError(f"no CSV: {error}") from None
+
+
+def _wish(number: int, cells: Sequence[str], columns: Sequence[str], plan: str, region: str) -> Wish:
+    if len(cells) > len(columns):
+        raise UsageError(f"{len(cells)} fields where there are {len(columns)}")
+    said = dict(zip(columns, cells, strict=False))
+    chosen = said.get("plan") or plan
+    if not chosen:
+        raise UsageError("no plan, and no --plan for those who name none")
+    return Wish(number, said.get("user", ""), parse_plan(chosen), said.get("region") or region)
+
+
+class Newcomers:
+    """Takes many wishes.
+
+    Args:
+        admission: Writes one down.
+        questions: What is asked first.
+        policy: Settings.
+        at_once: How many are brought to their end at the same time.
+    """
+
+    def __init__(self, admission: Admission, questions: Questions, policy: Policy, *, at_once: int) -> None:
+        self._admission = admission
+        self._questions = questions
+        self._policy = policy
+        self._at_once = at_once
+
+    async def judge(self, wishes: Sequence[Wish]) -> None:
+        """Let wishes be written down only if none of them is known to fail.
+
+        Machines that wait in pools count as if they had to be ordered: pools are filled again.
+
+        Raises:
+            RefusedError: Some would be refused, or all together pass the budget; nothing was written.
+            UnavailableError: JustAVPS does not answer.
+        """
+        problems = []
+        rented = []
+        for wish in wishes:
+            try:
+                if self._questions.known(wish.user, wish.plan) is None:
+                    rented.append((wish.plan, wish.region or self._policy.region_of(wish.plan)))
+            except RefusedError as refused:
+                problems.append(f"line {wish.line}: {refused.message}")
+        if problems:
+            raise RefusedError(_told(problems), hint="nothing was begun; leave those lines out, or wake them first")
+        if rented:
+            await self._questions.refuse_unrentable(*rented)
+
+    async def welcome(
+        self, wishes: Sequence[Wish], finish: Callable[[Operation], Awaitable[str]]
+    ) -> tuple[Arrival, ...]:
+        """Write all wishes down, then bring each to its end; one that fails keeps no other from it.
+
+        All rows first: a cell's stack then makes all its new machines in one run.
+
+        Args:
+            wishes: Judged.
+            finish: Brings an operation to its end; its outcome.
+        """
+        admitted = [await self._admit(wish) for wish in wishes]
+
+        async def one(arrival: Arrival) -> Arrival:
+            if arrival.operation is None:
+                return arrival
+            return replace(arrival, outcome=await finish(arrival.operation))
+
+        ended = await fan_out(admitted, one, Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        return tuple(
+            replace(arrival, failure=end) if isinstance(end, HermesError) else end
+            for arrival, end in zip(admitted, ended, strict=True)
+        )
+
+    async def _admit(self, wish: Wish) -> Arrival:
+        try:
+            instance, operation = await self._admission.admit(wish.user, wish.plan, region=wish.region)
+        except HermesError as failure:
+            return Arrival(wish, None, None, "", failure)
+        return Arrival(wish, instance, operation, "")
+
+
+def failed(arrivals: Sequence[Arrival]) -> Iterator[tuple[Arrival, HermesError]]:
+    """Those that did not come to their end, and why."""
+    for arrival in arrivals:
+        if arrival.failure is not None:
+            yield arrival, arrival.failure
+
+
+def _told(problems: Sequence[str]) -> str:
+    more = len(problems) - _TOLD
+    return "; ".join([*problems[:_TOLD], *([f"and {more} more"] if more > 0 else [])])

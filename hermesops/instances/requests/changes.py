@@ -1,0 +1,185 @@
+"""Takes in what operators ask of instances that exist: writes the row that says so, and leaves the doing to others."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.instances.ports import Intents, Looks
+from hermesops.instances.requests.settings_patch import Wish
+from hermesops.instances.steps.personalise import asleep, silence, terminated
+from hermesops.justavps.wire import Machine
+from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.masking import changed, outline
+from hermesops.model.operation import Operation, OperationKind
+
+
+class Rows(Intents, Protocol):
+    """The registry, as far as requests write it."""
+
+    def find_instance(self, text: str) -> Instance:
+        """The instance meant by an alias or id."""
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine as one that may be destroyed."""
+
+    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
+        """What its user chose."""
+
+    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+        """What counted before that."""
+
+    def change_instance_settings(
+        self,
+        instance_id: InstanceId,
+        settings: InstanceSettings,
+        *,
+        subject: str,
+        intent: Mapping[str, object],
+        why: str,
+    ) -> Operation:
+        """Replace the settings and open the operation of it, or find the unfinished one."""
+
+
+class World(Looks, Protocol):
+    """What has to be looked at first."""
+
+    async def machine(self, instance: Instance) -> Machine | None:
+        """The instance's machine."""
+
+
+class Gateways(Protocol):
+    """The gateways' units."""
+
+    async def invocation(self, machine_id: MachineId) -> str:
+        """The id of a gateway's present start."""
+
+
+class Requests:
+    """Turns requests into rows, under the instance's lease: refused for somebody else's means that nothing changed.
+
+    Args:
+        rows: The registry.
+        world: Machines.
+        gateways: Their gateways' units.
+        alone: Holds the lease of a subject, or refuses.
+        admit: Refuses to end one of too many; else what the operation's intent shall say of that.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        world: World,
+        gateways: Gateways,
+        alone: Callable[[str], AbstractAsyncContextManager[object]],
+        admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
+    ) -> None:
+        self._admit = admit
+        self._rows = rows
+        self._world = world
+        self._gateways = gateways
+        self._alone = alone
+
+    async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
+        """Record that an instance shall end now.
+
+        Args:
+            user_text: Whose, as typed.
+            keeps_backup: Whether its last backup has to be made and proved first; else from here on every run of its
+                cell may destroy its machine.
+            reason: Why; goes into the audit.
+
+        Raises:
+            RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
+        """
+        instance = self._rows.find_instance(user_text)
+        subject = instance_subject(instance.id)
+        async with self._alone(subject):
+            operation = self._rows.open_operation(
+                OperationKind.TERMINATE,
+                subject,
+                intent={
+                    "user": user_text,
+                    "machine_name": instance.machine_name,
+                    "reason": reason,
+                    "keeps_backup": keeps_backup,
+                    **self._admit(OperationKind.TERMINATE, instance.id),
+                },
+                instance_id=instance.id,
+            )
+            # The one that is under way may say otherwise: then that is ended first.
+            if not operation.intent.get("keeps_backup", False):
+                self._rows.give_up_machine(instance.id, why=reason or f"terminate {operation.id}")
+        return operation
+
+    async def restart(self, user_text: str) -> Operation:
+        """Record that a gateway shall be started anew, with the start it is in now.
+
+        Raises:
+            UnavailableError: Its machine is not there or does not answer.
+            RefusedError: Somebody is working on the instance. In both cases nothing was changed.
+        """
+        instance = self._rows.find_instance(user_text)
+        if instance.status is InstanceStatus.SUSPENDED:
+            raise asleep(instance)
+        subject = instance_subject(instance.id)
+        async with self._alone(subject):
+            machine = await self._world.machine(instance)
+            if machine is None:
+                raise UnavailableError(
+                    f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
+                )
+            before = await self._gateways.invocation(MachineId(machine.id))
+            return self._rows.open_operation(
+                OperationKind.RESTART,
+                subject,
+                intent={"user": user_text, "before": before},
+                instance_id=instance.id,
+            )
+
+    async def configure(self, user_text: str, wish: Wish | None, *, reason: str) -> Operation:
+        """Record an instance's new settings and that its machine shall have them.
+
+        Args:
+            user_text: Whose, as typed.
+            wish: What the settings become; ``None`` means those before.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: Somebody is working on the instance, it has ended, or there is nothing to go back to.
+            UnavailableError: Its machine does not answer. In all these cases nothing was changed.
+        """
+        if not reason.strip():
+            raise UsageError(
+                f"settings are a user's own; say why you change those of {user_text}",
+                hint='hermesops instance settings … --reason "…"',
+            )
+        instance = self._rows.find_instance(user_text)
+        subject = instance_subject(instance.id)
+        async with self._alone(subject):
+            sight = await self._world.look(instance.id)
+            if sight.instance.status is InstanceStatus.TERMINATED:
+                raise terminated(instance)
+            if sight.instance.status is InstanceStatus.SUSPENDED:
+                raise asleep(instance)
+            if sight.machine is None or sight.node is None:
+                raise silence(instance)
+            held = self._rows.instance_settings(instance.id)
+            wanted = wish(held) if wish else self._settings_before(instance)
+            intent = {
+                "user": user_text,
+                "reason": reason.strip(),
+                "changed": changed(held, wanted),
+                "settings": outline(wanted),
+            }
+            return self._rows.change_instance_settings(
+                instance.id, wanted, subject=subject, intent=intent, why=reason.strip()
+            )
+
+    def _settings_before(self, instance: Instance) -> InstanceSettings:
+        before = self._rows.instance_settings_before(instance.id)
+        if before is None:
+            raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
+        return before

@@ -1,0 +1,378 @@
+"""Takes in what operators ask of a living agent's life: sleep, waking, another size, place or state, the end.
+
+Everything that can be asked first is asked first; then one row is written that says what shall be, and others do it.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.instances.ports import Intents, Looks
+from hermesops.instances.requests.placement import Grounds
+from hermesops.instances.steps.personalise import asleep, silence, terminated, under_way
+from hermesops.instances.workflows.relocate.request import Wish
+from hermesops.instances.workflows.suspend import Keep
+from hermesops.model.backup import Backup
+from hermesops.model.cell import Placement
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName, OperationId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.plan import GB, Plan
+from hermesops.model.spare import Purpose, Spare
+
+
+class Rows(Intents, Protocol):
+    """The registry, as far as these requests read and write it."""
+
+    def find_instance(self, text: str) -> Instance:
+        """The instance meant by an alias or id."""
+
+    def list_operations(
+        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
+    ) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
+        """Close an operation's row."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
+        """Spare machines."""
+
+    def retire_spare(self, name: MachineName, *, why: str) -> object:
+        """Give a spare machine up."""
+
+    def now(self) -> datetime:
+        """The registry's clock."""
+
+
+class World(Looks, Protocol):
+    """What has to be looked at first."""
+
+    async def bytes_in_use(self, machine_id: MachineId) -> int | None:
+        """Bytes that an instance's data takes."""
+
+
+class Backups(Protocol):
+    """Backups of instances, as far as they are chosen."""
+
+    def newest(self, instance_id: InstanceId) -> Backup | None:
+        """The one made last."""
+
+    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
+        """One backup of an instance."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about lives.
+
+    Attributes:
+        server_types: Of each plan.
+        data_gb: Gigabytes of data in each plan.
+        grace: How long an ended agent can be had back.
+        keep: What becomes of a suspended agent's machine.
+        keeps_former: Whether a machine that was left is kept for a while.
+    """
+
+    server_types: Mapping[Plan, str]
+    data_gb: Mapping[Plan, int]
+    grace: timedelta
+    keep: Keep
+    keeps_former: bool
+
+
+class LifeRequests:
+    """Turns requests into rows.
+
+    Args:
+        rows: The registry.
+        world: Machines and the vendor.
+        backups: Backups.
+        grounds: Where new machines can be.
+        policy: Settings.
+        alone: Holds the lease of a subject, or refuses.
+        admit: Refuses to end or resize one of too many; else what the operation's intent shall say of that.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        world: World,
+        backups: Backups,
+        grounds: Grounds,
+        policy: Policy,
+        alone: Callable[[str], AbstractAsyncContextManager[object]],
+        admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
+    ) -> None:
+        self._admit = admit
+        self._rows = rows
+        self._world = world
+        self._backups = backups
+        self._grounds = grounds
+        self._policy = policy
+        self._alone = alone
+
+    async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
+        """Record that an agent shall sleep.
+
+        Args:
+            user_text: Whose, as typed.
+            keep: What becomes of the machine; ``None``: as the settings say.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It has ended, or something else is under way for it.
+        """
+        async with self._taken(user_text, {OperationKind.SUSPEND}, reason) as instance:
+            self._refuse_another(instance, OperationKind.SUSPEND, lambda intent: keep in {None, intent["keep"]})
+            return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
+
+    async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
+        """Record that a sleeping agent shall wake, on the machine that was kept or with its newest backup on another.
+
+        So shall one whose gateway rests because something was given up halfway.
+
+        Args:
+            user_text: Whose, as typed.
+            undo: Whether it was to end: a farewell that has not ended is given up.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It is awake, or something else is under way for it.
+        """
+        kinds = {OperationKind.RESUME, OperationKind.RELOCATE}
+        ends = {OperationKind.FAREWELL, OperationKind.TERMINATE} if undo else set()
+        async with self._taken(user_text, kinds | ends, reason) as instance:
+            self._give_up(ends, instance, reason)
+            if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
+                await self._refuse_awake(instance)
+            # Halfway to a new machine the row has a machine again; what is under way ends that.
+            moves = self._is_under_way(instance, {OperationKind.RELOCATE})
+            if self._rows.is_machine_wanted(instance.id) and not moves:
+                return self._open(OperationKind.RESUME, instance, user_text, reason, {})
+            snapshot = self._chosen(instance, "")
+            here = self._grounds.here(instance)
+            return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
+
+    def _give_up(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
+        """Close ends that have not gone so far that the machine was given up."""
+        for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+            if operation.kind not in ends:
+                continue
+            if operation.kind is OperationKind.TERMINATE and not self._rows.is_machine_wanted(instance.id):
+                raise under_way(instance, operation)
+            self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"had back: {reason}")
+
+    async def _refuse_awake(self, instance: Instance) -> None:
+        node = (await self._world.look(instance.id)).node
+        if node is None or not node.fenced:
+            raise RefusedError(
+                f"the agent of {instance.title} is awake", hint=f"hermesops instance show {instance.title}"
+            )
+
+    async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
+        """Record that an agent shall have another plan.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It sleeps or has ended, has that plan, its data does not fit, JustAVPS does not sell it
+                there, or something else is under way for it.
+            UnavailableError: Its machine does not say how much data it holds.
+        """
+        kinds = {OperationKind.RELOCATE if onto_new_machine else OperationKind.RESIZE}
+        async with self._taken(user_text, kinds, reason) as instance:
+            self._refuse_asleep(instance)
+            if instance.plan is plan and not self._is_under_way(instance, kinds):
+                raise RefusedError(f"{instance.title} has plan {plan} already")
+            await self._refuse_too_small(instance, plan)
+            place, size = self._grounds.here(instance, plan), self._policy.server_types[plan]
+            await self._grounds.refuse_unsold(size, place.region)
+            if onto_new_machine:
+                return self._relocation(instance, user_text, reason, place, plan=plan)
+            self._refuse_another(instance, OperationKind.RESIZE, lambda intent: plan == intent["plan"])
+            before = {"plan": instance.plan, "server_type": self._policy.server_types[instance.plan]}
+            marks = self._admit(OperationKind.RESIZE, instance.id)
+            intent = {"before": before, "plan": plan, "server_type": size, **marks}
+            return self._open(OperationKind.RESIZE, instance, user_text, reason, intent)
+
+    async def move(self, user_text: str, *, cell: str, region: str, reason: str) -> Operation:
+        """Record that an instance shall be on a machine of another cell or region.
+
+        Raises:
+            UsageError: No reason was given, neither cell nor region, or there is no such cell.
+            RefusedError: It sleeps or has ended, is there already, JustAVPS sells no machine of its plan there, or
+                something else is under way for it.
+        """
+        if bool(cell) == bool(region):
+            raise UsageError("say where to: either --cell or --region")
+        kinds = {OperationKind.RELOCATE}
+        async with self._taken(user_text, kinds, reason) as instance:
+            self._refuse_asleep(instance)
+            here = self._grounds.cell(instance.cell)
+            if (cell or region) in {here.cell, here.region} and not self._is_under_way(instance, kinds):
+                raise RefusedError(
+                    f"{instance.title} is in {cell or region} already", hint="hermesops cell list shows others"
+                )
+            place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
+            await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
+
+    async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
+        """Record that an instance shall be on a new machine of an image, in the region where it is.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It sleeps or has ended, JustAVPS sells no machine of its plan there, or something else is
+                under way for it.
+        """
+        async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
+            self._refuse_asleep(instance)
+            place = self._grounds.here(instance)
+            await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
+
+    async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
+        """Record that a backup of an instance shall live on a new machine, in place of what it has now.
+
+        Args:
+            user_text: Whose, as typed.
+            snapshot: Which backup; empty: the newest.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given, or there is no such backup.
+            RefusedError: It has ended, has no backup, or something else is under way for it.
+        """
+        async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
+            chosen, place = self._chosen(instance, snapshot), self._grounds.here(instance)
+            return self._relocation(instance, user_text, reason, place, snapshot=chosen)
+
+    async def farewell(self, user_text: str, *, reason: str) -> Operation:
+        """Record that an agent shall end after its days of grace.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It has ended, or something else is under way for it.
+        """
+        async with self._taken(user_text, {OperationKind.FAREWELL}, reason) as instance:
+            until = (self._rows.now() + self._policy.grace).isoformat()
+            marks = self._admit(OperationKind.FAREWELL, instance.id)
+            return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until, **marks})
+
+    @asynccontextmanager
+    async def _taken(
+        self, user_text: str, kinds: AbstractSet[OperationKind], reason: str
+    ) -> AsyncGenerator[Instance, None]:
+        """The instance, under its lease: exit 3 to whoever comes second has to mean that nothing was changed."""
+        if not reason.strip():
+            raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
+        async with self._alone(instance_subject(self._rows.find_instance(user_text).id)):
+            instance = self._rows.find_instance(user_text)
+            if instance.status is InstanceStatus.TERMINATED:
+                raise terminated(instance)
+            for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+                if operation.kind not in kinds:
+                    raise under_way(instance, operation)
+            yield instance
+
+    def _is_under_way(self, instance: Instance, kinds: AbstractSet[OperationKind]) -> bool:
+        return any(o.kind in kinds for o in self._rows.list_operations(unfinished=True, instance_id=instance.id))
+
+    def _refuse_asleep(self, instance: Instance) -> None:
+        if instance.status is InstanceStatus.SUSPENDED:
+            raise asleep(instance)
+
+    async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
+        room, sight = self._policy.data_gb[plan], await self._world.look(instance.id)
+        if self._policy.data_gb[instance.plan] <= room:
+            return
+        held = await self._world.bytes_in_use(sight.machine.id) if sight.machine and sight.node else None
+        if held is None:
+            raise silence(instance)
+        if held > room * GB:
+            raise RefusedError(
+                f"{instance.title} has {held / GB:.1f} GB of data; plan {plan} has room for {room} GB",
+                hint="the user has to delete some first",
+            )
+
+    def _chosen(self, instance: Instance, snapshot: str) -> str:
+        if snapshot:
+            return self._backups.get(instance.id, snapshot).id
+        newest = self._backups.newest(instance.id)
+        if newest is None:
+            raise RefusedError(f"{instance.title} has no backup", hint=f"hermesops backup create {instance.title}")
+        return newest.id
+
+    def _relocation(
+        self,
+        instance: Instance,
+        user_text: str,
+        reason: str,
+        place: Placement,
+        *,
+        plan: Plan | None = None,
+        snapshot: str = "",
+        image_id: ImageId | None = None,
+        said: Sequence[str] | None = (),
+    ) -> Operation:
+        """Open a relocation, or find the one that is under way; ``said`` is as in ``Wish.asks_the_same``.
+
+        With ``None`` for it whatever is under way is continued.
+        """
+        wanted = plan or instance.plan
+        marks = self._admit(OperationKind.RELOCATE, instance.id) if plan else {}
+        wish = Wish(
+            "",
+            instance.machine_name,
+            place.cell,
+            place.region,
+            wanted,
+            self._policy.server_types[wanted],
+            image_id or self._grounds.image(),
+            place.only_plan,
+            snapshot,
+            keeps_former=self._policy.keeps_former,
+        )
+        if said is not None:
+            self._refuse_another(
+                instance,
+                OperationKind.RELOCATE,
+                lambda intent: wish.asks_the_same(Wish.from_intent(intent, why=""), *said),
+            )
+        if not self._is_under_way(instance, {OperationKind.RELOCATE}):
+            self._drop_leftovers(instance, wish)
+        return self._open(OperationKind.RELOCATE, instance, user_text, reason, {**wish.to_intent(), **marks})
+
+    def _refuse_another(
+        self, instance: Instance, kind: OperationKind, is_the_same: Callable[[Mapping[str, Any]], bool]
+    ) -> None:
+        """Who asks for one change is not told of the good end of another of its kind."""
+        for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+            if operation.kind is kind and not is_the_same(operation.intent):
+                raise under_way(instance, operation)
+
+    def _drop_leftovers(self, instance: Instance, wish: Wish) -> None:
+        """A machine that a relocation ordered before it was given up may be of another size or place."""
+        for spare in self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id):
+            if not wish.fits(spare):
+                self._rows.retire_spare(spare.name, why="its relocation was given up")
+
+    def _open(
+        self,
+        kind: OperationKind,
+        instance: Instance,
+        user_text: str,
+        reason: str,
+        intent: Mapping[str, object],
+    ) -> Operation:
+        told = {"user": user_text, "reason": reason.strip(), **intent}
+        return self._rows.open_operation(kind, instance_subject(instance.id), intent=told, instance_id=instance.id)

@@ -1,0 +1,102 @@
+"""Where an instance's next machine can be, and what it boots from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from hermesops.errors import RefusedError
+from hermesops.instances.requests.provision import ChooseCell
+from hermesops.model.cell import Cell, Placement
+from hermesops.model.ids import ImageId
+from hermesops.model.image import Image
+from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
+from hermesops.model.unknown_name import unknown_name
+
+
+class Rows(Protocol):
+    """The registry, as far as places are known from it."""
+
+    def list_cells(self) -> Sequence[Cell]:
+        """Every cell."""
+
+    def latest_image(self, name: str) -> Image | None:
+        """The image of that name that was asked for last."""
+
+
+class Vendor(Protocol):
+    """What is for sale."""
+
+    async def sells(self, server_type: str, region: str) -> bool:
+        """Whether machines of that type can be rented there now."""
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """Chooses places.
+
+    Attributes:
+        rows: The registry.
+        vendor: JustAVPS.
+        choose_cell: Placement.
+        image_name: What new machines boot from.
+        cell_size: Machines a cell holds at most.
+        plans_apart: Whether a new cell takes one plan only.
+    """
+
+    rows: Rows
+    vendor: Vendor
+    choose_cell: ChooseCell
+    image_name: str
+    cell_size: int
+    plans_apart: bool
+
+    def here(self, instance: Instance, plan: Plan | None = None) -> Placement:
+        """Another machine in the region that the instance is in; of another plan, where that is asked."""
+        return self._choose(self.rows.list_cells(), plan or instance.plan, self.cell(instance.cell).region)
+
+    def region(self, region: str, instance: Instance) -> Placement:
+        """Another machine in that region, in another cell than the instance's."""
+        full = [replace(c, machines=self.cell_size) if c.name == instance.cell else c for c in self.rows.list_cells()]
+        return self._choose(full, instance.plan, region)
+
+    def cell(self, name: str) -> Placement:
+        """That cell.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        cells = {str(cell.name): cell for cell in self.rows.list_cells()}
+        if name not in cells:
+            raise unknown_name("cell", name, cells)
+        return Placement(cells[name].name, cells[name].region, cells[name].only_plan)
+
+    def image(self) -> ImageId:
+        """What new machines boot from.
+
+        Raises:
+            RefusedError: None was built.
+        """
+        image = self.rows.latest_image(self.image_name)
+        if image is None:
+            raise RefusedError(
+                f"no image {self.image_name} has been built", hint=f"hermesops image build {self.image_name}"
+            )
+        return image.id
+
+    async def refuse_unsold(self, server_type: str, region: str) -> None:
+        """Check that such machines can be rented there now.
+
+        Raises:
+            RefusedError: They cannot.
+        """
+        if not await self.vendor.sells(server_type, region):
+            raise RefusedError(
+                f"JustAVPS sells no {server_type} in {region} now",
+                hint="hermesops settings show lists region, plan_regions and server_types",
+            )
+
+    def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:
+        choose = partial(self.choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)
+        return choose(cells)

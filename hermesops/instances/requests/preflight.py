@@ -1,0 +1,163 @@
+"""What is asked before a wish for an agent is written down. Nothing here writes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.instances.steps.personalise import asleep, refuse_at_rest
+from hermesops.model.ids import ImageId, InstanceId, UserId
+from hermesops.model.image import Image
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation
+from hermesops.model.plan import Plan
+from hermesops.model.user import User, parse_user
+
+
+class Rows(Protocol):
+    """The registry, as far as it is asked."""
+
+    def resolve_user(self, text: str, *, create: bool = False) -> User:
+        """The user meant by an alias or id."""
+
+    def instance_of_user(self, user_id: UserId) -> Instance | None:
+        """The user's instance that is not terminated."""
+
+    def list_operations(
+        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
+    ) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def latest_image(self, name: str) -> Image | None:
+        """The image of that name that was asked for last."""
+
+
+class Vendor(Protocol):
+    """What the vendor is asked before anything is written."""
+
+    async def is_bootable(self, image_id: ImageId) -> bool:
+        """Whether the image still exists and machines can boot from it."""
+
+    async def sells(self, server_type: str, region: str) -> bool:
+        """Whether machines of that type can be rented there now."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about new instances.
+
+    Attributes:
+        image: Name of the image.
+        region: Where machines are rented.
+        plan_regions: The same for single plans, where they differ.
+        server_types: Of each plan.
+        cell_size: Machines a cell holds at most.
+        plans_apart: Whether a new cell takes one plan only.
+    """
+
+    image: str
+    region: str
+    server_types: Mapping[Plan, str]
+    cell_size: int
+    plan_regions: Mapping[Plan, str] = field(default_factory=dict)
+    plans_apart: bool = False
+
+    def region_of(self, plan: Plan) -> str:
+        """Where a machine of that plan is rented unless somebody says otherwise."""
+        return self.plan_regions.get(plan, self.region)
+
+
+class Purse(Protocol):
+    """What may be spent."""
+
+    async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
+        """Raise RefusedError when more machines of these server types and regions would pass the budget."""
+
+
+class Questions:
+    """Asks whether a wish can come true.
+
+    Args:
+        rows: The registry.
+        vendor: JustAVPS.
+        purse: The budget.
+        policy: Settings.
+    """
+
+    def __init__(self, rows: Rows, vendor: Vendor, purse: Purse, policy: Policy) -> None:
+        self._rows = rows
+        self._vendor = vendor
+        self._purse = purse
+        self._policy = policy
+
+    def known(self, user_text: str, plan: Plan) -> Instance | None:
+        """The agent of an earlier wish; ``None`` for a newcomer.
+
+        Raises:
+            UsageError: ``user_text`` is neither an alias nor an id.
+            RefusedError: It sleeps, is being changed, or is of the other plan.
+        """
+        parse_user(user_text)
+        try:
+            user = self._rows.resolve_user(user_text)
+        except UsageError:
+            return None  # a new one
+        instance = self._rows.instance_of_user(user.id)
+        if instance is not None:
+            self._refuse_resting(instance)
+            refuse_other_plan(user_text, instance, plan)
+        return instance
+
+    def _refuse_resting(self, known: Instance) -> None:
+        """An agent that sleeps, or is being put to sleep, moved or ended, is not brought up by the way."""
+        if known.status is InstanceStatus.SUSPENDED:
+            raise asleep(known)
+        refuse_at_rest(known, self._rows.list_operations(unfinished=True, instance_id=known.id))
+
+    def image(self) -> Image:
+        """What a new machine boots from.
+
+        Raises:
+            RefusedError: None was built.
+        """
+        name = self._policy.image
+        image = self._rows.latest_image(name)
+        if image is None:
+            raise RefusedError(f"no image {name} has been built", hint=f"hermesops image build {name}")
+        return image
+
+    async def refuse_unrentable(self, *wished: tuple[Plan, str]) -> Image:
+        """Let machines of these plans and regions be wished for only where they can be had, all of them; their image.
+
+        Raises:
+            RefusedError: JustAVPS does not sell one of them there, they would pass the budget, or there is no image to
+                boot from.
+            UnavailableError: JustAVPS does not answer.
+        """
+        for plan, region in dict.fromkeys(wished):
+            await self._refuse_unsold(plan, region)
+        await self._purse.refuse_unaffordable(*((self._policy.server_types[plan], region) for plan, region in wished))
+        image = self.image()
+        if not await self._vendor.is_bootable(image.id):
+            name = self._policy.image
+            raise RefusedError(
+                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
+            )
+        return image
+
+    async def _refuse_unsold(self, plan: Plan, region: str) -> None:
+        server_type = self._policy.server_types[plan]
+        if not await self._vendor.sells(server_type, region):
+            raise RefusedError(
+                f"JustAVPS sells no {server_type} in {region} now, which plan {plan} is",
+                hint="hermesops settings show lists region, plan_regions and server_types; --region names another",
+            )
+
+
+def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:
+    """Raise RefusedError when a user's agent is of another plan than the one wished for."""
+    if known.plan is not plan:
+        raise RefusedError(
+            f"{user_text} already has an agent of plan {known.plan}",
+            hint=f"hermesops provision {user_text} --plan {known.plan} continues it",
+        )

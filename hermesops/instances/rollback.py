@@ -1,0 +1,126 @@
+"""One agent put back on the release that it ran before: by its own node, through whatever leads to its machine."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hermesops.channel import Channel, understood
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.fan_out import Limits, fan_out
+from hermesops.instances.remote import node_commands
+from hermesops.instances.remote.releases import Slots
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import SlotsSeen, WayBack
+from hermesops.model.unknown_name import shown, unknown_name
+
+_AT_ONCE = 32
+_LOOK_S = 10.0
+
+
+class Vendor(Protocol):
+    """JustAVPS, as far as machines are found there."""
+
+    async def list_machines(self) -> Sequence[Machine]:
+        """Every machine of the account."""
+
+
+async def go_back(
+    slots: Slots, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
+) -> WayBack:
+    """Put a machine back; safe to call twice, and done already it says so.
+
+    Args:
+        slots: Its releases, under the instance's lease or under none.
+        machine_id: Which.
+        to: A release that is on it, or the beginning of one; empty for the one before.
+        loses: Do it even where rows written since cannot be carried over.
+        title: Whose it is, for people.
+        even_revoked: Do it even where that release must not run any more.
+
+    Raises:
+        UsageError: There is no such release on it.
+        RefusedError: Rows would be lost, or the release was revoked.
+        UnavailableError: It does not answer, or it did not work.
+    """
+    seen = await slots.look(machine_id)
+    if seen is None:
+        raise UnavailableError(
+            f"the machine of {title} tells nothing of releases", hint=f"hermesops instance show {title}"
+        )
+    wanted = _chosen(seen, to, title)
+    if wanted == seen.current and seen.switch is None:
+        return WayBack(wanted, wanted, gap_s=0.0, carried=0, listed=0, kept="")
+    return await slots.roll_back(machine_id, to=wanted, loses=loses, even_revoked=even_revoked)
+
+
+async def find_machine(
+    vendor: Vendor, channel_to: Callable[[MachineId], Channel], text: str, *, environment: str
+) -> Machine:
+    """The machine that an operator means, found without a registry.
+
+    Args:
+        vendor: JustAVPS.
+        channel_to: The way to a machine.
+        text: A machine's name or id, an instance's or a user's id, or a user's alias.
+        environment: Its machines alone are asked whose they are.
+
+    Raises:
+        UsageError: No machine is meant, or more than one.
+    """
+    machines = [one for one in await vendor.list_machines() if one.status is not MachineStatus.DELETED]
+    named = [one for one in machines if text in {one.name, one.id}]
+    ours = [one for one in machines if is_machine_name(one.name, environment) and one.status is MachineStatus.READY]
+    found = named or await _those_of(ours, channel_to, text)
+    if len(found) != 1:
+        if not found:
+            names = [one.name for one in ours]
+            raise unknown_name("machine", text, names, of="CELL", where=f" that answers in {environment}")
+        several = ", ".join(sorted(one.name for one in found))
+        raise UsageError(
+            f"{len(found)} machines are {shown(text)} in {environment}: {several}",
+            hint="hermesops rollback --direct --machine NAME",
+        )
+    return found[0]
+
+
+def _chosen(seen: SlotsSeen, to: str, title: str) -> ReleaseId:
+    if not to:
+        if seen.before is None:
+            raise RefusedError(
+                f"the machine of {title} does not say which of its releases was before: {', '.join(seen.slots)}",
+                hint=f"hermesops rollback {title} --to RELEASE",
+            )
+        return seen.before
+    matching = [slot for slot in seen.slots if slot == to] or [slot for slot in seen.slots if slot.startswith(to)]
+    if len(matching) > 1:
+        raise UsageError(
+            f"{len(matching)} releases on the machine of {title} begin with {shown(to)}: {', '.join(matching)}",
+            hint=f"hermesops rollback {title} --to RELEASE",
+        )
+    if not matching:
+        there = ", ".join(seen.slots) or "none"
+        raise unknown_name("release", to, seen.slots, where=f" on the machine of {title}, which has {there}")
+    return matching[0]
+
+
+async def _names_on(channel: Channel, machine_id: MachineId) -> set[str]:
+    """The instance and the user that a machine says it is of; none of one that does not answer."""
+    status = await node_commands.status(channel, timeout_s=_LOOK_S)
+    with understood(machine_id, "status"):
+        identity = (status.get("identity") or {}) if status else {}
+        return {str(identity[name]) for name in ("instance", "user") if name in identity}
+
+
+async def _those_of(
+    machines: Sequence[Machine], channel_to: Callable[[MachineId], Channel], text: str
+) -> list[Machine]:
+    """Asked, because a machine's name only tells the beginning of its instance's id, and of no user's."""
+    wanted = {text, user_id_of(text) or user_id_from_alias(text)}
+
+    async def is_meant(machine: Machine) -> bool:
+        return bool(wanted & await _names_on(channel_to(machine_id := MachineId(machine.id)), machine_id))
+
+    answers = await fan_out(machines, is_meant, Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=2 * _LOOK_S))
+    # One that does not answer, or answers nonsense, is not the one that is looked for.
+    return [machine for machine, meant in zip(machines, answers, strict=True) if meant is True]

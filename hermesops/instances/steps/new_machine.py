@@ -1,0 +1,117 @@
+"""The machine that an instance will be on: made ready, and on the agent's release, while the one it is on serves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hermesops.errors import UnavailableError
+from hermesops.instances.observation import MachineSeen, NodeSeen
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.ids import MachineId
+from hermesops.model.operation import Impossible
+from hermesops.model.release import ReleaseId
+from hermesops.model.spare import Spare
+from hermesops.model.state import State
+
+
+@dataclass(frozen=True)
+class OrderNext:
+    """Write the row of the machine that the instance will be on."""
+
+
+@dataclass(frozen=True)
+class GrowCell:
+    """Run the stack of that machine's cell: it makes the machine, or finds it by name."""
+
+
+@dataclass(frozen=True)
+class RecordNext:
+    """Write the vendor's id of that machine into its row."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class StartNext:
+    """Boot that machine; somebody stopped it."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitNext:
+    """Wait until that machine is ready and hermes-node on it answers."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class BringRelease:
+    """Have the new machine run the release that the agent runs; its state may be of no use to the image's own."""
+
+    machine_id: MachineId
+    release: ReleaseId
+
+
+Step = OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | BringRelease
+
+WORDS: Mapping[type, str] = {
+    OrderNext: "placing another machine for {user}",
+    GrowCell: "making machine {next}",
+    RecordNext: "recording machine {next}",
+    StartNext: "starting machine {next}",
+    AwaitNext: "waiting for machine {next}",
+    BringRelease: "bringing the release of {user} to machine {next}",
+}
+"""What is said of each, with the names of ``user`` and ``next``."""
+
+
+@dataclass(frozen=True)
+class NextSeen:
+    """The machine that the instance will be on.
+
+    Attributes:
+        state: What is on it, once it is the instance's.
+    """
+
+    spare: Spare
+    machine: MachineSeen | None = None
+    node: NodeSeen | None = None
+    state: State | None = None
+
+
+def next_step(seen: NextSeen | None, release: ReleaseId | None) -> Step | Impossible | None:
+    """The next step towards a machine that can be handed over; ``None`` when it can be.
+
+    Args:
+        seen: It; ``None`` before it is ordered.
+        release: What it shall run; ``None`` for what its image brings.
+    """
+    if seen is None:
+        return OrderNext()
+    spare, machine = seen.spare, seen.machine
+    if machine is None or machine.status is MachineStatus.DELETED:
+        return GrowCell()
+    if spare.machine_id != machine.id:
+        return RecordNext(machine.id)
+    match machine.status:
+        case MachineStatus.STOPPED:
+            return StartNext(machine.id)
+        case MachineStatus.ERROR:
+            return Impossible(
+                UnavailableError(
+                    f"JustAVPS says that the new machine {spare.name} is in error; it may recover by itself",
+                    hint="the same again in some minutes",
+                )
+            )
+        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
+            return AwaitNext(machine.id)
+        case MachineStatus.READY:
+            return _ready_step(seen.node, machine.id, release)
+
+
+def _ready_step(node: NodeSeen | None, machine_id: MachineId, release: ReleaseId | None) -> Step | None:
+    if node is None:
+        return AwaitNext(machine_id)
+    if release is None or (node.release == release and not node.switching):
+        return None
+    return BringRelease(machine_id, release)

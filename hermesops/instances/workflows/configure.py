@@ -1,0 +1,86 @@
+"""Changed settings to a living agent: the machine is handed them, and its gateway is well with them.
+
+The settings are in the registry before the first step; whether a machine has them is told by the digest of its payload.
+hermes-node restarts the gateway only when what it reads has changed.
+"""
+
+from typing import assert_never
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances.observation import Sight
+from hermesops.instances.ports import HandsOver
+from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step, out_of_reach, terminated
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+
+Step = Personalise | AwaitGateway
+
+
+def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
+    """The next step.
+
+    Args:
+        seen: The instance as it is now.
+        payload_digest: Digest of the payload with the settings of the registry.
+    """
+    instance = seen.instance
+    if instance.status is InstanceStatus.TERMINATED:
+        return Impossible(terminated(instance))
+    if seen.machine is None or seen.node is None:
+        return Impossible(out_of_reach(instance))
+    step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
+    return step or Finished(f"the agent of {instance.title} has these settings and is healthy")
+
+
+class Configure:
+    """The work of one change of settings, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        world: Machine, node and gateway.
+    """
+
+    def __init__(self, instance_id: InstanceId, world: HandsOver) -> None:
+        self._instance_id = instance_id
+        self._world = world
+
+    async def observe(self) -> Sight:
+        """Look at row, machine, node and gateway."""
+        return await self._world.look(self._instance_id)
+
+    def decide(self, seen: Sight) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, payload_digest=self._world.payload_digest(seen.instance))
+
+    def describe(self, step: Step, seen: Sight) -> str:
+        """The step in a few words."""
+        match step:
+            case Personalise():
+                return f"handing {seen.instance.title}'s machine the new settings"
+            case AwaitGateway():
+                return "waiting for the gateway"
+            case _ as never:
+                assert_never(never)
+
+    async def do(self, step: Step, seen: Sight) -> None:
+        """Do one step; harmless when it was done before.
+
+        Raises:
+            UnavailableError: The gateway is not well with these settings, or the machine fell silent.
+            RefusedError: The machine does not take them.
+        """
+        instance = seen.instance
+        back = f'hermesops instance settings {instance.title} --back --reason "…" goes back'
+        try:
+            match step:
+                case Personalise(machine_id=machine_id, request=request):
+                    await self._world.personalise(instance, machine_id, request)
+                case AwaitGateway(machine_id=machine_id):
+                    await self._world.await_gateway(instance, machine_id)
+                case _ as never:
+                    assert_never(never)
+        except UnavailableError as error:
+            raise UnavailableError(f"with the new settings: {error.message}", hint=f"{error.hint}; {back}") from error
+        except RefusedError as error:
+            raise RefusedError(f"with the new settings: {error.message}", hint=back) from error

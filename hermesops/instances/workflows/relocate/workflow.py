@@ -1,0 +1,283 @@
+"""The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from hermesops.instances.observation import Sight
+from hermesops.instances.ports import Cells, Copies, RestRows
+from hermesops.instances.steps import start_verified, stop_and_backup
+from hermesops.instances.steps.new_machine import (
+    AwaitNext,
+    BringRelease,
+    GrowCell,
+    NextSeen,
+    OrderNext,
+    RecordNext,
+    StartNext,
+)
+from hermesops.instances.steps.stop_and_backup import BackUp, Fence
+from hermesops.instances.workflows.relocate import decide as relocate
+from hermesops.instances.workflows.relocate.decide import (
+    CutOver,
+    ForgetFormer,
+    GiveUpMachine,
+    Prepare,
+    PutBack,
+    Relocating,
+    RetireFormer,
+    ShrinkCell,
+    Step,
+    StopMachine,
+)
+from hermesops.instances.workflows.relocate.request import Wish
+from hermesops.model.backup import Backup
+from hermesops.model.cell import Cell, Placement
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Finished, Impossible, Lease
+from hermesops.model.plan import Plan as UserPlan
+from hermesops.model.release import ReleaseId
+from hermesops.model.spare import Purpose, Spare
+
+
+class Rows(RestRows, Protocol):
+    """The registry, as far as relocating reads and writes it."""
+
+    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
+        """Spare machines, of that purpose and instance."""
+
+    def find_spare(self, name: MachineName) -> Spare | None:
+        """The spare machine of that name."""
+
+    def place_spare(
+        self,
+        purpose: Purpose,
+        *,
+        plan: UserPlan,
+        server_type: str,
+        image_id: ImageId | None,
+        choose: Callable[[Sequence[Cell]], Placement],
+        instance_id: InstanceId | None = None,
+        why: str = "",
+    ) -> Spare:
+        """Order a machine into the cell that ``choose`` names."""
+
+    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
+        """Record the vendor's id of a spare machine."""
+
+    def cut_over(self, instance_id: InstanceId, name: MachineName, *, lease: Lease | None, why: str) -> object:
+        """Write that the instance is on that machine, and the one before its former."""
+
+    def retire_spare(self, name: MachineName, *, why: str) -> object:
+        """Give a spare machine up."""
+
+    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+        """Write down which release each of some instances runs."""
+
+    def forget_spare(self, name: MachineName, *, why: str) -> object:
+        """Remove the row of a spare machine that is gone."""
+
+
+class World(start_verified.World, Protocol):
+    """Machines, nodes and gateways."""
+
+    async def look_as(self, instance: Instance) -> Sight:
+        """See an instance as if its row said this."""
+
+    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
+        """Make a machine the instance's without starting its gateway, which is fenced."""
+
+
+class Backups(Copies, Protocol):
+    """Backups, found and put back."""
+
+    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
+        """One backup of an instance."""
+
+    async def put_back(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
+        """Put a backup's state on a machine whose gateway is fenced."""
+
+
+class Releases(Protocol):
+    """What agents run."""
+
+    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
+        """The release that goes with an agent, where machines can be brought it.
+
+        Args:
+            instance_id: Whose.
+            told: What its machine says that it runs; empty where it says nothing.
+        """
+
+    async def bring(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Have a machine that is nobody's yet run a release."""
+
+
+def successor(instance: Instance, spare: Spare) -> Instance:
+    """The instance as it will be once it is on that machine. Pure."""
+    return replace(
+        instance,
+        machine_name=spare.name,
+        machine_id=spare.machine_id,
+        cell=spare.cell,
+        plan=spare.plan,
+        epoch=instance.epoch + 1,
+    )
+
+
+class Relocate:
+    """The work of one relocation, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        wish: What was asked.
+        rows: The registry.
+        world: Machines, nodes and gateways.
+        backups: Backups.
+        cells: Stacks of cells.
+        releases: What agents run.
+        lease: Under which the rows are cut over; whoever lost it puts the instance nowhere.
+    """
+
+    def __init__(
+        self,
+        instance_id: InstanceId,
+        wish: Wish,
+        *,
+        rows: Rows,
+        world: World,
+        backups: Backups,
+        cells: Cells,
+        releases: Releases,
+        lease: Lease | None = None,
+    ) -> None:
+        self._instance_id = instance_id
+        self._wish = wish
+        self._rows = rows
+        self._world = world
+        self._backups = backups
+        self._cells = cells
+        self._releases = releases
+        self._lease = lease
+
+    async def observe(self) -> Relocating:
+        """Look at the instance, its machine, the next and the former one, and its backups."""
+        sight = await self._world.look(self._instance_id)
+        backup = self._backups.made(self._instance_id, self._wish.why)
+        chosen = self._backups.get(self._instance_id, self._wish.snapshot) if self._wish.snapshot else backup
+        former = self._rows.find_spare(self._wish.origin)
+        told = sight.own_node.release if sight.own_node else ""
+        return Relocating(
+            sight,
+            state=await stop_and_backup.resting_state(sight, self._world),
+            release=await self._releases.of(self._instance_id, told),
+            next=await self._next(sight.instance),
+            backup=backup,
+            source=chosen,
+            wanted=self._rows.is_machine_wanted(self._instance_id),
+            former=former,
+            former_in_stack=former is not None and await self._cells.holds(former.cell, former.name),
+        )
+
+    async def _next(self, instance: Instance) -> NextSeen | None:
+        ordered = self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
+        spare = next((spare for spare in ordered if spare.wanted), None)
+        if spare is None:
+            return None
+        seen = await self._world.look_as(successor(instance, spare))
+        return NextSeen(spare, seen.machine, seen.node, await stop_and_backup.resting_state(seen, self._world))
+
+    def decide(self, seen: Relocating) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return relocate.decide(
+            seen, self._wish.as_decided, payload_digest=self._world.payload_digest(seen.sight.instance)
+        )
+
+    def describe(self, step: Step, seen: Relocating) -> str:
+        """The step in a few words."""
+        return relocate.describe(step, seen)
+
+    async def do(self, step: Step, seen: Relocating) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.sight.instance
+        match step:
+            case GiveUpMachine():
+                self._rows.leave_machine(instance.id, why=self._wish.why)
+            case OrderNext():
+                self._order_next(instance)
+            case StopMachine(machine_id=machine_id):
+                await self._world.stop_machine(instance, machine_id)
+            case RetireFormer(name=name):
+                self._rows.retire_spare(name, why=self._wish.why)
+            case ShrinkCell(name=name):
+                await self._shrink(name, seen)
+            case ForgetFormer(name=name):
+                self._rows.forget_spare(name, why=self._wish.why)
+            case Prepare() | PutBack() | CutOver():
+                await self._hand_over(step, seen)
+            case GrowCell() | RecordNext() | StartNext() | AwaitNext() | BringRelease():
+                await self._make_ready(step, seen)
+            case Fence() | BackUp():
+                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
+            case _:
+                await start_verified.do(step, instance, world=self._world, rows=self._rows)
+
+    async def _make_ready(
+        self, step: GrowCell | RecordNext | StartNext | AwaitNext | BringRelease, seen: Relocating
+    ) -> None:
+        spare, there = _next_of(seen)
+        match step:
+            case GrowCell():
+                await self._cells.bring(spare.cell, still_wanted=partial(self._lacks, spare))
+            case RecordNext(machine_id=machine_id):
+                self._rows.set_spare_machine(spare.name, machine_id, why=self._wish.why)
+            case StartNext(machine_id=machine_id):
+                await self._world.start_machine(machine_id)
+                await self._world.await_machine(there, machine_id)
+            case AwaitNext(machine_id=machine_id):
+                await self._world.await_machine(there, machine_id)
+            case BringRelease(machine_id=machine_id, release=release):
+                await self._releases.bring(machine_id, release)
+
+    async def _hand_over(self, step: Prepare | PutBack | CutOver, seen: Relocating) -> None:
+        spare, there = _next_of(seen)
+        match step:
+            case Prepare(machine_id=machine_id, request=request):
+                await self._world.prepare(there, machine_id, request)
+            case PutBack(machine_id=machine_id, snapshot=snapshot):
+                await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
+            case CutOver():
+                if seen.next and seen.next.node and seen.next.node.release:
+                    self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
+                self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._wish.why)
+
+    def _order_next(self, instance: Instance) -> None:
+        wish = self._wish
+        place = Placement(wish.cell, wish.region, wish.only_plan)
+        self._rows.place_spare(
+            Purpose.NEXT,
+            plan=wish.plan,
+            server_type=wish.server_type,
+            image_id=wish.image_id,
+            choose=lambda _: place,
+            instance_id=instance.id,
+            why=wish.why,
+        )
+
+    async def _lacks(self, spare: Spare) -> bool:
+        return not await self._cells.holds(spare.cell, spare.name)
+
+    async def _shrink(self, name: MachineName, seen: Relocating) -> None:
+        if seen.former is None:
+            return
+        cell = seen.former.cell
+        await self._cells.bring(cell, still_wanted=lambda: self._cells.holds(cell, name))
+
+
+def _next_of(seen: Relocating) -> tuple[Spare, Instance]:
+    """The machine that was ordered, and the instance as it will be on it."""
+    if seen.next is None:
+        raise ValueError("asked before there is a next machine")
+    return seen.next.spare, successor(seen.sight.instance, seen.next.spare)

@@ -1,0 +1,112 @@
+"""A gateway started anew: done exactly once a wish, however often the command is repeated.
+
+systemd gives each start of a unit an id of its own; a gateway that still has the id from before the wish has not been
+restarted yet.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from hermesops.instances.observation import Sight
+from hermesops.instances.ports import AwaitsGateways
+from hermesops.instances.steps.personalise import AwaitGateway, out_of_reach
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.operation import Finished, Impossible
+
+
+@dataclass(frozen=True)
+class RestartGateway:
+    """Tell systemd to restart the gateway; running turns are finished first."""
+
+    machine_id: MachineId
+
+
+Step = RestartGateway | AwaitGateway
+
+
+@dataclass(frozen=True)
+class Starting:
+    """What a restart looks at.
+
+    Attributes:
+        invocation: The id of the gateway's present start; empty when it is not running.
+    """
+
+    sight: Sight
+    invocation: str
+
+
+def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
+    """The next step.
+
+    Args:
+        seen: The instance as it is now.
+        before: The gateway's start id when the restart was asked for; empty when it was not running.
+    """
+    machine, instance = seen.sight.machine, seen.sight.instance
+    if machine is None or seen.sight.node is None:
+        return Impossible(out_of_reach(instance))
+    if not seen.invocation or seen.invocation == before:
+        return RestartGateway(machine.id)
+    if seen.sight.gateway is not GatewayHealth.OK:
+        return AwaitGateway(machine.id)
+    return Finished(f"the gateway of {instance.title} was restarted and is healthy")
+
+
+class Gateways(Protocol):
+    """The gateways' units."""
+
+    async def invocation(self, machine_id: MachineId) -> str:
+        """The id of a gateway's present start; empty when it is not running."""
+
+    async def restart(self, machine_id: MachineId) -> None:
+        """Start a gateway anew."""
+
+
+class Restart:
+    """The work of restarting one gateway, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        before: The gateway's start id when the restart was asked for.
+        world: Machine and gateway.
+        gateways: Their units.
+    """
+
+    def __init__(self, instance_id: InstanceId, before: str, world: AwaitsGateways, gateways: Gateways) -> None:
+        self._instance_id = instance_id
+        self._before = before
+        self._world = world
+        self._gateways = gateways
+
+    async def observe(self) -> Starting:
+        """Look at machine and gateway."""
+        sight = await self._world.look(self._instance_id)
+        if sight.machine is None or sight.node is None:
+            return Starting(sight, "")
+        return Starting(sight, await self._gateways.invocation(sight.machine.id))
+
+    def decide(self, seen: Starting) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, before=self._before)
+
+    def describe(self, step: Step, seen: Starting) -> str:
+        """The step in a few words."""
+        match step:
+            case RestartGateway():
+                return f"restarting the gateway of {seen.sight.instance.title}"
+            case AwaitGateway():
+                return "waiting for the gateway"
+            case _ as never:
+                assert_never(never)
+
+    async def do(self, step: Step, seen: Starting) -> None:
+        """Do one step; harmless when it was done before."""
+        match step:
+            case RestartGateway(machine_id=machine_id):
+                await self._gateways.restart(machine_id)
+            case AwaitGateway(machine_id=machine_id):
+                await self._world.await_gateway(seen.sight.instance, machine_id)
+            case _ as never:
+                assert_never(never)

@@ -1,0 +1,189 @@
+"""An agent put to sleep: at rest, backed up, its machine stopped or given back, until it is resumed.
+
+The row says ``suspended`` last. A machine that is kept has ``machine_wanted``; where it was given back the newest
+backup is the state.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import assert_never
+
+from hermesops.instances.observation import Sight
+from hermesops.instances.ports import Cells, Copies, RestRows, Rests
+from hermesops.instances.steps import boot, stop_and_backup
+from hermesops.instances.steps.personalise import terminated
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+
+
+class Keep(StrEnum):
+    """What becomes of the machine of a suspended agent."""
+
+    STOPPED = "stopped"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class StopMachine:
+    """Switch the machine off; its disk stays."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class GiveUpMachine:
+    """Take the machine out of what its cell should have."""
+
+
+@dataclass(frozen=True)
+class ShrinkCell:
+    """Run the cell's stack without the machine."""
+
+
+@dataclass(frozen=True)
+class MarkSuspended:
+    """Write ``suspended`` into the registry."""
+
+
+Step = stop_and_backup.Step | StopMachine | GiveUpMachine | ShrinkCell | MarkSuspended
+
+
+@dataclass(frozen=True)
+class Sleeping:
+    """What suspending looks at.
+
+    Attributes:
+        backup: The one made for this very operation.
+        wanted: Whether the cell should have the machine.
+        in_stack: Whether the cell's state still holds it.
+    """
+
+    sight: Sight
+    backup: Backup | None
+    wanted: bool
+    in_stack: bool
+
+
+def decide(seen: Sleeping, *, keep: Keep) -> Step | Finished | Impossible:
+    """The next step towards an agent that sleeps.
+
+    Args:
+        seen: The instance as it is now.
+        keep: What becomes of its machine.
+    """
+    instance, machine = seen.sight.instance, seen.sight.machine
+    if instance.status is InstanceStatus.TERMINATED:
+        return Impossible(terminated(instance))
+    gone = machine is None or machine.status is MachineStatus.DELETED
+    if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
+        return _sleeps(instance, keep)  # whoever asks again would wake it only to copy it again
+    if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.sight, seen.backup)) is not None:
+        return step
+    if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
+        return StopMachine(machine.id)
+    if keep is Keep.REMOVED and seen.wanted:
+        return GiveUpMachine()
+    if keep is Keep.REMOVED and (not gone or seen.in_stack):
+        return ShrinkCell()
+    if instance.status is not InstanceStatus.SUSPENDED:
+        return MarkSuspended()
+    return _sleeps(instance, keep)
+
+
+def _is_kept(seen: Sleeping, keep: Keep, *, gone: bool) -> bool:
+    if keep is Keep.REMOVED:
+        return gone and not seen.wanted and not seen.in_stack
+    machine = seen.sight.machine
+    return machine is not None and machine.status is MachineStatus.STOPPED
+
+
+def _sleeps(instance: Instance, keep: Keep) -> Finished:
+    return Finished(f"the agent of {instance.title} sleeps, its machine is {keep}")
+
+
+def describe(step: Step, instance: Instance) -> str:
+    """The step in a few words."""
+    match step:
+        case StopMachine():
+            return f"switching machine {instance.machine_name} off"
+        case GiveUpMachine() | ShrinkCell():
+            return f"giving machine {instance.machine_name} back"
+        case MarkSuspended():
+            return "the agent sleeps"
+        case _:
+            return stop_and_backup.describe(step, instance)
+
+
+class Suspend:
+    """The work of putting one agent to sleep, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        why: What its backup is made for: ``before suspend <operation>``.
+        keep: What becomes of its machine.
+        rows: The registry.
+        world: Machine, node and gateway.
+        copies: Backups.
+        cells: Stacks of cells.
+    """
+
+    def __init__(
+        self,
+        instance_id: InstanceId,
+        *,
+        why: str,
+        keep: Keep,
+        rows: RestRows,
+        world: Rests,
+        copies: Copies,
+        cells: Cells,
+    ) -> None:
+        self._instance_id = instance_id
+        self._why = why
+        self._keep = keep
+        self._rows = rows
+        self._world = world
+        self._copies = copies
+        self._cells = cells
+
+    async def observe(self) -> Sleeping:
+        """Look at row, machine, node, backups and the cell's state."""
+        sight = await self._world.look(self._instance_id)
+        return Sleeping(
+            sight,
+            self._copies.made(self._instance_id, self._why),
+            wanted=self._rows.is_machine_wanted(self._instance_id),
+            in_stack=await self._holds(sight.instance),
+        )
+
+    def decide(self, seen: Sleeping) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, keep=self._keep)
+
+    def describe(self, step: Step, seen: Sleeping) -> str:
+        """The step in a few words."""
+        return describe(step, seen.sight.instance)
+
+    async def do(self, step: Step, seen: Sleeping) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.sight.instance
+        match step:
+            case StopMachine(machine_id=machine_id):
+                await self._world.stop_machine(instance, machine_id)
+            case GiveUpMachine():
+                self._rows.leave_machine(instance.id, why=self._why)
+            case ShrinkCell():
+                await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
+            case MarkSuspended():
+                self._rows.set_status(instance.id, InstanceStatus.SUSPENDED)
+            case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
+                await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
+            case _ as never:
+                assert_never(never)
+
+    async def _holds(self, instance: Instance) -> bool:
+        return await self._cells.holds(instance.cell, instance.machine_name)

@@ -1,0 +1,244 @@
+"""The end of an instance: its last backup proved, machine and snapshots destroyed, its secrets forgotten.
+
+The row says that the machine shall go (so every run of the cell agrees) before anything is destroyed, and last that it
+is gone. Without a backup that was restored once and compared nothing goes, unless that was named.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, assert_never
+
+from hermesops.errors import RefusedError
+from hermesops.instances.observation import MachineSeen, Sight
+from hermesops.instances.ports import Cells, Rests
+from hermesops.instances.steps import boot, stop_and_backup, verify_backup
+from hermesops.instances.steps.stop_and_backup import Fence
+from hermesops.instances.steps.verify_backup import Backups, ProveBackup
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+
+
+@dataclass(frozen=True)
+class ShrinkCell:
+    """Run the cell's stack without the machine."""
+
+
+@dataclass(frozen=True)
+class MarkTerminated:
+    """Write ``terminated`` and drop the instance's secrets."""
+
+
+@dataclass(frozen=True)
+class GiveUpMachine:
+    """Take the machine out of what its cell should have."""
+
+
+Step = stop_and_backup.Step | ProveBackup | GiveUpMachine | Fence | ShrinkCell | MarkTerminated
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What ending an instance looks at.
+
+    Attributes:
+        in_stack: Whether the cell's state still holds the machine.
+        fenced: Whether the gateway is known to be stopped; ``False`` when nobody answered.
+        reachable: Whether the machine answered at all.
+        wanted: Whether the cell should have the machine.
+        backup: The last one, made for this very operation.
+        newest: The newest one.
+    """
+
+    sight: Sight
+    in_stack: bool
+    fenced: bool
+    reachable: bool
+    wanted: bool = False
+    backup: Backup | None = None
+    newest: Backup | None = None
+
+
+def decide(seen: Ending, *, keeps_backup: bool = False) -> Step | Finished | Impossible:
+    """The next step towards the end.
+
+    Args:
+        seen: The instance as it is now.
+        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+    """
+    instance = seen.sight.instance
+    if instance.status is InstanceStatus.TERMINATED:
+        return Finished(f"the instance of {instance.title} is terminated")
+    machine = seen.sight.machine
+    gone = machine is None or machine.status is MachineStatus.DELETED
+    if seen.wanted:
+        proving = _kept(seen, gone=gone) if keeps_backup else None
+        return proving or GiveUpMachine()
+    if machine is not None and not gone and seen.reachable and not seen.fenced:
+        return Fence(machine.id)
+    if not gone or seen.in_stack:
+        return ShrinkCell()
+    return MarkTerminated()
+
+
+def _kept(seen: Ending, *, gone: bool) -> stop_and_backup.Step | ProveBackup | Impossible | None:
+    instance, last = seen.sight.instance, seen.newest
+    if instance.status is InstanceStatus.PROVISIONING:
+        return None  # nobody has said anything to it yet
+    if not gone and instance.status is InstanceStatus.RUNNING:
+        if (resting := stop_and_backup.next_step(seen.sight, seen.backup)) is not None:
+            return resting
+        last = seen.backup
+    return Impossible(_no_backup(instance)) if last is None else verify_backup.next_step(instance, last)
+
+
+def _no_backup(instance: Instance) -> RefusedError:
+    return RefusedError(
+        f"{instance.title} has no backup, and what the agent knows would be lost",
+        hint=f"hermesops instance terminate {instance.title} --now --without-backup, if that is wanted",
+    )
+
+
+def describe(step: Step, instance: Instance) -> str:
+    """The step in a few words."""
+    match step:
+        case ProveBackup():
+            return verify_backup.describe(instance)
+        case GiveUpMachine():
+            return f"giving machine {instance.machine_name} up"
+        case ShrinkCell():
+            return f"destroying machine {instance.machine_name}"
+        case MarkTerminated():
+            return "forgetting keys and tokens"
+        case _:
+            return stop_and_backup.describe(step, instance)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked.
+
+    Attributes:
+        why: What the last backup is made for, and why the machine goes.
+        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+    """
+
+    why: str
+    keeps_backup: bool
+
+
+class Rows(Protocol):
+    """The registry, as far as termination writes it."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine as one that may be destroyed."""
+
+    def mark_terminated(self, instance_id: InstanceId) -> None:
+        """Record the end and erase the instance's secrets."""
+
+
+class Gateways(Protocol):
+    """The gateways' units."""
+
+    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+        """Whether a gateway is stopped and cannot start; ``None`` when the machine does not answer."""
+
+    async def fence(self, machine_id: MachineId) -> None:
+        """Stop a gateway so that it does not start again."""
+
+
+class Snapshots(Protocol):
+    """The vendor's images of single instances."""
+
+    async def drop(self, instance_id: InstanceId, *, why: str) -> None:
+        """Delete an instance's."""
+
+
+class Terminate:
+    """The work of ending one instance, for the operations' loop.
+
+    Args:
+        instance_id: Whose.
+        wish: What was asked.
+        rows: The registry.
+        world: Machines and nodes.
+        gateways: Their units.
+        backups: Backups.
+        snapshots: What JustAVPS keeps of its disk, in clear.
+        cells: Stacks of cells.
+    """
+
+    def __init__(
+        self,
+        instance_id: InstanceId,
+        wish: Wish,
+        *,
+        rows: Rows,
+        world: Rests,
+        gateways: Gateways,
+        backups: Backups,
+        snapshots: Snapshots,
+        cells: Cells,
+    ) -> None:
+        self._instance_id = instance_id
+        self._wish = wish
+        self._rows = rows
+        self._world = world
+        self._gateways = gateways
+        self._backups = backups
+        self._snapshots = snapshots
+        self._cells = cells
+
+    async def observe(self) -> Ending:
+        """Look at row, machine, gateway, backups and the cell's state."""
+        sight = await self._world.look(self._instance_id)
+        stopped = await self._gateways.is_stopped(sight.machine)
+        return Ending(
+            sight,
+            in_stack=await self._holds(sight.instance),
+            fenced=stopped is True,
+            reachable=stopped is not None,
+            wanted=self._rows.is_machine_wanted(self._instance_id),
+            backup=self._backups.made(self._instance_id, self._wish.why),
+            newest=self._backups.newest(self._instance_id),
+        )
+
+    def decide(self, seen: Ending) -> Step | Finished | Impossible:
+        """The next step for what was seen."""
+        return decide(seen, keeps_backup=self._wish.keeps_backup)
+
+    def describe(self, step: Step, seen: Ending) -> str:
+        """The step in a few words."""
+        return describe(step, seen.sight.instance)
+
+    async def do(self, step: Step, seen: Ending) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.sight.instance
+        match step:
+            case ProveBackup():
+                if (last := seen.backup or seen.newest) is not None:
+                    await self._backups.prove(instance, last)
+            case GiveUpMachine():
+                self._rows.give_up_machine(instance.id, why=self._wish.why)
+            case Fence(machine_id=machine_id) if not seen.wanted:
+                # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
+                await self._gateways.fence(machine_id)
+            case ShrinkCell():
+                await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
+            case MarkTerminated():
+                # First: nobody looks after what an ended instance still opens, or has lying about.
+                await self._backups.revoke(self._instance_id)
+                await self._snapshots.drop(self._instance_id, why=self._wish.why)
+                self._rows.mark_terminated(self._instance_id)
+            case boot.StartMachine() | boot.AwaitMachine() | Fence() | stop_and_backup.BackUp():
+                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
+            case _ as never:
+                assert_never(never)
+
+    async def _holds(self, instance: Instance) -> bool:
+        return await self._cells.holds(instance.cell, instance.machine_name)

@@ -1,0 +1,83 @@
+"""Machines are changed under a lease, and not at all where nobody says that it counts there."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from hermesops.channel import Completed
+from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.instances.remote.node_commands import admit, change
+from hermesops.model.operation import Lease, LeaseLostError
+from hermesops.node.protocol import PROGRAM
+
+LEASE = Lease("instance/i-1", "host:7:ab", 3, 17, datetime(2026, 1, 1, tzinfo=UTC))
+WITH = "--lease 3.17,instance/i-1,host:7:ab"
+DONE = Completed(0, b"{}", b"")
+OUTRANKED = Completed(9, b"{}", b"hermes-node: the lease 3.17 was taken over: worker:9:cd was here with 3.18\n")
+
+
+@dataclass
+class Node:
+    """A channel to a machine that gives prepared answers."""
+
+    answers: list[Completed]
+    asked: list[str] = field(default_factory=list)
+    machine_id: str = "m1"
+
+    async def run(self, command: str, **_options: object) -> Completed:
+        self.asked.append(command)
+        return self.answers.pop(0)
+
+
+async def test_a_change_says_under_which_lease() -> None:
+    node = Node([DONE])
+    assert await change(node, "configure", LEASE, timeout_s=1) == DONE
+    assert node.asked == [f"{PROGRAM} configure {WITH}"]
+
+
+@pytest.mark.parametrize(
+    "said", [b"unrecognized arguments: " + WITH.encode(), b"the agent says: unrecognized arguments: --lease"]
+)
+async def test_no_word_of_a_machine_has_it_changed_without(said: str) -> None:
+    misuse = Completed(2, b"", f"hermes-node: error: {said}\n".encode())
+    node = Node([misuse, DONE])
+    assert await change(node, "configure", LEASE, timeout_s=1) == misuse
+    assert node.asked == [f"{PROGRAM} configure {WITH}"]
+
+
+async def test_a_misuse_of_another_kind_is_not_repeated() -> None:
+    misuse = Completed(2, b"", b"hermes-node: payload: lacks identity\n")
+    node = Node([misuse, DONE])
+    assert await change(node, "personalise x", LEASE, timeout_s=1) == misuse
+    assert node.asked == [f"{PROGRAM} personalise x {WITH}"]
+
+
+async def test_who_was_outranked_is_told_by_whom() -> None:
+    with pytest.raises(LeaseLostError, match="worker:9:cd was here"):
+        await change(Node([OUTRANKED]), "configure", LEASE, timeout_s=1)
+    with pytest.raises(LeaseLostError, match="worker:9:cd was here"):
+        await admit(Node([OUTRANKED]), LEASE)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(2, RefusedError), (3, RefusedError), (4, UnavailableError), (126, UnavailableError), (127, UnavailableError)],
+)
+async def test_a_machine_that_does_not_admit_a_lease_is_not_changed(code: int, error: type[HermesError]) -> None:
+    node = Node([Completed(code, b"", b"hermes-node: this machine is instance/i-2's")])
+    with pytest.raises(error, match="admit: this machine is instance/i-2's"):
+        await admit(node, LEASE)
+
+
+async def test_a_machine_that_admits_a_lease_may_be_changed() -> None:
+    node = Node([DONE])
+    await admit(node, LEASE)
+    assert node.asked == [f"{PROGRAM} admit {WITH}"]
+
+
+async def test_without_a_lease_nothing_is_shown() -> None:
+    await admit(Node([]), None)
+    node = Node([DONE])
+    await change(node, "configure", None, timeout_s=1)
+    assert node.asked == [f"{PROGRAM} configure"]

@@ -1,0 +1,126 @@
+"""Ending and restarting: written under the instance's lease, so that refused means that nothing was changed."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hermesops.errors import RefusedError
+from hermesops.instances.requests.changes import Requests
+from hermesops.model.ids import InstanceId, MachineId, OperationId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
+from tests.support.instances import ADA, MACHINE
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Rows:
+    """A registry in memory that takes nothing without the lease."""
+
+    is_held: bool = False
+    is_ours: bool = False
+    is_asleep: bool = False
+    under_way: Mapping[str, object] | None = None
+    written: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def alone(self, _subject: str) -> AsyncIterator[None]:
+        if self.is_held:
+            raise LeaseHeldError("another works on it")
+        self.is_ours = True
+        yield
+        self.is_ours = False
+
+    def find_instance(self, _text: str) -> Instance:
+        return replace(ADA, status=InstanceStatus.SUSPENDED) if self.is_asleep else ADA
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        self._write(kind)
+        status, said = OperationStatus.PENDING, self.under_way or intent or {}
+        return Operation(OperationId("o"), kind, subject, instance_id, said, status, "", "", AT, AT)
+
+    def give_up_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:
+        assert why
+        self._write("given up")
+
+    def _write(self, what: str) -> None:
+        assert self.is_ours, "written without the lease"
+        self.written.append(what)
+
+
+class World:
+    """A machine whose gateway runs."""
+
+    async def machine(self, _instance: Instance) -> Any:  # noqa: ANN401 - only its id is asked
+        return type("Machine", (), {"id": MACHINE})
+
+    async def invocation(self, _machine_id: MachineId) -> str:
+        return "start-1"
+
+
+Ask = Callable[[Requests], Awaitable[Operation]]
+
+
+async def terminate(requests: Requests) -> Operation:
+    return await requests.terminate("ada", keeps_backup=False, reason="asked")
+
+
+async def restart(requests: Requests) -> Operation:
+    return await requests.restart("ada")
+
+
+@pytest.mark.parametrize(("ask", "written"), [(terminate, ["terminate", "given up"]), (restart, ["restart"])])
+async def test_what_is_asked_is_written_under_the_lease(ask: Ask, written: list[str]) -> None:
+    rows: Any = Rows()
+    world: Any = World()
+    operation = await ask(Requests(rows, world, world, rows.alone))
+    assert operation.subject == f"instance/{ADA.id}"
+    assert rows.written == written
+
+
+@pytest.mark.parametrize(
+    ("keeps_backup", "under_way", "written"),
+    [
+        (True, None, ["terminate"]),
+        (False, {"keeps_backup": True}, ["terminate"]),
+        (True, {"keeps_backup": False}, ["terminate", "given up"]),
+    ],
+)
+async def test_a_machine_whose_last_backup_is_to_be_proved_first_is_not_given_up(
+    under_way: Mapping[str, object] | None, written: list[str], *, keeps_backup: bool
+) -> None:
+    """A termination that is under way is ended as it was asked for."""
+    rows: Any = Rows(under_way=under_way)
+    world: Any = World()
+    await Requests(rows, world, world, rows.alone).terminate("ada", keeps_backup=keeps_backup, reason="asked")
+    assert rows.written == written
+
+
+@pytest.mark.parametrize("ask", [terminate, restart])
+async def test_while_somebody_works_on_it_nothing_is_written(ask: Ask) -> None:
+    """A machine given up beside a provision would be destroyed by the next run of its cell, though we said refused."""
+    rows: Any = Rows(is_held=True)
+    world: Any = World()
+    with pytest.raises(LeaseHeldError, match="another works on it"):
+        await ask(Requests(rows, world, world, rows.alone))
+    assert rows.written == []
+
+
+async def test_a_gateway_that_sleeps_is_not_restarted() -> None:
+    rows: Any = Rows(is_asleep=True)
+    world: Any = World()
+    with pytest.raises(RefusedError, match="suspended"):
+        await restart(Requests(rows, world, world, rows.alone))
+    assert rows.written == []

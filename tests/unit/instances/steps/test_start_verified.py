@@ -1,0 +1,42 @@
+"""A gateway at rest is started only with the state that it was brought to rest with."""
+
+from dataclasses import replace
+
+import pytest
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.instances.observation import NodeSeen, Sight
+from hermesops.instances.steps.boot import AwaitMachine
+from hermesops.instances.steps.start_verified import Release, next_step
+from hermesops.model.operation import Impossible
+from hermesops.model.state import State
+from tests.support.instances import ADA, MACHINE, READY
+from tests.support.small_world import MEMORY, NOTHING
+
+AT_REST = Sight(ADA, READY, NodeSeen(ADA.id, 1, "digest", "0.19.0", fenced=True))
+
+
+@pytest.mark.parametrize(
+    ("was", "state", "step"),
+    [
+        (MEMORY, MEMORY, Release(MACHINE)),
+        (None, None, Release(MACHINE)),
+        (MEMORY, None, AwaitMachine(MACHINE)),
+    ],
+    ids=["the same", "never brought to rest in full", "cannot be told"],
+)
+def test_a_gateway_at_rest_is_started_with_what_it_had(was: State | None, state: State | None, step: object) -> None:
+    assert next_step(AT_REST, payload_digest="digest", was=was, state=state) == step
+
+
+def test_another_state_is_not_started() -> None:
+    verdict = next_step(AT_REST, payload_digest="digest", was=MEMORY, state=NOTHING)
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, BrokenInvariantError)
+    assert verdict.error.message == "the state of ada is not what it was: " + "; ".join(MEMORY.differences(NOTHING))
+
+
+def test_a_fence_on_anothers_machine_is_not_taken_away() -> None:
+    assert AT_REST.node
+    theirs = replace(AT_REST, node=replace(AT_REST.node, instance_id=None))
+    assert isinstance(next_step(theirs, payload_digest="digest", was=MEMORY, state=MEMORY), Impossible)

@@ -1,0 +1,92 @@
+"""What falls due is done once, and what is being worked on is left alone."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from hermesops.errors import UnavailableError
+from hermesops.instances.expiry import Done, Upkeep, due_of
+from hermesops.model.ids import CellName, InstanceId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, Spare, SpareStatus
+from tests.support.instances import ADA
+from tests.support.small_world import AT, SmallWorld
+
+DAY = timedelta(days=1)
+FORMER = Spare(
+    MachineName("hermes-local-cell1-left"),
+    Purpose.FORMER,
+    ADA.id,
+    CellName("cell1"),
+    Plan.LIGHT,
+    "starter",
+    "hel1",
+    None,
+    None,
+    wanted=True,
+    status=SpareStatus.CLAIMED,
+    epoch=1,
+    created_at=AT,
+)
+
+
+def leaves(spare: Spare, *, days: float, busy: frozenset[InstanceId] = frozenset()) -> bool:
+    return due_of([], [spare], busy, now=AT + days * DAY, kept=DAY).leaves == (spare,)
+
+
+def test_a_machine_that_was_left_is_kept_for_a_while() -> None:
+    assert not leaves(FORMER, days=0.9)
+    assert leaves(FORMER, days=1)
+    assert leaves(replace(FORMER, wanted=False), days=0)
+
+
+def test_a_machine_that_was_ordered_for_what_was_given_up_goes_at_once() -> None:
+    assert leaves(replace(FORMER, purpose=Purpose.NEXT), days=0)
+
+
+def test_what_somebody_works_on_is_left_alone() -> None:
+    busy = frozenset({ADA.id})
+    assert not leaves(FORMER, days=9, busy=busy)
+    assert not leaves(replace(FORMER, purpose=Purpose.NEXT), days=9, busy=busy)
+    assert due_of([ADA], [], busy, now=AT, kept=DAY).ends == ()
+
+
+def test_a_machine_that_was_lent_to_a_drill_goes_once_nobody_drills() -> None:
+    lent = replace(FORMER, purpose=Purpose.DRILL)
+    assert leaves(lent, days=0)
+    assert leaves(lent, days=0, busy=frozenset({ADA.id})), "what else is done with its agent does not matter"
+    drilled = due_of([], [lent, FORMER], frozenset(), now=AT + 9 * DAY, kept=DAY, drilled=frozenset({ADA.id}))
+    assert drilled.leaves == (FORMER,)
+
+
+def test_a_machine_that_a_releases_drill_left_behind_goes_once_nobody_rolls_out() -> None:
+    lent = replace(FORMER, purpose=Purpose.DRILL, instance_id=None)
+    assert leaves(lent, days=0)
+    assert due_of([], [lent], frozenset(), now=AT + 9 * DAY, kept=DAY, rolls_out=True).leaves == ()
+
+
+def test_the_warm_pool_is_nobodys_to_give_back() -> None:
+    assert not leaves(replace(FORMER, purpose=Purpose.POOL, instance_id=None), days=9)
+
+
+@dataclass
+class Ends:
+    """Ends instances, or fails to."""
+
+    ended: list[str] = field(default_factory=list)
+
+    async def __call__(self, instance: Instance) -> None:
+        if instance.user_alias == "grace":
+            raise UnavailableError("no answer")
+        self.ended.append(instance.user_alias)
+
+
+async def test_what_cannot_be_done_stops_nothing_else() -> None:
+    world, ends = SmallWorld.lively(), Ends()
+    world.spares, world.stack = [FORMER], world.stack | {FORMER.name}
+    upkeep = Upkeep(world, world, ends, DAY)  # type: ignore[arg-type] # as much of the registry as this needs
+    done = await upkeep.apply(due_of([replace(ADA, user_alias="grace"), ADA], [FORMER], frozenset(), now=AT, kept=-DAY))
+    assert done == [Done("grace", "no answer"), Done("ada"), Done(FORMER.name)]
+    assert ends.ended == ["ada"]
+    assert world.spares == []
+    assert FORMER.name not in world.stack

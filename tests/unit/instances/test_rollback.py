@@ -1,0 +1,92 @@
+"""One agent goes back to what its machine says was before, and saying it twice does not send it forth again."""
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.instances.rollback import go_back
+from hermesops.model.ids import MachineId
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import SlotsSeen, Switch, Switched, WayBack
+
+if TYPE_CHECKING:
+    from hermesops.instances.remote.releases import Slots
+
+OLD, NEW, OTHER = (ReleaseId(f"0.{number}.0-{number:012}") for number in (18, 19, 20))
+MACHINE = MachineId("m-1")
+CONFIRMED = Switched(NEW, OLD, "confirmed", "", "now")
+WENT_BACK = Switched(NEW, OLD, "rolled_back", "asked for", "now")
+
+
+class OneMachine:
+    """A machine's releases, as far as going back asks for them."""
+
+    def __init__(self, seen: SlotsSeen | None) -> None:
+        self.seen = seen
+        self.asked: list[tuple[str, bool]] = []
+
+    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+        assert machine_id == MACHINE
+        return self.seen
+
+    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId, loses: bool, even_revoked: bool) -> WayBack:
+        assert not even_revoked
+        assert machine_id == MACHINE
+        assert self.seen is not None
+        self.asked.append((to, loses))
+        return WayBack(to, self.seen.current, gap_s=1.0, carried=0, listed=0, kept="")
+
+
+async def back(seen: SlotsSeen | None, to: str = "", *, loses: bool = False) -> tuple[WayBack, list[tuple[str, bool]]]:
+    machine = OneMachine(seen)
+    done = await go_back(cast("Slots", machine), MACHINE, to=to, loses=loses, title="ada")
+    return done, machine.asked
+
+
+@pytest.mark.parametrize(
+    ("seen", "before"),
+    [
+        (SlotsSeen(NEW, (OLD, NEW), last=CONFIRMED), OLD),
+        (SlotsSeen(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
+        (SlotsSeen(NEW, (OLD, NEW)), OLD),
+        (SlotsSeen(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed")), OLD),
+        (SlotsSeen(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
+    ],
+)
+async def test_it_goes_to_the_release_before(seen: SlotsSeen, before: ReleaseId) -> None:
+    done, asked = await back(seen)
+    assert (done.release, asked) == (before, [(before, False)])
+
+
+async def test_what_is_back_already_stays() -> None:
+    done, asked = await back(SlotsSeen(OLD, (OLD, NEW), last=WENT_BACK))
+    assert (done.release, done.before, asked) == (OLD, OLD, [])
+
+
+async def test_a_release_that_is_named_is_gone_to_from_anywhere() -> None:
+    done, asked = await back(SlotsSeen(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
+    assert (done.release, asked) == (NEW, [(NEW, True)])
+
+
+@pytest.mark.parametrize(
+    ("seen", "to", "says"),
+    [
+        (SlotsSeen(NEW, (OLD, NEW, OTHER)), "", "does not say which"),
+        (SlotsSeen(NEW, (NEW,)), "", "does not say which"),
+    ],
+)
+async def test_nothing_is_guessed(seen: SlotsSeen, to: str, says: str) -> None:
+    with pytest.raises(RefusedError, match=says):
+        await back(seen, to)
+
+
+@pytest.mark.parametrize(("to", "says"), [("0.17", f"no release '0.17' .*has {OLD}, {NEW}"), ("0.1", "2 releases")])
+async def test_a_release_that_is_not_there_is_a_slip_of_who_typed_it(to: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        await back(SlotsSeen(NEW, (OLD, NEW)), to)
+
+
+async def test_a_machine_that_is_silent_is_said_to_be() -> None:
+    with pytest.raises(UnavailableError, match="tells nothing"):
+        await back(None)

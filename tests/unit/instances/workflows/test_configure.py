@@ -1,0 +1,242 @@
+"""Changed settings reach a machine once, wherever the change was killed, and a bad wish touches nothing."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.instances.observation import NodeSeen, Sight
+from hermesops.instances.requests.changes import Requests
+from hermesops.instances.requests.settings_patch import setting
+from hermesops.instances.steps.personalise import AwaitGateway, Personalise
+from hermesops.instances.workflows.configure import Configure, decide
+from hermesops.justavps.wire import Machine
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import InstanceId, MachineId, OperationId
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.operation import Finished, Impossible, Operation, OperationKind, OperationStatus
+from tests.support.instances import ADA, MACHINE, READY
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+OURS = NodeSeen(ADA.id, 1, "digest", "0.19.0")
+TERMINATED = replace(ADA, status=InstanceStatus.TERMINATED)
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        (Sight(ADA, READY, replace(OURS, digest="older"), GatewayHealth.OK), Personalise(MACHINE)),
+        (Sight(ADA, READY, replace(OURS, digest=""), GatewayHealth.OK), Personalise(MACHINE)),
+        (Sight(ADA, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
+    ],
+)
+def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> None:
+    assert decide(seen, payload_digest="digest") == step
+
+
+def test_a_machine_that_has_the_settings_needs_nothing() -> None:
+    assert isinstance(decide(Sight(ADA, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
+
+
+@pytest.mark.parametrize(
+    ("seen", "error"),
+    [
+        (Sight(TERMINATED, READY, OURS), RefusedError),
+        (Sight(ADA, None), UnavailableError),
+        (Sight(ADA, READY), UnavailableError),
+        (Sight(ADA, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
+    ],
+)
+def test_where_nothing_can_be_done_it_says_so(seen: Sight, error: type[HermesError]) -> None:
+    verdict = decide(seen, payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, error)
+
+
+class KilledError(Exception):
+    """Stands for ``kill -9``."""
+
+
+@dataclass
+class World:
+    """A registry and a machine in memory, for requests and for the work."""
+
+    sight: Sight = field(default_factory=lambda: Sight(ADA, READY, OURS, GatewayHealth.OK))
+    settings: InstanceSettings = field(default_factory=InstanceSettings)
+    before: InstanceSettings | None = None
+    handed: InstanceSettings = field(default_factory=InstanceSettings)
+    changes: list[str] = field(default_factory=list)
+    killed: str = ""
+    rejects: HermesError | None = None
+    leased: list[str] = field(default_factory=list)
+    intent: Mapping[str, object] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def alone(self, subject: str) -> AsyncIterator[None]:
+        self.leased.append(subject)
+        yield
+
+    async def look(self, _: InstanceId) -> Sight:
+        return self.sight
+
+    async def machine(self, instance: Instance) -> Machine | None:
+        raise AssertionError(instance)
+
+    async def invocation(self, machine_id: MachineId) -> str:
+        raise AssertionError(machine_id)
+
+    def payload_digest(self, _: Instance) -> str:
+        return "digest" if self.settings == self.handed else "other"
+
+    async def personalise(self, *_: object) -> None:
+        if self.rejects:
+            raise self.rejects
+        if self.killed == "before":
+            self.killed = ""
+            raise KilledError
+        self.handed = self.settings
+        self.changes.append("handed")
+        if self.killed == "after":
+            self.killed = ""
+            raise KilledError
+
+    async def await_gateway(self, *_: object) -> None:
+        self.sight = replace(self.sight, gateway=GatewayHealth.OK)
+
+    def find_instance(self, text: str) -> Instance:
+        assert text == "ada"
+        return ADA
+
+    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        raise AssertionError(instance_id, why)
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        raise AssertionError(kind, subject, intent, instance_id)
+
+    def instance_settings(self, _: InstanceId) -> InstanceSettings:
+        return self.settings
+
+    def instance_settings_before(self, _: InstanceId) -> InstanceSettings | None:
+        return self.before
+
+    def change_instance_settings(
+        self,
+        instance_id: InstanceId,
+        settings: InstanceSettings,
+        *,
+        subject: str,
+        intent: Mapping[str, object],
+        why: str,
+    ) -> Operation:
+        assert self.leased == [subject], "written without the lease"
+        assert why == "asked"
+        if settings != self.settings:
+            self.changes.append("stored")
+        self.settings, self.intent = settings, intent
+        kind, status = OperationKind.CONFIGURE, OperationStatus.PENDING
+        return Operation(OperationId("o"), kind, subject, instance_id, intent, status, "", "", AT, AT)
+
+
+async def work(world: World) -> None:
+    configure = Configure(ADA.id, world)
+    for _ in range(5):
+        seen = await configure.observe()
+        match configure.decide(seen):
+            case Finished():
+                return
+            case Impossible(error=error):
+                raise error
+            case step:
+                assert configure.describe(step, seen)
+                await configure.do(step, seen)
+    pytest.fail("no end")
+
+
+def requests(world: World) -> Requests:
+    return Requests(world, world, world, world.alone)
+
+
+GPT = setting(["model=gpt-4o"])
+
+
+async def test_a_wish_is_stored_and_then_handed_over() -> None:
+    world = World()
+    await requests(world).configure("ada", GPT, reason=" asked ")
+    await work(world)
+    assert world.changes == ["stored", "handed"]
+    assert world.intent["changed"] == ["model"]
+
+
+async def test_the_same_wish_again_changes_nothing() -> None:
+    world = World(settings=InstanceSettings(model="gpt-4o"), handed=InstanceSettings(model="gpt-4o"))
+    await requests(world).configure("ada", GPT, reason="asked")
+    await work(world)
+    assert world.changes == []
+
+
+@pytest.mark.parametrize("killed", ["before", "after"])
+async def test_killed_while_handing_over_the_work_ends_by_the_same_changes(killed: str) -> None:
+    world = World(killed=killed)
+    await requests(world).configure("ada", GPT, reason="asked")
+    with pytest.raises(KilledError):
+        await work(world)
+    await work(world)
+    assert world.changes == ["stored", "handed"]
+
+
+async def test_the_intent_holds_no_secret_and_no_word_of_the_users() -> None:
+    world = World()
+    chosen = InstanceSettings(
+        personality="canary", messengers={"SLACK_BOT_TOKEN": "canary"}, mcp_servers={"a": {"command": "canary"}}
+    )
+    await requests(world).configure("ada", lambda _: chosen, reason="asked")
+    assert "canary" not in str(world.intent)
+    assert "SLACK_BOT_TOKEN" in str(world.intent)
+
+
+@pytest.mark.parametrize("rejection", [UnavailableError("not healthy", hint="look"), RefusedError("refused")])
+async def test_a_rejected_choice_names_the_way_back(rejection: HermesError) -> None:
+    world = World(rejects=rejection)
+    await requests(world).configure("ada", GPT, reason="asked")
+    with pytest.raises(type(rejection), match=rejection.message) as caught:
+        await work(world)
+    assert "hermesops instance settings ada --back" in caught.value.hint
+
+
+async def test_the_way_back_leads_to_the_settings_before() -> None:
+    before = InstanceSettings(model="gemini-flash")
+    world = World(settings=InstanceSettings(model="gpt-4o"), before=before)
+    await requests(world).configure("ada", None, reason="asked")
+    assert world.settings == before
+
+
+@pytest.mark.parametrize(
+    ("world", "reason", "error", "words"),
+    [
+        (World(), " ", UsageError, "say why"),
+        (World(Sight(ADA, None)), "asked", UnavailableError, "does not answer"),
+        (World(Sight(ADA, READY)), "asked", UnavailableError, "does not answer"),
+        (World(Sight(TERMINATED, READY, OURS)), "asked", RefusedError, "was terminated"),
+    ],
+)
+async def test_what_cannot_be_done_now_leaves_the_settings_as_they_are(
+    world: World, reason: str, error: type[HermesError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        await requests(world).configure("ada", GPT, reason=reason)
+    assert world.changes == []
+
+
+async def test_where_nothing_was_ever_changed_there_is_no_way_back() -> None:
+    with pytest.raises(RefusedError, match="never changed"):
+        await requests(World()).configure("ada", None, reason="asked")

@@ -1,0 +1,204 @@
+"""Provisioning ends in the same world, by the same changes, wherever it was killed."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.steps import start_verified, stop_and_backup
+from hermesops.instances.steps.boot import AwaitMachine, StartMachine
+from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
+from hermesops.instances.workflows.provision import (
+    GrowCell,
+    Provision,
+    RecordMachine,
+    decide,
+)
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Finished, Impossible
+from tests.support.instances import ADA, MACHINE, READY
+
+RECORDED = replace(ADA, status=InstanceStatus.PROVISIONING)
+ROW = replace(RECORDED, machine_id=None)
+ID = ROW.id
+FRESH = NodeSeen(None, 0, "", "0.19.0")
+OURS = NodeSeen(ID, 1, "digest", "0.19.0")
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        (Sight(ROW, None), GrowCell()),
+        (Sight(ROW, MachineSeen(MACHINE, MachineStatus.DELETED)), GrowCell()),
+        (Sight(ROW, READY), RecordMachine(MACHINE)),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.PROVISIONING)), AwaitMachine(MACHINE)),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.UNKNOWN)), AwaitMachine(MACHINE)),
+        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.STOPPED)), StartMachine(MACHINE)),
+        (Sight(RECORDED, READY), AwaitMachine(MACHINE)),
+        (Sight(RECORDED, READY, FRESH), Personalise(MACHINE)),
+        (Sight(RECORDED, READY, replace(OURS, digest="older")), Personalise(MACHINE)),
+        (Sight(RECORDED, READY, replace(OURS, epoch=0)), Personalise(MACHINE)),
+        (Sight(RECORDED, READY, OURS), AwaitGateway(MACHINE)),
+        (Sight(RECORDED, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
+        (Sight(RECORDED, READY, OURS, GatewayHealth.OK), MarkRunning()),
+    ],
+)
+def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> None:
+    assert decide(seen, payload_digest="digest") == step
+
+
+def test_a_user_without_an_alias_is_told_of_by_id() -> None:
+    gone = decide(Sight(replace(RECORDED, user_alias=""), None, is_backed_up=True), payload_digest="digest")
+    assert isinstance(gone, Impossible)
+    assert gone.error.hint == f"hermesops backup restore {ADA.user_id} --onto-new-machine"
+
+
+def test_a_living_agent_needs_nothing() -> None:
+    living = replace(RECORDED, status=InstanceStatus.RUNNING)
+    assert isinstance(decide(Sight(living, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
+
+
+def test_a_machine_in_error_is_not_replaced_since_it_may_recover() -> None:
+    verdict = decide(Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.ERROR)), payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, UnavailableError)
+
+
+@pytest.mark.parametrize("machine", [None, MachineSeen(MACHINE, MachineStatus.DELETED)])
+def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineSeen | None) -> None:
+    verdict = decide(Sight(RECORDED, machine), payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, RefusedError)
+    assert "no backup" in verdict.error.message
+    assert "--without-backup" in verdict.error.hint
+
+
+@pytest.mark.parametrize("machine", [None, MachineSeen(MACHINE, MachineStatus.DELETED)])
+def test_whoever_can_be_restored_is_never_advised_to_end(machine: MachineSeen | None) -> None:
+    seen = Sight(replace(RECORDED, status=InstanceStatus.RUNNING), machine, is_backed_up=True)
+    for verdict in (
+        decide(seen, payload_digest="digest"),
+        stop_and_backup.next_step(seen, None),
+        start_verified.next_step(seen, payload_digest="digest", was=None, state=None),
+    ):
+        assert isinstance(verdict, Impossible)
+        assert verdict.error.hint == f"hermesops backup restore {RECORDED.title} --onto-new-machine"
+
+
+def test_somebody_elses_machine_is_never_personalised() -> None:
+    stranger = replace(OURS, instance_id=InstanceId("other"))
+    verdict = decide(Sight(RECORDED, READY, stranger), payload_digest="digest")
+    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict.error, BrokenInvariantError)
+
+
+class KilledError(Exception):
+    """Stands for ``kill -9``."""
+
+
+@dataclass
+class World:
+    """A registry, a vendor and a machine in memory; dies before or after the change it is told to."""
+
+    row: Instance = ROW
+    machine: MachineSeen | None = None
+    node: NodeSeen | None = None
+    gateway: GatewayHealth | None = None
+    changes: list[str] = field(default_factory=list)
+    kill_at: int = 10**6
+    kill_before: bool = False
+
+    def change(self, name: str, make: Callable[[], None]) -> None:
+        number = len(self.changes)
+        if number == self.kill_at and self.kill_before:
+            self.kill_at = 10**6
+            raise KilledError
+        make()
+        self.changes.append(name)
+        if number == self.kill_at:
+            self.kill_at = 10**6
+            raise KilledError
+
+    async def look(self, instance_id: InstanceId) -> Sight:
+        assert instance_id == ID
+        return Sight(self.row, self.machine, self.node, self.gateway)
+
+    def payload_digest(self, instance: Instance) -> str:
+        assert instance.id == ID
+        return "digest"
+
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        assert (cell, machine) == (ROW.cell, ROW.machine_name)
+        return self.machine is not None
+
+    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+        assert cell == ROW.cell
+        assert await still_wanted(), "a second machine"
+        self.change("machine", lambda: setattr(self, "machine", MachineSeen(MACHINE, MachineStatus.PROVISIONING)))
+
+    async def start_machine(self, machine_id: MachineId) -> None:
+        raise AssertionError(machine_id)
+
+    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+        assert instance.machine_id == machine_id
+        self.machine, self.node = READY, self.node or FRESH
+
+    async def personalise(self, instance: Instance, machine_id: MachineId, _request: str | None) -> None:
+        assert instance.machine_id == machine_id
+        self.change("personalised", lambda: setattr(self, "node", OURS))
+
+    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
+        assert instance.machine_id == machine_id
+        self.gateway = GatewayHealth.OK
+
+    def get_instance(self, instance_id: InstanceId) -> Instance:
+        assert instance_id == ID
+        return self.row
+
+    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
+        assert instance_id == ID
+        self.change("recorded", lambda: setattr(self, "row", replace(self.row, machine_id=machine_id)))
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> None:
+        assert instance_id == ID
+        self.change("running", lambda: setattr(self, "row", replace(self.row, status=status)))
+
+
+async def provision(world: World) -> None:
+    work = Provision(ID, world, world, world)
+    for _ in range(20):
+        seen = await work.observe()
+        match work.decide(seen):
+            case Finished():
+                return
+            case Impossible(error=error):
+                raise error
+            case step:
+                assert work.describe(step, seen)
+                await work.do(step, seen)
+    pytest.fail("no end")
+
+
+CHANGES = ["machine", "recorded", "personalised", "running"]
+
+
+async def test_four_changes_make_a_living_agent() -> None:
+    world = World()
+    await provision(world)
+    assert world.changes == CHANGES
+    assert world.row.status is InstanceStatus.RUNNING
+
+
+@pytest.mark.parametrize("kill_before", [True, False])
+@pytest.mark.parametrize("kill_at", range(len(CHANGES)))
+async def test_killed_anywhere_it_ends_by_the_same_changes(kill_at: int, *, kill_before: bool) -> None:
+    world = World(kill_at=kill_at, kill_before=kill_before)
+    with pytest.raises(KilledError):
+        await provision(world)
+    await provision(world)
+    assert world.changes == CHANGES

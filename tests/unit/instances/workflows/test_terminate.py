@@ -1,0 +1,131 @@
+"""An instance ends fenced, destroyed and forgotten, in this order, wherever it was interrupted."""
+
+from dataclasses import replace
+
+import pytest
+
+from hermesops.instances.observation import MachineSeen, Sight
+from hermesops.instances.steps.stop_and_backup import BackUp, Fence
+from hermesops.instances.steps.verify_backup import ProveBackup
+from hermesops.instances.workflows.suspend import Keep, Suspend
+from hermesops.instances.workflows.terminate import (
+    Ending,
+    GiveUpMachine,
+    MarkTerminated,
+    ShrinkCell,
+    Terminate,
+    Wish,
+    decide,
+    describe,
+)
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import Finished
+from tests.support.instances import ADA, MACHINE, READY
+from tests.support.small_world import MEMORY, NOTHING, SmallWorld
+from tests.support.walks import walk
+
+THERE = Sight(ADA, READY)
+GONE = Sight(ADA, None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        (Ending(THERE, in_stack=True, fenced=False, reachable=True), Fence(MACHINE)),
+        (Ending(THERE, in_stack=True, fenced=True, reachable=True), ShrinkCell()),
+        (Ending(THERE, in_stack=True, fenced=False, reachable=False), ShrinkCell()),
+        (Ending(THERE, in_stack=False, fenced=True, reachable=True), ShrinkCell()),
+        (Ending(GONE, in_stack=True, fenced=False, reachable=False), ShrinkCell()),
+        (Ending(GONE, in_stack=False, fenced=False, reachable=False), MarkTerminated()),
+        (
+            Ending(
+                Sight(ADA, MachineSeen(MACHINE, MachineStatus.DELETED)), in_stack=False, fenced=False, reachable=False
+            ),
+            MarkTerminated(),
+        ),
+    ],
+)
+def test_the_next_step_follows_from_what_is_seen(seen: Ending, step: object) -> None:
+    chosen = decide(seen)
+    assert chosen == step
+    assert isinstance(chosen, Fence | ShrinkCell | MarkTerminated)
+    assert describe(chosen, ADA)
+
+
+def test_a_terminated_instance_needs_nothing() -> None:
+    ended = Sight(replace(ADA, status=InstanceStatus.TERMINATED), None)
+    assert isinstance(decide(Ending(ended, in_stack=False, fenced=False, reachable=False)), Finished)
+
+
+def terminate(world: SmallWorld) -> Terminate:
+    return Terminate(
+        world.instance.id,
+        Wish("last 1", keeps_backup=True),
+        rows=world,
+        world=world,
+        gateways=world,
+        backups=world,
+        snapshots=world,
+        cells=world,
+    )
+
+
+WHOLE = ["Fence", "BackUp", "ProveBackup", "GiveUpMachine", "ShrinkCell", "MarkTerminated"]
+
+
+async def test_nothing_goes_before_the_last_backup_is_proved() -> None:
+    world = SmallWorld.lively()
+    assert (await walk(lambda: terminate(world)))[:-1] == WHOLE
+    assert world.backups[0].state == MEMORY
+    assert not world.computers
+    assert world.is_revoked
+
+
+async def test_a_machine_that_somebody_stopped_is_started_for_the_last_backup() -> None:
+    world = SmallWorld.lively()
+    await world.stop_machine(ADA, world.here().id)
+    assert (await walk(lambda: terminate(world)))[:-1] == ["StartMachine", *WHOLE]
+    assert [(backup.why, backup.state) for backup in world.backups] == [("last 1", MEMORY)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
+    world = SmallWorld.lively()
+    assert (await walk(lambda: terminate(world), killed_at=killed_at, after=after))[-1].endswith("is terminated")
+    assert len(world.backups) == 1
+
+
+async def test_a_machine_whose_backup_does_not_restore_stays() -> None:
+    world = SmallWorld.lively()
+    world.broken_backups = True
+    assert (await walk(lambda: terminate(world)))[-1].startswith("BrokenInvariantError")
+    assert world.here().state == MEMORY
+
+
+async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -> None:
+    world = SmallWorld.lively()
+    suspend = Suspend(ADA.id, why="s", keep=Keep.STOPPED, rows=world, world=world, copies=world, cells=world)
+    await walk(lambda: suspend)
+    steps = await walk(lambda: terminate(world))
+    assert steps[:-1] == ["ProveBackup", "GiveUpMachine", "ShrinkCell", "MarkTerminated"]
+
+
+async def test_a_machine_that_is_gone_without_a_backup_is_not_forgotten_in_passing() -> None:
+    world = SmallWorld.lively()
+    world.computers.clear()
+    (said,) = await walk(lambda: terminate(world))
+    assert said == "RefusedError: ada has no backup, and what the agent knows would be lost"
+
+
+async def test_who_never_lived_ends_without_a_backup() -> None:
+    world = SmallWorld.lively()
+    world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
+    world.here().owner, world.here().state, world.here().runs = None, NOTHING, False
+    assert (await walk(lambda: terminate(world)))[0] == "GiveUpMachine"
+
+
+def test_every_step_has_its_words() -> None:
+    for step in (Fence(MACHINE), BackUp(MACHINE), ProveBackup("s"), GiveUpMachine(), ShrinkCell(), MarkTerminated()):
+        assert describe(step, ADA)
