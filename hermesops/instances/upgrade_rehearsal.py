@@ -14,7 +14,7 @@ from hermesops.model.state import State
 
 
 class Slots(Protocol):
-    """The releases on a machine; see ``lifecycle.slots``."""
+    """The releases on a machine; see ``instances.remote.releases``."""
 
     async def look(self, machine_id: MachineId) -> SlotsSeen | None:
         """What is on it."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What is read and changed on an instance's machine: hermes-node, gateway, releases, data volume, power."""

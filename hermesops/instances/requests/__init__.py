@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What operators ask of instances: checked, then written as rows that say so."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Steps that several workflows share."""

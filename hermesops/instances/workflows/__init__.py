@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Long work on one instance, a module each: decide (pure) and do."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""An instance onto another machine: what is asked, what comes next (pure), and the work."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""One backup restored on a machine of its own: what comes next (pure), and the work."""
