@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from hermesops.app.guards import Guards
     from hermesops.app.mass_changes import ApprovedList, MassChanges
     from hermesops.app.registry_place import RegistryPlace
+    from hermesops.cells.stack.apply import CellStacks
+    from hermesops.cells.stack.imports import CellImports
+    from hermesops.cells.stack.state_repair import CellStates
     from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
     from hermesops.model.stack import StackRef
     from hermesops.operation.lease import LeaseKeeper
-    from hermesops.placement.cell_imports import CellImports
-    from hermesops.placement.cell_stacks import CellStacks
-    from hermesops.placement.cell_states import CellStates
     from hermesops.registry import Registry
     from hermesops.release import Releases
     from hermesops.secrets.endpoint import Endpoint
@@ -148,7 +148,7 @@ class App:
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
-        from hermesops.placement.cell_names import lease_of
+        from hermesops.cells.naming import lease_of
 
         subject = lease_of(CellName(stack.stack))
         held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
@@ -162,8 +162,8 @@ class App:
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
+        from hermesops.cells.stack.apply import CellStacks
         from hermesops.operation.lease import LeaseKeeper
-        from hermesops.placement.cell_stacks import CellStacks
 
         return CellStacks(
             self.registry,
@@ -186,15 +186,15 @@ class App:
     @cached_property
     def cell_states(self) -> "CellStates":
         """The states of cells' stacks, mended by hand."""
+        from hermesops.cells.stack.state_repair import CellStates
         from hermesops.operation.lease import LeaseKeeper
-        from hermesops.placement.cell_states import CellStates
 
         return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
 
     def cell_imports(self, client: "Client") -> "CellImports":
         """Machines taken into cells' stacks by their ids."""
+        from hermesops.cells.stack.imports import CellImports
         from hermesops.operation.lease import LeaseKeeper
-        from hermesops.placement.cell_imports import CellImports
 
         alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
         return CellImports(self.registry, self.engine, self.cell_stacks, self.programs, client, alone)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.app import App
 from hermesops.app.stack_ups import StackUps
+from hermesops.cells.changes.guard import Named
+from hermesops.cells.workflow import UpWish
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Preview
-from hermesops.placement.guard import Named
-from hermesops.placement.stack_up import UpWish
 
 if TYPE_CHECKING:
+    from hermesops.cells.bulk import CellRun
+    from hermesops.cells.changes.guard import Cost
+    from hermesops.cells.changes.preview import Outlook
     from hermesops.model.stack import UpResult
-    from hermesops.placement.cell_runs import CellRun
-    from hermesops.placement.guard import Cost
-    from hermesops.placement.outlook import Outlook
 
 
 class Cells:
@@ -39,7 +39,7 @@ class Cells:
         Raises:
             UsageError: None is meant, or one that is not there.
         """
-        from hermesops.placement.cell_selection import select_cells
+        from hermesops.cells.selection import select_cells
 
         cells = app.registry.list_cells()
         return cls(app, select_cells(cells, names=names, where=where, everything=everything))
@@ -72,7 +72,7 @@ class Cells:
             UsageError: Several cells are meant.
             RefusedError: The operator's key does not sign.
         """
-        from hermesops.placement.cell_runs import CellRun
+        from hermesops.cells.bulk import CellRun
 
         if len(self.chosen) != 1:
             raise UsageError("a saved preview is of one cell; name that cell", hint="hermesops cell list")
@@ -105,7 +105,7 @@ class Cells:
 
     async def leave_up(self, only: Collection[str], *, named: Named) -> "tuple[CellRun, ...]":
         """Leave it to the workers to bring each to its rows."""
-        from hermesops.placement.cell_runs import CellRun
+        from hermesops.cells.bulk import CellRun
 
         ups = StackUps(self._app)
 
@@ -116,7 +116,7 @@ class Cells:
         return await self._run(work)
 
     async def _look(self, see: "Callable[[CellName], Awaitable[Preview | UpResult]]") -> "tuple[CellRun, ...]":
-        from hermesops.placement.cell_runs import CellRun
+        from hermesops.cells.bulk import CellRun
 
         async def work(cell: CellName) -> CellRun:
             return CellRun(cell, (await see(cell)).changes)
@@ -124,7 +124,7 @@ class Cells:
         return await self._run(work)
 
     async def _run(self, work: "Callable[[CellName], Awaitable[CellRun]]") -> "tuple[CellRun, ...]":
-        from hermesops.placement.cell_runs import run_cells
+        from hermesops.cells.bulk import run_cells
 
         names = [cell.name for cell in self.chosen]
         return await run_cells(names, work, parallel=self._app.env.settings.parallel_cells)

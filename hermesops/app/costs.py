@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from hermesops.placement.price import Bill, bill_of
-from hermesops.placement.prices import prices_of
+from hermesops.cells.pricing.bill import Bill, bill_of
+from hermesops.cells.pricing.lookup import prices_of
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
-    from hermesops.placement.price import Rentable
+    from hermesops.cells.pricing.bill import Rentable
 
 
 @dataclass(frozen=True)

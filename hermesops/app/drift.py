@@ -111,8 +111,8 @@ class Drift:
         return str((await asyncio.to_thread(make)).folder)
 
     def _survey(self) -> "Survey":
+        from hermesops.cells.stack.state import machines_in
         from hermesops.drift.survey import Survey
-        from hermesops.placement.cell_state import machines_in
 
         app = self._app
         return Survey(app.env.name, app.registry, self._session.client, app.cell_stacks, machines_in, self._is_passing)
@@ -161,9 +161,9 @@ async def list_machines(app: "App") -> None:
 
 async def happenings(app: "App", since: datetime) -> "tuple[Happening, ...]":
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
+    from hermesops.cells.naming import PROJECT, stack_of
     from hermesops.drift import changes
     from hermesops.errors import HermesError
-    from hermesops.placement.cell_names import PROJECT, stack_of
 
     runs = {}
     there = set(await app.engine.stacks(PROJECT))

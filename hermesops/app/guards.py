@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hermesops
-from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.cell import CellMachine
-from hermesops.model.ids import MachineName
-from hermesops.placement.guard import NOTHING_NAMED, Cost, Limits, Named, judge
-from hermesops.placement.price import PriceList, bill_of
-from hermesops.placement.prices import prices_of
-from hermesops.placement.saved_preview import (
+from hermesops.cells.changes.guard import NOTHING_NAMED, Cost, Limits, Named, judge
+from hermesops.cells.changes.saved_preview import (
     FILE,
     SavedPreview,
     refuse_moved,
     refuse_stale,
     saved,
 )
+from hermesops.cells.pricing.bill import PriceList, bill_of
+from hermesops.cells.pricing.lookup import prices_of
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.cell import CellMachine
+from hermesops.model.ids import MachineName
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
+    from hermesops.cells.changes.preview import Outlook
+    from hermesops.cells.pricing.bill import Rentable
     from hermesops.identity.signatures import Signers
     from hermesops.model.ids import CellName
-    from hermesops.placement.outlook import Outlook
-    from hermesops.placement.price import Rentable
 
 
 class Guards:

@@ -74,8 +74,8 @@ class Lives:
 
     def grounds(self) -> "Grounds":
         """Where machines of instances can be, and what they boot from."""
+        from hermesops.cells.scheduling import choose_cell
         from hermesops.instances.requests.placement import Grounds
-        from hermesops.placement.cells import choose_cell
 
         settings = self._app.env.settings
         size, apart = settings.cell_size, settings.plans_apart

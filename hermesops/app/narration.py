@@ -28,7 +28,7 @@ def warn(event: str, **fields: object) -> None:
 
 def tell_progress(tell: Tell, cell: CellName, progress: "Progress") -> None:
     """Tell which machine of a cell is changed, and what goes wrong."""
-    from hermesops.placement.cell_state import MACHINE_TYPE
+    from hermesops.cells.stack.state import MACHINE_TYPE
 
     if progress.kind == "begun" and progress.type == MACHINE_TYPE and progress.change != "same":
         tell(f"{cell}: {progress.change} {progress.name}")

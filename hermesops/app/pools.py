@@ -11,6 +11,7 @@ from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spa
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
+    from hermesops.cells.coalescing import StillWanted
     from hermesops.instances.observation import NodeSeen
     from hermesops.justavps import Machine
     from hermesops.model.cell import Cell
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from hermesops.model.instance import Instance
     from hermesops.model.user import User
     from hermesops.operation.lease import LeaseKeeper
-    from hermesops.placement.gathering import StillWanted
-    from hermesops.placement.pool import Target
-    from hermesops.placement.pool_fill import PoolFill
+    from hermesops.pool.decide import Target
+    from hermesops.pool.workflow import PoolFill
 
 _SHORTLY_S = 20.0
 """Seconds to wait for whoever takes the very machine that a pool is about to give up."""
@@ -47,8 +47,8 @@ class Pools:
 
         What was taken is replaced by a worker.
         """
-        from hermesops.placement.claims import Claims
-        from hermesops.placement.pool import Target
+        from hermesops.pool.claims import Claims
+        from hermesops.pool.decide import Target
 
         size = self._settings.pool_size.get(plan, 0)
         claims = Claims(self._app.registry, self.is_up, self._app.alone)
@@ -92,8 +92,8 @@ class Pools:
         Raises:
             UsageError: There is none of a name.
         """
+        from hermesops.cells.scheduling import choose_cell
         from hermesops.model.cell import parse_cell
-        from hermesops.placement.cells import choose_cell
 
         registry, settings = self._app.registry, self._settings
         if names:
@@ -109,7 +109,7 @@ class Pools:
 
     def short(self) -> "list[CellName]":
         """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
-        from hermesops.placement.pool_shortage import is_at_rest, is_short
+        from hermesops.pool.shortage import is_at_rest, is_short
 
         registry = self._app.registry
         if not any(self._settings.pool_size.values()) and not registry.list_spares(purpose=Purpose.POOL):
@@ -150,7 +150,7 @@ class Pools:
 
     def work_of(self, operation: Operation, _lease: Lease) -> "PoolFill":
         """What fills a pool, from its row."""
-        from hermesops.placement.pool_fill import PoolFill
+        from hermesops.pool.workflow import PoolFill
 
         app, cell = self._app, CellName(str(operation.intent["cell"]))
         targets = self._targets(cell) if operation.intent.get("grow", True) else []
@@ -158,7 +158,7 @@ class Pools:
 
     def _targets(self, cell: CellName) -> "list[Target]":
         """What the cell's pool should hold; without an image nothing can be made, and nothing is given up."""
-        from hermesops.placement.pool import Target
+        from hermesops.pool.decide import Target
 
         settings, registry = self._settings, self._app.registry
         image = registry.latest_image(settings.image)
@@ -221,7 +221,7 @@ class Pools:
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:
         """The machines in the cell's state."""
-        from hermesops.placement.cell_state import machines_in
+        from hermesops.cells.stack.state import machines_in
 
         return frozenset(machines_in(await self._app.cell_stacks.state(cell)))
 

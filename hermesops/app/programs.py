@@ -35,8 +35,8 @@ def fleet_program() -> Callable[[], None]:
 
 def _program_of(cell: CellName) -> Callable[[], None]:
     from hermesops.app.app import App
+    from hermesops.cells.naming import stack_of
     from hermesops.engine.cli_workspace import refuse_other_seal
-    from hermesops.placement.cell_names import stack_of
 
     app = App(Environment.load(), lambda _: None)
     program = app.programs.program(app.registry.cell_spec(cell), frozenset())

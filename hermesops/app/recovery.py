@@ -195,10 +195,10 @@ class Rebuilding:
 
     async def _in_stacks(self) -> "dict[MachineName, CellName]":
         """Machines that the states of cells hold, where any are left."""
+        from hermesops.cells.naming import PROJECT
+        from hermesops.cells.stack.state import machines_in
         from hermesops.errors import HermesError
         from hermesops.model.ids import CellName
-        from hermesops.placement.cell_names import PROJECT
-        from hermesops.placement.cell_state import machines_in
 
         held = {}
         try:

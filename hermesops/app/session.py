@@ -48,8 +48,8 @@ class Session:
     @cached_property
     def admission(self) -> "Admission":
         """Turns wishes for agents into rows."""
+        from hermesops.cells.scheduling import choose_cell
         from hermesops.instances.requests.provision import Admission
-        from hermesops.placement.cells import choose_cell
 
         return Admission(self.app.registry, self._questions, choose_cell, self.pools, self._policy)
 

@@ -4,14 +4,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops.app.approvals import Approvals, asked_by_preview
+from hermesops.cells.changes.guard import NOTHING_NAMED
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import UpResult
-from hermesops.placement.guard import NOTHING_NAMED
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
-    from hermesops.placement.stack_up import StackUp, UpWish
+    from hermesops.cells.workflow import StackUp, UpWish
 
 
 class StackUps:
@@ -60,13 +60,13 @@ class StackUps:
 
     def work_of(self, operation: Operation, _lease: Lease) -> "StackUp":
         """What continues an ``up`` from its row."""
-        from hermesops.placement.stack_up import UpWish
+        from hermesops.cells.workflow import UpWish
 
         return self._work(UpWish.from_intent(operation.intent), operation)
 
     def _work(self, wish: "UpWish", operation: Operation) -> "StackUp":
+        from hermesops.cells.workflow import StackUp
         from hermesops.operation.runner import LEFT
-        from hermesops.placement.stack_up import StackUp
 
         return StackUp(wish.cell, partial(self._up, wish, began=operation.step not in {"", LEFT}))
 

@@ -10,12 +10,12 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.app.session import Session
+    from hermesops.cells.coalescing import StillWanted
     from hermesops.instances.workflows.configure import Configure
     from hermesops.instances.workflows.provision import Provision
     from hermesops.instances.workflows.restart import Restart
     from hermesops.model.ids import CellName, MachineName
     from hermesops.operation.runner import Make
-    from hermesops.placement.gathering import StillWanted
 
 
 class CellsWhenNeeded:

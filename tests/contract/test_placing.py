@@ -9,12 +9,12 @@ from threading import Barrier
 
 import pytest
 
+from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import UnavailableError
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry
 from tests.support.registries import registry_at
 

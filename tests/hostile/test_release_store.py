@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from hermesops.cells.changes import saved_preview
 from hermesops.engine.embedded.state.storage import bucket as bucket_place
 from hermesops.engine.embedded.state.storage.place import open_place
 from hermesops.errors import HermesError
@@ -23,7 +24,6 @@ from hermesops.node.release.documents.lock import canonical
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.release.slots.download import download
-from hermesops.placement import saved_preview
 from hermesops.release.documents import place
 from hermesops.release.trust import Chain
 from tests.support.bucket import use_credentials

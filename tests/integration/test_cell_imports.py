@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from hermesops.app import App
+from hermesops.cells.stack.state import machines_in
 from hermesops.engine import make_engine
 from hermesops.engine.choose import read_passphrase
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.placement.cell_state import machines_in
 from hermesops.settings import Environment
 from tests.integration.test_cells import CELL1, computer, make, place
 from tests.support.fake_justavps import FakeJustAvps, served

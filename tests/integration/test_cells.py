@@ -14,16 +14,16 @@ from starlette.responses import JSONResponse, Response
 
 from hermesops.app import App
 from hermesops.app.cells import Cells
+from hermesops.cells.bulk import failure_of
+from hermesops.cells.changes.guard import Named
+from hermesops.cells.naming import stack_of
+from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
-from hermesops.placement.cell_names import stack_of
-from hermesops.placement.cell_runs import failure_of
-from hermesops.placement.cells import choose_cell
-from hermesops.placement.guard import Named
 from hermesops.settings import Environment
 from tests.support.fake_justavps import FakeJustAvps, served
 

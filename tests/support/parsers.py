@@ -29,6 +29,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from hermesops.backup.restic import snapshots_in
+from hermesops.cells.changes import saved_preview
+from hermesops.cells.stack.state import machines_in
 from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.channel.agent import health_of, piece_of, refusal_of
 from hermesops.channel.detached import told_by
@@ -69,8 +71,6 @@ from hermesops.node.system import as_user, openssl
 from hermesops.node.untrusted import strict_json
 from hermesops.pki.authority import fresh_key, read_key
 from hermesops.pki.service import PlatformService
-from hermesops.placement import saved_preview
-from hermesops.placement.cell_state import machines_in
 from hermesops.release.documents import Documents
 from hermesops.release.trust import Trust
 from hermesops.settings import Environment

@@ -16,9 +16,9 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus, pool_subject
 from hermesops.operation.lease import LeaseKeeper
 from hermesops.operation.loop import Work, drive
-from hermesops.placement.claims import Claims
-from hermesops.placement.pool import Target
-from hermesops.placement.pool_fill import PoolFill
+from hermesops.pool.claims import Claims
+from hermesops.pool.decide import Target
+from hermesops.pool.workflow import PoolFill
 from hermesops.registry import Registry
 
 CELL = CellName("cell1")

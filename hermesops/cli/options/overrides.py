@@ -9,7 +9,7 @@ import typer
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.placement.guard import Named
+    from hermesops.cells.changes.guard import Named
 
 Destroy = Annotated[
     list[str] | None,
@@ -43,8 +43,8 @@ def parse_named(destroy: list[str] | None, share: str, budget: str) -> "Named":
     Raises:
         UsageError: A figure is none.
     """
+    from hermesops.cells.changes.guard import Named
     from hermesops.model.ids import MachineName
-    from hermesops.placement.guard import Named
 
     return Named(
         frozenset(MachineName(name) for name in destroy or ()),

@@ -11,8 +11,8 @@ from hermesops.model.stack import Change, ChangeKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.placement.cell_runs import CellRun
-    from hermesops.placement.guard import Cost
+    from hermesops.cells.bulk import CellRun
+    from hermesops.cells.changes.guard import Cost
 
 
 def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cost: "Cost | None" = None) -> int:
@@ -30,7 +30,7 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
     Raises:
         HermesError: It is about one cell, and that failed.
     """
-    from hermesops.placement.cell_runs import failure_of
+    from hermesops.cells.bulk import failure_of
 
     failure = failure_of(runs)
     if failure and len(runs) == 1:

@@ -10,9 +10,9 @@ from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
 
 if TYPE_CHECKING:
+    from hermesops.cells.status import CellView
     from hermesops.model.fleet import Ordered
     from hermesops.model.spare import Spare
-    from hermesops.placement.cell_view import CellView
 
 
 def cell(row: Cell, *, size: int) -> dict[str, object]:

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hermesops.cells.pricing.bill import Bill
     from hermesops.instances.observation import Sight
     from hermesops.instances.requests.bulk import Arrival
     from hermesops.model.check import Check
     from hermesops.model.instance import Instance, InstanceSettings
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
-    from hermesops.placement.price import Bill
     from hermesops.secrets.store import Held
 
 

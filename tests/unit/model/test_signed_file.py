@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.cells.changes import saved_preview
 from hermesops.errors import UsageError
 from hermesops.identity import approval, mass_change
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.signed_file import SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind
-from hermesops.placement import saved_preview
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from hermesops.cells.bulk import CellRun
 from hermesops.cli import console
 from hermesops.cli.views.cell_runs import report
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import CellName
 from hermesops.model.stack import Change, ChangeKind
-from hermesops.placement.cell_runs import CellRun
 
 MADE = Change(ChangeKind.CREATE, "urn::m1", "justavps:index:Machine", "m1", properties=("region", "image_id"))
 SAME = Change(ChangeKind.SAME, "urn::m2", "justavps:index:Machine", "m2")

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from hermesops.cells.status import CellView
 from hermesops.cli.views import cells
 from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
@@ -10,7 +11,6 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
-from hermesops.placement.cell_view import CellView
 from tests.support.fleets import pooled
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

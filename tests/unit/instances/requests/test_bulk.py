@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.requests.bulk import Newcomers, Wish, failed, parse_wishes
 from hermesops.instances.requests.preflight import Policy, Questions
@@ -14,7 +15,6 @@ from hermesops.model.ids import ImageId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry, open_registry
 
 POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, 40)

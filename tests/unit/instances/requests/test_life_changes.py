@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
 from hermesops.instances.requests.life_changes import LifeRequests, Policy
@@ -22,7 +23,6 @@ from hermesops.model.operation import LeaseHeldError, OperationKind, OperationSt
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
 from hermesops.node.protocol import GB
-from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry
 from tests.support.registries import placed, registry_at
 from tests.support.small_world import AT, MEMORY, SIZES

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UsageError
 from hermesops.instances.requests.placement import Grounds
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.image import Image
 from hermesops.model.plan import Plan
-from hermesops.placement.cells import choose_cell
 from tests.support.instances import ADA
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.requests.preflight import Policy, Questions
 from hermesops.instances.requests.provision import Admission, parse_plan
@@ -16,7 +17,6 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
-from hermesops.placement.cells import choose_cell
 from hermesops.registry import Registry, open_registry
 
 POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, 40)

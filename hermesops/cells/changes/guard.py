@@ -1,0 +1,144 @@
+"""Whether a cell's run may begin: what would hurt, cost too much or touch too many has to be named. Pure."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from hermesops.cells.changes.preview import Outlook
+from hermesops.cells.pricing.bill import Bill
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import MachineName
+from hermesops.model.stack import ChangeKind
+
+DESTRUCTIVE = frozenset({ChangeKind.DELETE, ChangeKind.REPLACE})
+_TOUCHING = DESTRUCTIVE | {ChangeKind.UPDATE}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may do without being asked.
+
+    Attributes:
+        share: Part of a cell's machines that one run may touch, 0 to 1; a single machine always may be.
+        budget: US dollars a month that all machines of the environment may cost; ``None`` sets no limit.
+    """
+
+    share: float
+    budget: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """What an operator named as wanted, beyond the limits.
+
+    Attributes:
+        machines: Machines that may be deleted or replaced.
+        share: A larger share, for this run.
+        budget: A larger budget, for this run.
+    """
+
+    machines: frozenset[MachineName] = frozenset()
+    share: float | None = None
+    budget: Decimal | None = None
+
+
+NOTHING_NAMED = Named()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the environment's machines cost, before and after a run."""
+
+    before: Bill
+    after: Bill
+
+
+def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None, began: bool = False) -> None:
+    """Let a run begin, or say everything that speaks against it.
+
+    Args:
+        outlook: The cell and what would change.
+        limits: What settings allow.
+        named: What the operator named.
+        cost: ``None`` when no budget is set.
+        began: Whether a run with the same words was cut short: what they name may be done by now.
+
+    Raises:
+        UsageError: A machine was named that the run would not destroy: somebody means another one.
+        RefusedError: Something was not named; the message holds all of it, the hint the words that name it.
+    """
+    ending = {
+        MachineName(c.name) for c in outlook.preview.changes if c.kind in DESTRUCTIVE and c.name in _names(outlook)
+    }
+    if not began and (unknown := sorted(named.machines - ending)):
+        raise UsageError(
+            f"{outlook.cell}: nothing would destroy {', '.join(unknown)}, which was named",
+            hint=f"hermesops stack preview {outlook.cell} shows what would change",
+        )
+    refusals = [
+        *_destruction(outlook, sorted(ending - outlook.doomed - named.machines)),
+        *_share(outlook, limits, named),
+        *_budget(limits, named, cost),
+    ]
+    if refusals:
+        words, options = zip(*refusals, strict=True)
+        raise RefusedError(
+            f"{outlook.cell}: {'; '.join(words)}",
+            hint=f"hermesops stack up {outlook.cell} {' '.join(options)} names exactly that",
+        )
+
+
+def _names(outlook: Outlook) -> set[MachineName]:
+    return {machine.name for machine in (*outlook.held, *outlook.wanted.machines)}
+
+
+def _destruction(outlook: Outlook, unnamed: list[MachineName]) -> list[tuple[str, str]]:
+    owners = {machine.name: machine.owner for machine in outlook.wanted.machines}
+    return [
+        (
+            f"the machine {name}{f' of instance {owners[name]}' if owners.get(name) else ''} would be destroyed",
+            f"--destroy {name}",
+        )
+        for name in unnamed
+    ]
+
+
+def _share(outlook: Outlook, limits: Limits, named: Named) -> list[tuple[str, str]]:
+    held = {machine.name for machine in outlook.held}
+    meant = outlook.doomed | named.machines  # each of them was named by itself
+    touched = {
+        c.name
+        for c in outlook.preview.changes
+        if c.kind in _TOUCHING
+        and c.name in held - meant
+        and not (c.kind is ChangeKind.UPDATE and c.name in outlook.resized)
+    }
+    allowed = max(limits.share, named.share or 0)
+    if len(touched) <= max(1, int(allowed * len(held))):
+        return []
+    percent = -(-100 * len(touched) // len(held))
+    return [
+        (
+            f"{len(touched)} of {len(held)} machines would be touched, {allowed:.0%} may be",
+            f"--share {percent}%",
+        )
+    ]
+
+
+def _budget(limits: Limits, named: Named, cost: Cost | None) -> list[tuple[str, str]]:
+    if limits.budget is None or cost is None:
+        return []
+    allowed = max(limits.budget, named.budget or limits.budget)
+    # A run that saves money is never held up, however dear the rest is.
+    dearer = cost.after.monthly > cost.before.monthly or len(cost.after.unpriced) > len(cost.before.unpriced)
+    if not dearer:
+        return []
+    if cost.after.unpriced and named.budget is None:
+        return [(f"what it would cost is not known: {cost.after}", f"--budget {limits.budget:.2f}")]
+    if cost.after.monthly <= allowed:
+        return []
+    return [
+        (
+            f"all machines would cost ${cost.after.monthly:.2f} a month, the budget is ${allowed:.2f}",
+            f"--budget {cost.after.monthly:.2f}",
+        )
+    ]

@@ -1,0 +1,106 @@
+"""A cell brought to its rows, as the work of an operation.
+
+Whether it has been is not asked twice: the engine itself looks at what there is, and a run too many changes nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from hermesops.cells.changes.guard import NOTHING_NAMED, Named
+from hermesops.model.ids import CellName, MachineName
+from hermesops.model.operation import Finished
+from hermesops.model.stack import ChangeKind, UpResult
+
+
+def subject_of(cell: CellName) -> str:
+    """What is leased while somebody brings a cell to its rows by hand; its stack has a lease of its own."""
+    return f"cell/{cell}"
+
+
+@dataclass(frozen=True)
+class UpWish:
+    """What was asked of a cell; the intent of its row, so that whoever continues it knows as much.
+
+    Attributes:
+        only: The machines it is about; none means all.
+        named: What was named as wanted beyond the limits.
+        saved: The file of a signed preview, which is to happen and nothing else; empty for none.
+        approval: The file with which another operator approved that preview; empty for none.
+    """
+
+    cell: CellName
+    only: frozenset[MachineName] = frozenset()
+    named: Named = NOTHING_NAMED
+    saved: str = ""
+    approval: str = ""
+
+    def to_intent(self) -> dict[str, object]:
+        """As the row keeps it."""
+        named = self.named
+        return {
+            "cell": self.cell,
+            "only": sorted(self.only),
+            "named": sorted(named.machines),
+            "share": named.share,
+            "budget": None if named.budget is None else str(named.budget),
+            "saved": self.saved,
+            **({"approval": self.approval} if self.approval else {}),
+        }
+
+    @classmethod
+    def from_intent(cls, intent: Mapping[str, Any]) -> "UpWish":
+        """As it was asked; rows of older versions say less."""
+        budget = intent.get("budget")
+        named = Named(
+            _machines(intent.get("named")), intent.get("share"), None if budget is None else Decimal(str(budget))
+        )
+        saved, approval = (str(intent.get(key) or "") for key in ("saved", "approval"))
+        return cls(CellName(str(intent["cell"])), _machines(intent.get("only")), named, saved, approval)
+
+
+def _machines(raw: object) -> frozenset[MachineName]:
+    return frozenset(MachineName(str(name)) for name in raw) if isinstance(raw, list) else frozenset()
+
+
+@dataclass(frozen=True)
+class Bring:
+    """Run the cell's program."""
+
+
+class StackUp:
+    """The work of one ``up``, for the operations' loop.
+
+    Args:
+        cell: Which.
+        up: Runs it, within the limits that were set for this run.
+    """
+
+    def __init__(self, cell: CellName, up: Callable[[], Awaitable[UpResult]]) -> None:
+        self.result: UpResult | None = None
+        self._cell = cell
+        self._up = up
+
+    async def observe(self) -> UpResult | None:
+        """What this run of it has done so far."""
+        return self.result
+
+    def decide(self, seen: UpResult | None) -> Bring | Finished:
+        """Run it once."""
+        return Bring() if seen is None else Finished(f"{self._cell} is what its rows say: {summary(seen)}")
+
+    def describe(self, step: Bring, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
+        """The step in a few words."""
+        return f"bringing {self._cell} to its rows"
+
+    async def do(self, step: Bring, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
+        """Run it; what is so already stays."""
+        self.result = await self._up()
+
+
+def summary(result: UpResult) -> str:
+    """How many resources were created, updated … in words. Pure."""
+    kinds = [change.kind for change in result.changes if change.kind is not ChangeKind.SAME]
+    counts = [f"{kinds.count(kind)} {kind.value}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(counts) or "nothing changed"

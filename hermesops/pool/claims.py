@@ -1,0 +1,69 @@
+"""Gives a newcomer a machine of the warm pool, when there is one."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from hermesops.model.ids import MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.model.plan import Plan
+from hermesops.model.spare import Purpose, Spare, spare_subject
+from hermesops.model.user import User
+from hermesops.pool.decide import Target, ready_for
+from hermesops.pool.workflow import Turn
+
+
+class Rows(Protocol):
+    """The registry, as far as claims need it."""
+
+    def list_spares(self, *, purpose: Purpose) -> Sequence[Spare]:
+        """The machines of all pools."""
+
+    def claim_spare(self, user: User, name: MachineName, *, plan: Plan, lease: Lease, why: str) -> Instance | None:
+        """Make one of them a user's, in one transaction."""
+
+
+class Claims:
+    """Takes machines out of pools.
+
+    Args:
+        rows: The registry.
+        is_up: Whether a machine is there and up at this moment.
+        alone: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        is_up: Callable[[Spare], Awaitable[bool]],
+        alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+    ) -> None:
+        self._rows = rows
+        self._is_up = is_up
+        self._alone = alone
+
+    async def claim(self, user: Callable[[], User], target: Target, *, region: str) -> Instance | None:
+        """Make a ready machine the user's, or ``None`` when there is none.
+
+        The machine's lease is the one that shrinking takes. A machine that is held by somebody, that is not up or
+        that another was faster to take is passed over.
+
+        Args:
+            user: Makes the row of whom it is for; called when there is a machine.
+            target: What the machine has to be; its size does not matter.
+            region: Where it has to be.
+        """
+        for spare in ready_for(self._rows.list_spares(purpose=Purpose.POOL), target, region=region):
+            try:
+                async with self._alone(spare_subject(spare.name)) as turn:
+                    if not await self._is_up(spare):
+                        continue
+                    instance = self._rows.claim_spare(
+                        user(), spare.name, plan=target.plan, lease=turn.lease, why="provision"
+                    )
+            except LeaseHeldError:
+                continue
+            if instance is not None:
+                return instance
+        return None

@@ -1,0 +1,94 @@
+"""A saved preview counts for exactly what was looked at."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.cells.changes.preview import Outlook, outlook_of
+from hermesops.cells.changes.saved_preview import SavedPreview, refuse_moved, refuse_stale, saved
+from hermesops.errors import RefusedError
+from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.ids import CellName, MachineName
+from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
+
+CELL = CellName("cell1")
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+VERSIONS = {"hermesops": "1", "engine": "embedded"}
+GONE = Change(ChangeKind.DELETE, "urn:b", "justavps:index:Machine", "b", "id-b")
+DRIFT = Change(ChangeKind.UPDATE, "urn:a", "justavps:index:Machine", "a", properties=("status",))
+
+
+def outlook(*changes: Change, rows: str = "r", state: str = "s", drift: tuple[Change, ...] = (DRIFT,)) -> Outlook:
+    return Outlook(
+        CELL, Preview(StackRef("fleet", CELL), changes), CellSpec(CELL, ()), (), frozenset(), rows, state, drift
+    )
+
+
+def preview() -> SavedPreview:
+    return saved(outlook(GONE), environment="production", versions=VERSIONS, cost="$1", now=NOW)
+
+
+def test_who_signs_a_preview_names_the_machines_that_it_destroys() -> None:
+    assert preview().named == {MachineName("b")}
+
+
+def test_the_same_preview_is_the_same_bytes_in_whatever_order_changes_came() -> None:
+    other = Change(ChangeKind.CREATE, "urn:c", "t", "c", properties=("y", "x"))
+    one = saved(outlook(GONE, other), environment="e", versions=VERSIONS, cost="", now=NOW)
+    two = saved(
+        outlook(replace(other, properties=("x", "y")), GONE), environment="e", versions=VERSIONS, cost="", now=NOW
+    )
+    assert one.to_bytes() == two.to_bytes()
+
+
+def test_what_has_not_moved_may_run() -> None:
+    refuse_moved(preview(), outlook(GONE), VERSIONS)
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (outlook(GONE, rows="other"), "the rows"),
+        (outlook(GONE, state="other"), "the state"),
+        (outlook(GONE, drift=()), "the world"),
+        (outlook(), "what would change"),
+        (outlook(GONE, replace(GONE, urn="urn:z", name="z")), "what would change"),
+    ],
+)
+def test_what_moved_is_named(now: Outlook, words: str) -> None:
+    with pytest.raises(RefusedError, match=words):
+        refuse_moved(preview(), now, VERSIONS)
+
+
+def test_another_version_is_another_run() -> None:
+    with pytest.raises(RefusedError, match="the version of engine"):
+        refuse_moved(preview(), outlook(GONE), {**VERSIONS, "engine": "cli"})
+
+
+def test_an_old_one_another_environments_one_and_one_of_the_future_are_refused() -> None:
+    day = timedelta(hours=24)
+    refuse_stale(preview(), environment="production", now=NOW + day, life=day)
+    for environment, now, words in (
+        ("staging", NOW, "environment production, this is staging"),
+        ("production", NOW + 2 * day, "it counts for 24 h"),
+        ("production", NOW - day, "it counts for 24 h"),
+    ):
+        with pytest.raises(RefusedError, match=words):
+            refuse_stale(preview(), environment=environment, now=now, life=day)
+
+
+def test_times_and_ciphertexts_are_no_part_of_the_state() -> None:
+    def state(created: str, ciphertext: str, size: str) -> dict[str, object]:
+        inputs = {"server_type": size, "region": "hel1", "secret": {"4dab": "1b47", "ciphertext": ciphertext}}
+        resource = {
+            "urn": "urn:x::a", "type": "justavps:index:Machine", "inputs": inputs, "created": created
+        }  # fmt: skip
+        return {"deployment": {"resources": [resource]}}
+
+    def digest(*words: str) -> str:
+        spec = CellSpec(CELL, (CellMachine(MachineName("a"), "s", "r", None, None),))
+        return outlook_of(spec, frozenset(), state(*words), Preview(StackRef("fleet", CELL), ())).state
+
+    assert digest("1", "x", "starter") == digest("2", "y", "starter")
+    assert digest("1", "x", "starter") != digest("1", "x", "basic")

@@ -1,0 +1,46 @@
+"""Prices come from the vendor, once a region; a vendor that is silent makes them unknown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from hermesops.cells.pricing.lookup import prices_of
+from hermesops.errors import UnavailableError
+from hermesops.model.cell import CellMachine
+from hermesops.model.ids import MachineName
+
+
+@dataclass
+class Sold:
+    name: str
+    price_monthly: float | None
+
+
+@dataclass
+class Vendor:
+    asked: list[str] = field(default_factory=list)
+    silent: bool = False
+
+    async def list_server_types(self, *, region: str) -> Sequence[Sold]:
+        self.asked.append(region)
+        if self.silent:
+            raise UnavailableError("away")
+        return [Sold("starter", 17.1), Sold("odd", None)]
+
+
+async def test_a_region_is_asked_once_and_cents_stay_cents() -> None:
+    vendor = Vendor()
+    known = await prices_of(vendor, [machine("hel1"), machine("hel1"), machine("nbg1")])
+    assert vendor.asked == ["hel1", "nbg1"]
+    assert known.monthly == {("hel1", "starter"): Decimal("17.1"), ("nbg1", "starter"): Decimal("17.1")}
+
+
+async def test_a_silent_vendor_is_asked_again() -> None:
+    vendor = Vendor(silent=True)
+    assert (await prices_of(vendor, [machine("hel1")])).monthly == {}
+    vendor.silent = False
+    assert (await prices_of(vendor, [machine("hel1")])).monthly
+
+
+def machine(region: str) -> CellMachine:
+    return CellMachine(MachineName("m"), "starter", region, None, None)
