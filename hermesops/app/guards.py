@@ -44,7 +44,7 @@ class Guards:
         self._limits = Limits(settings.changed_share, settings.monthly_budget)
 
     async def judge(self, outlook: "Outlook", named: Named = NOTHING_NAMED, *, began: bool = False) -> None:
-        """Let a run begin within the limits and what was named; see ``placement.guard.judge``."""
+        """Let a run begin within the limits and what was named; see ``cells.changes.guard.judge``."""
         cost = await self.cost(outlook) if self._limits.budget is not None else None
         judge(outlook, limits=self._limits, named=named, cost=cost, began=began)
 

@@ -48,7 +48,7 @@ def _program_of(cell: CellName) -> Callable[[], None]:
 
 
 class CellPrograms:
-    """Cells' programs; see ``placement.cell_ports.Programs``.
+    """Cells' programs; see ``cells.ports.Programs``.
 
     Args:
         data_gb: Gigabytes of the data volume of machines of each plan.
@@ -69,7 +69,7 @@ class CellPrograms:
         return FleetProgram(spec, released, data_gb=self._data_gb)
 
     def importing(self, spec: "CellSpec", ids: Mapping[MachineName, MachineId]) -> Callable[[], None]:
-        """The program of one cell that names some of its machines by their ids; see ``placement.cell_imports``."""
+        """The program of one cell that names some of its machines by their ids; see ``cells.stack.imports``."""
         from hermesops.stacks.fleet import FleetProgram
 
         return FleetProgram(spec, imported=ids, data_gb=self._data_gb)

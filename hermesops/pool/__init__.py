@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Warm pools: machines that are ready before a user needs one."""

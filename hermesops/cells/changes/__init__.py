@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What a run would change in a cell, and whether it may begin. Pure."""

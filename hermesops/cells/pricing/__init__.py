@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What machines cost a month: asked of the vendor, and summed."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Cells' Pulumi stacks: run, observed, repaired by hand."""

@@ -1,6 +1,6 @@
 """A new instance is put into a cell, by any number of computers at once, without one cell more than it may hold.
 
-It must not know how a cell is chosen; that is ``hermesops.placement``.
+It must not know how a cell is chosen; that is ``hermesops.cells``.
 """
 
 import secrets

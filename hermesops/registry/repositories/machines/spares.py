@@ -1,6 +1,6 @@
 """Rows of ``spare_machines``: what a cell has beside the machines of its instances.
 
-It must not know which machines a pool wants; that is ``hermesops.placement``.
+It must not know which machines a pool wants; that is ``hermesops.pool``.
 """
 
 from collections.abc import Mapping

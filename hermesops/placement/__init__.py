@@ -1,1 +1,0 @@
-"""Which machine for whom: cells and how they grow."""
