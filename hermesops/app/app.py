@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
     from hermesops.model.stack import StackRef
-    from hermesops.operation.lease import LeaseKeeper
+    from hermesops.operations.lease import LeaseKeeper
     from hermesops.registry import Registry
     from hermesops.release import Releases
     from hermesops.secrets.endpoint import Endpoint
@@ -163,7 +163,7 @@ class App:
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
         from hermesops.cells.stack.apply import CellStacks
-        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.operations.lease import LeaseKeeper
 
         return CellStacks(
             self.registry,
@@ -187,14 +187,14 @@ class App:
     def cell_states(self) -> "CellStates":
         """The states of cells' stacks, mended by hand."""
         from hermesops.cells.stack.state_repair import CellStates
-        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.operations.lease import LeaseKeeper
 
         return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
 
     def cell_imports(self, client: "Client") -> "CellImports":
         """Machines taken into cells' stacks by their ids."""
         from hermesops.cells.stack.imports import CellImports
-        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.operations.lease import LeaseKeeper
 
         alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
         return CellImports(self.registry, self.engine, self.cell_stacks, self.programs, client, alone)
@@ -247,7 +247,7 @@ class App:
 
     def alone(self, subject: str) -> "LeaseKeeper":
         """Holds the lease of a subject while its context lasts; refused at once when somebody else does."""
-        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.operations.lease import LeaseKeeper
 
         return LeaseKeeper(self.registry, subject)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hermesops.model.backup import Backup, Credential
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Lease, Operation, OperationKind
-    from hermesops.operation.runner import Make
+    from hermesops.operations.runner import Make
 
 _LOCAL_BUCKET = "backups"
 

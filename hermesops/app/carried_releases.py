@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.remote.releases import Slots
 from hermesops.model.release import ReleaseId
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.release.handed_out import HandedOut
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from hermesops.app.rollout_owed import can_be_brought, owed, usual_spec, wishes
 from hermesops.app.tokens import Tokens
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
+from hermesops.jobs.runner import Chore, Report
 from hermesops.model.unknown_name import unknown_name
-from hermesops.operation.chores import Chore, Report
 
 if TYPE_CHECKING:
     from hermesops.app.rollout_owed import Owed
     from hermesops.app.rollout_wish import Wish
     from hermesops.app.session import Session
+    from hermesops.jobs.runner import Chores
     from hermesops.model.ids import CellName
-    from hermesops.operation.chores import Chores
 
 ALL = "all"
 
@@ -30,7 +30,7 @@ _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 
 def make_chores(session: "Session", *, grace_s: float) -> "Chores":
     """What a worker does beside operations."""
-    from hermesops.operation.chores import Chores
+    from hermesops.jobs.runner import Chores
 
     return Chores(Errands(session).chosen(), session.app.registry, grace_s=grace_s)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hermesops.instances.workflows.suspend import Suspend
     from hermesops.instances.workflows.terminate import Terminate
     from hermesops.model.instance import Instance
-    from hermesops.operation.runner import Make
+    from hermesops.operations.runner import Make
 
 
 class Lives:

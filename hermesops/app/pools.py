@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.model.ids import ImageId, MachineId
     from hermesops.model.instance import Instance
     from hermesops.model.user import User
-    from hermesops.operation.lease import LeaseKeeper
+    from hermesops.operations.lease import LeaseKeeper
     from hermesops.pool.decide import Target
     from hermesops.pool.workflow import PoolFill
 
@@ -170,7 +170,7 @@ class Pools:
         ]
 
     def _shortly_alone(self, subject: str) -> "LeaseKeeper":
-        from hermesops.operation.lease import LeaseKeeper
+        from hermesops.operations.lease import LeaseKeeper
 
         return LeaseKeeper(self._app.registry, subject, wait_s=_SHORTLY_S)
 

@@ -10,7 +10,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.release.handed_out import HandedOut
 from hermesops.waiting import WaitExpiredError
 

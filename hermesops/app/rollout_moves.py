@@ -17,7 +17,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Standing, Target
 from hermesops.model.slot import SlotsSeen
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.model.instance import Instance
     from hermesops.model.rollout_spec import Spec
-    from hermesops.operation.runner import Operations
+    from hermesops.operations.runner import Operations
     from hermesops.registry import Registry
 
 _LOOK_S = 20.0
@@ -157,7 +157,7 @@ class MachineMoves:
     def _operations(self) -> "Operations":
         """Which tell nothing: there are many at once, and the rollout says how each ended."""
         from hermesops.app.works import Works
-        from hermesops.operation.runner import Operations
+        from hermesops.operations.runner import Operations
 
         return Operations(self._registry, Works(self._session).by_kind(), lambda _: None)
 
@@ -186,7 +186,7 @@ class MachineMoves:
             raise RefusedError(f"on its new machine: {error.message}", hint=error.hint) from error
 
     async def _undo(self, target: Target, why: str) -> None:
-        from hermesops.operation.abandon import abandon
+        from hermesops.operations.abandon import abandon
 
         found = await apart(whereabouts, self._registry, target.instance_id)
         with others_are_at_it():

@@ -6,7 +6,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, RolloutTarget
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hermesops import waiting
 from hermesops.app.rollout_rows import records_of
 from hermesops.errors import UnavailableError
 from hermesops.model.rollout import Rollout, RolloutId
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.rollout.controls import Said, Steered
 from hermesops.waiting import cancel
 

@@ -12,7 +12,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session

@@ -16,7 +16,7 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action, DrillWish, Spec
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.rollout.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation, OperationKind
-    from hermesops.operation.runner import Operations
+    from hermesops.operations.runner import Operations
     from hermesops.verify.verification import Verification
 
 
@@ -139,7 +139,7 @@ class Session:
     def operations(self) -> "Operations":
         """Brings operations to their end."""
         from hermesops.app.works import Works
-        from hermesops.operation.runner import Operations
+        from hermesops.operations.runner import Operations
 
         return Operations(self.app.registry, Works(self).by_kind(), self.app.tell)
 

@@ -32,7 +32,7 @@ class StackUps:
             RefusedError: Something would happen that was not named, or a saved preview no longer holds.
             LeaseHeldError: Somebody else brings this cell to its rows right now.
         """
-        from hermesops.operation.runner import Operations
+        from hermesops.operations.runner import Operations
 
         operation = await self._open(wish)
         work = self._work(wish, operation)
@@ -51,7 +51,7 @@ class StackUps:
             UsageError: There is no such cell.
             LeaseHeldError: Somebody brings this cell to its rows right now.
         """
-        from hermesops.operation.runner import LEFT
+        from hermesops.operations.runner import LEFT
 
         self._app.registry.cell_spec(wish.cell)
         operation = await self._open(wish)
@@ -66,7 +66,7 @@ class StackUps:
 
     def _work(self, wish: "UpWish", operation: Operation) -> "StackUp":
         from hermesops.cells.workflow import StackUp
-        from hermesops.operation.runner import LEFT
+        from hermesops.operations.runner import LEFT
 
         return StackUp(wish.cell, partial(self._up, wish, began=operation.step not in {"", LEFT}))
 
@@ -92,7 +92,7 @@ class StackUps:
 
     async def _open(self, wish: "UpWish") -> Operation:
         """Write the row of an ``up``; an unfinished one that was asked for otherwise is given up."""
-        from hermesops.operation.abandon import abandon
+        from hermesops.operations.abandon import abandon
 
         registry, intent = self._app.registry, wish.to_intent()
         found = registry.open_operation(OperationKind.STACK_UP, f"cell/{wish.cell}", intent=intent)

@@ -11,7 +11,7 @@ from hermesops.health.reading import Reading
 from hermesops.health.watcher import Watcher
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.rollout.ports import Comparison, Watched
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult
 from hermesops.model.spare import spare_subject
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 from hermesops.release.handed_out import HandedOut
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.model.spare import Spare
-    from hermesops.operation.lease import LeaseKeeper
+    from hermesops.operations.lease import LeaseKeeper
 
 
 class WayBackDrill:

@@ -9,7 +9,7 @@ from hermesops.web_address import with_verified_tls
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
-    from hermesops.operation.worker import Queue, Worker
+    from hermesops.operations.worker import Queue, Worker
 
 
 def make_worker(session: "Session", *, concurrency: int, grace_s: float) -> "Worker":
@@ -20,9 +20,9 @@ def make_worker(session: "Session", *, concurrency: int, grace_s: float) -> "Wor
         concurrency: Operations at once.
         grace_s: Seconds that steps have to end once it was told to stop.
     """
-    from hermesops.operation.dbos_queue import DbosQueue
-    from hermesops.operation.presence import this_process
-    from hermesops.operation.worker import Worker
+    from hermesops.operations.holder import this_process
+    from hermesops.operations.queue import DbosQueue
+    from hermesops.operations.worker import Worker
 
     env, name = session.app.env, this_process()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hermesops.instances.workflows.provision import Provision
     from hermesops.instances.workflows.restart import Restart
     from hermesops.model.ids import CellName, MachineName
-    from hermesops.operation.runner import Make
+    from hermesops.operations.runner import Make
 
 
 class CellsWhenNeeded:

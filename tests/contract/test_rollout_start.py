@@ -12,7 +12,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
-from hermesops.operation.runner import LEFT, Operations
+from hermesops.operations.runner import LEFT, Operations
 from hermesops.registry import Registry
 from hermesops.settings import Settings
 from tests.support.registries import placed

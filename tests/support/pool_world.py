@@ -14,8 +14,8 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus, pool_subject
-from hermesops.operation.lease import LeaseKeeper
-from hermesops.operation.loop import Work, drive
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.operations.reconcile import Work, drive
 from hermesops.pool.claims import Claims
 from hermesops.pool.decide import Target
 from hermesops.pool.workflow import PoolFill

@@ -19,11 +19,11 @@ import structlog
 from hermesops import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Lease, Operation, OperationKind
-from hermesops.operation import renewals
-from hermesops.operation.dbos_queue import DbosQueue
-from hermesops.operation.presence import this_process
-from hermesops.operation.runner import LEFT, Operations
-from hermesops.operation.worker import Worker
+from hermesops.operations import lease_renewal
+from hermesops.operations.holder import this_process
+from hermesops.operations.queue import DbosQueue
+from hermesops.operations.runner import LEFT, Operations
+from hermesops.operations.worker import Worker
 from hermesops.registry import Registry
 from hermesops.registry.repositories import leases as registry_leases
 from tests.support.registries import registry_at
@@ -170,7 +170,7 @@ def work(plan: Plan) -> None:
 def shorten_leases(lease_s: float) -> None:
     """Let leases in this process live as long as a test has patience for."""
     registry_leases.LEASE_LIFE = timedelta(seconds=lease_s)
-    vars(renewals).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
+    vars(lease_renewal).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
 
 
 async def _work(plan: Plan) -> None:

@@ -11,7 +11,7 @@ from hermesops.cli.views import chore as render_chore
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
-    from hermesops.operation.chores import Report
+    from hermesops.jobs.runner import Report
 
 app = Noun(no_args_is_help=True)
 
@@ -58,7 +58,7 @@ def run(
 
     async def work() -> "Report":
         from hermesops.app.chores import Errands
-        from hermesops.operation.chores import do_now
+        from hermesops.jobs.runner import do_now
 
         async with composed.session() as session:
             return await do_now(Errands(session).named(name), composed.registry)

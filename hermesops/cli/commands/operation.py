@@ -72,7 +72,7 @@ def abandon(
     yes: Yes = False,
 ) -> None:
     """Close an operation that nobody is at, so that nobody continues it; says what is left behind."""
-    from hermesops.operation import abandon as abandoning
+    from hermesops.operations import abandon as abandoning
 
     composed = context.compose()
     row = composed.registry.get_operation(operation_id)
@@ -89,7 +89,7 @@ def abandon(
 
 
 def _hint(row: "Operation", lease: "Lease | None") -> str:
-    from hermesops.operation.abandon import remains_of
+    from hermesops.operations.abandon import remains_of
 
     if row.status.has_ended:
         return "" if row.status == "done" else remains_of(row).next

@@ -12,7 +12,7 @@ from hermesops.cli.console import result
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
-    from hermesops.operation.worker import Tally
+    from hermesops.operations.worker import Tally
 
 
 def worker(

@@ -8,7 +8,7 @@ from hermesops.cli.console import say
 
 if TYPE_CHECKING:
     from hermesops.model.operation import Operation
-    from hermesops.operation.runner import Operations
+    from hermesops.operations.runner import Operations
 
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Leave it to the workers; operation continue ID waits for its end.")

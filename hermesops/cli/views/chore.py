@@ -8,7 +8,7 @@ from hermesops.cli.views.shapes import moment
 from hermesops.model.chore import ChoreTurn, chore_subject
 
 if TYPE_CHECKING:
-    from hermesops.operation.chores import Chore
+    from hermesops.jobs.runner import Chore
 
 
 def chore(
@@ -30,7 +30,7 @@ def chore(
         now: The time.
         is_chosen: Whether workers of this environment do it.
     """
-    from hermesops.operation.chores import may_begin_at
+    from hermesops.jobs.runner import may_begin_at
 
     holder = leases.get(chore_subject(one.name))
     earliest = may_begin_at(last, one.rest)

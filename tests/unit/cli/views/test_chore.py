@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.commands import token
 from hermesops.cli.views import chore
+from hermesops.jobs.runner import Chore, Report
 from hermesops.model.chore import ChoreTurn
 from hermesops.model.ids import MachineId
 from hermesops.model.token import KeptToken
-from hermesops.operation.chores import Chore, Report
 from tests.support.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

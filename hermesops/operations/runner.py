@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from hermesops import waiting
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.operation.lease import Leases
-from hermesops.operation.loop import OperationRows, Work, drive, never
+from hermesops.operations.lease import Leases
+from hermesops.operations.reconcile import OperationRows, Work, drive, never
 
 LEFT = "left to the workers"
 """The step that says of a row that nobody's command is going to do it."""

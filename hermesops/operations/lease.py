@@ -13,9 +13,9 @@ from typing import Any, Protocol, Self, TypeVar
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operation.presence import is_gone, this_process
-from hermesops.operation.registry_thread import apart
-from hermesops.operation.renewals import Held, Renews, renewals_in
+from hermesops.operations.db_thread import apart
+from hermesops.operations.holder import is_gone, this_process
+from hermesops.operations.lease_renewal import Held, Renews, renewals_in
 from hermesops.waiting import cancel
 
 T = TypeVar("T")

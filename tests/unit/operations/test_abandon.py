@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.operation.abandon import abandon, remains_of
+from hermesops.operations.abandon import abandon, remains_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(

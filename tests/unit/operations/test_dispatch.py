@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.operation.reaper import FRESH, Enqueue, Revive, Task, TaskState, decide
+from hermesops.operations.dispatch import FRESH, Enqueue, Revive, Task, TaskState, decide
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(

@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Finished, Impossible, Lease, LeaseLostError, Operation, OperationStatus
-from hermesops.operation.lease import LeaseKeeper, Leases
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
+from hermesops.operations.lease import LeaseKeeper, Leases
 
 SeenT = TypeVar("SeenT")
 StepT = TypeVar("StepT")

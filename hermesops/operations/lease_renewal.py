@@ -14,7 +14,7 @@ from typing import Protocol
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease
-from hermesops.operation.registry_thread import apart
+from hermesops.operations.db_thread import apart
 
 RENEW_S = 5.0
 """Seconds between renewals: two may fail before a lease is lost."""

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.operation.lease import LeaseKeeper, Leases
-from hermesops.operation.loop import Ends
+from hermesops.operations.lease import LeaseKeeper, Leases
+from hermesops.operations.reconcile import Ends
 
 
 @dataclass(frozen=True)

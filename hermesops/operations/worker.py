@@ -16,11 +16,11 @@ from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError, Operation
-from hermesops.operation import reaper
-from hermesops.operation.lease import LeaseKeeper, Leases
-from hermesops.operation.loop import StoppedError
-from hermesops.operation.reaper import Enqueue, Revive, Task
-from hermesops.operation.runner import Operations
+from hermesops.operations import dispatch
+from hermesops.operations.dispatch import Enqueue, Revive, Task
+from hermesops.operations.lease import LeaseKeeper, Leases
+from hermesops.operations.reconcile import StoppedError
+from hermesops.operations.runner import Operations
 from hermesops.waiting import cancel
 
 WORKER = "worker/"
@@ -180,7 +180,7 @@ class Worker:
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
         rows = [row for row in self._rows.unfinished_operations() if self._is_ours(row)]
         leases = self._rows.list_leases()
-        steps = reaper.decide(
+        steps = dispatch.decide(
             rows,
             tasks,
             leased=frozenset(lease.subject for lease in leases),

@@ -24,7 +24,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions
 
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import OperationId
-from hermesops.operation.reaper import Task, TaskState
+from hermesops.operations.dispatch import Task, TaskState
 from hermesops.sqlite_wal import enable_wal
 
 _VERSION = "1"

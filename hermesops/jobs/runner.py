@@ -17,7 +17,7 @@ import structlog
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.chore import ChoreTurn, chore_subject
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operation.lease import LeaseKeeper, Leases
+from hermesops.operations.lease import LeaseKeeper, Leases
 
 RETRY = timedelta(minutes=5)
 """How long one that failed is left alone."""

@@ -16,9 +16,9 @@ from hermesops.model.operation import (
     OperationKind,
     OperationStatus,
 )
-from hermesops.operation.reaper import Task, TaskState
-from hermesops.operation.runner import Operations
-from hermesops.operation.worker import WORKER, Worker
+from hermesops.operations.dispatch import Task, TaskState
+from hermesops.operations.runner import Operations
+from hermesops.operations.worker import WORKER, Worker
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -196,7 +196,7 @@ async def test_after_it_was_told_to_stop_no_turn_begins() -> None:
 
 
 async def test_a_task_of_ours_that_nobody_runs_is_not_ours_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.operation.worker._TICK_S", 0.01)
+    monkeypatch.setattr("hermesops.operations.worker._TICK_S", 0.01)
     registry = Registry("well")
     worker, queues = worker_over(registry, {})
     queues[0].held = (Task("well:1", OperationId("well"), TaskState.RUNNING, "w1"),)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import UnavailableError
+from hermesops.jobs.runner import AFTER_DEATH, RETRY, Chore, Chores, Report, do_now, may_begin_at
 from hermesops.model.chore import ChoreTurn
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operation.chores import AFTER_DEATH, RETRY, Chore, Chores, Report, do_now, may_begin_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
