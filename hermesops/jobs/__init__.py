@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Scheduled jobs: what falls due without an operator, done by whichever worker looks first."""

@@ -54,7 +54,7 @@ class Lease:
 
     Attributes:
         subject: What is leased, as ``instance/<id>`` or ``stack/<project>/<name>``.
-        holder: Who holds it, as ``operation.presence`` writes it.
+        holder: Who holds it, as ``operations.holder`` writes it.
         epoch: Opened anew when the database is restored.
         counter: Rises with every taking; ``(epoch, counter)`` is the fencing token.
     """

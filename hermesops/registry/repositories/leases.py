@@ -24,7 +24,7 @@ class LeaseRows(Rows):
 
         Args:
             subject: ``instance/<id>``, ``stack/<project>/<name>`` …
-            holder: Who takes it, as ``operation.presence`` writes it; one who holds it already is refused like
+            holder: Who takes it, as ``operations.holder`` writes it; one who holds it already is refused like
                 anybody else.
             over: A holder who is known to be gone: from them it is taken though it has not expired.
 
