@@ -18,7 +18,7 @@ from hermesops.rollout.ports import ApprovalState, Records
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
-    from hermesops.rollout.controls import Said, Steered
+    from hermesops.rollout.commands import Said, Steered
     from hermesops.settings import Environment
 
 
@@ -31,13 +31,13 @@ def approve(app: "App", text: str, stage: int, *, why: str) -> tuple[Rollout, st
     """
     from dataclasses import replace
 
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     row = app.registry.find_rollout(text)
     approval, approver = Approvals(app.env).sign(asked_for(records_of(app.registry, row.id), stage, app.env.name))
 
     def word(seen: "Records", said: "Said") -> "Steered":
-        steered = controls.approve(seen.rollout, stage, replace(said, who=approver), approval)
+        steered = commands.approve(seen.rollout, stage, replace(said, who=approver), approval)
         event = replace(steered.event, evidence={**steered.event.evidence, "approval": json.loads(approval)})
         return replace(steered, event=event)
 

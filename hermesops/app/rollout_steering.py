@@ -10,7 +10,7 @@ from hermesops.app.rollout_rows import records_of
 from hermesops.errors import UnavailableError
 from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operations.db_thread import apart
-from hermesops.rollout.controls import Said, Steered
+from hermesops.rollout.commands import Said, Steered
 from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hermesops.rollout.ports import Records
 
 Word = Callable[["Records", Said], Steered]
-"""One of ``hermesops.rollout.controls``, given what is written."""
+"""One of ``hermesops.rollout.commands``, given what is written."""
 
 Show = Callable[["Records"], None]
 """Takes a look at a rollout."""

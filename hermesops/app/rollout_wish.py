@@ -13,12 +13,12 @@ from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.selector import Selector
 from hermesops.model.unknown_name import unknown_name
-from hermesops.rollout.admission import refuse_raised, refuse_spec
+from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.app import App
     from hermesops.registry import Registry
-    from hermesops.rollout.preview import RolloutPreview
+    from hermesops.rollout.plan.preview import RolloutPreview
 
 _SHOWN = 3
 """Damaged files that are named."""
@@ -122,8 +122,8 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
         UsageError: As ``meant``; or it cannot be carried out.
         RefusedError: As ``check_release``.
     """
-    from hermesops.rollout.preview import preview as look_ahead
-    from hermesops.rollout.windows import closed_at
+    from hermesops.rollout.plan.preview import preview as look_ahead
+    from hermesops.rollout.plan.windows import closed_at
 
     refuse_spec(wish.spec)
     refuse_raised(wish.spec, app.env.settings.highest_two_person)

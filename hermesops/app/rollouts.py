@@ -17,13 +17,13 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action, DrillWish, Spec
 from hermesops.operations.db_thread import apart
-from hermesops.rollout.admission import refuse_raised, refuse_spec
+from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.session import Session
     from hermesops.model.freeze import Freeze
     from hermesops.registry import Registry
-    from hermesops.rollout.hooks import AllowedHooks
+    from hermesops.rollout.gates.hooks import AllowedHooks
     from hermesops.rollout.ports import Machines
     from hermesops.rollout.runner import Runner
     from hermesops.settings import Environment
@@ -52,9 +52,9 @@ class Rollouts:
     def work_of(self, operation: Operation, lease: Lease) -> "Runner":
         """What brings a rollout forward, from its operation's row."""
         from hermesops.app.rollout_approvals import RolloutApprovals
-        from hermesops.rollout.hooks import Hooks
+        from hermesops.rollout.gates.hooks import Hooks
         from hermesops.rollout.runner import Runner
-        from hermesops.rollout.web_hooks import WebHook
+        from hermesops.rollout.webhooks import WebHook
 
         env, rollout_id = self._app.env, RolloutId(str(operation.intent["rollout"]))
         url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
@@ -132,7 +132,7 @@ class Rollouts:
         await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
 
     def _write(self, release: ReleaseId, wish: Wish) -> Rollout:
-        from hermesops.rollout.courses import course
+        from hermesops.rollout.plan.batches import course
 
         targets, now = meant(self._registry, wish), self._registry.now()
         rollout = Rollout(
@@ -164,7 +164,7 @@ class Rollouts:
 
 def allowed_hooks(env: "Environment") -> "AllowedHooks":
     """What this computer's settings say about gates that others keep."""
-    from hermesops.rollout.hooks import AllowedHooks
+    from hermesops.rollout.gates.hooks import AllowedHooks
 
     hosts = (host.strip().lower() for host in env.settings.rollout_hook_hosts.split(","))
     return AllowedHooks(env.settings.rollout_hooks, frozenset(filter(None, hosts)), is_local=env.is_local)

@@ -9,8 +9,13 @@ from typing import assert_never
 from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HurtCare
-from hermesops.rollout.gates import Judgement, evidence_of, judge
-from hermesops.rollout.marks import (
+from hermesops.rollout.actions import Bring, Change, Decision, Mark, Notify, Return, Wait
+from hermesops.rollout.gates.judgement import Judgement, evidence_of, judge
+from hermesops.rollout.observation import Sight, count_states
+from hermesops.rollout.plan.windows import closed_at
+from hermesops.rollout.reports.progress_lines import names
+from hermesops.rollout.stage_entry import LOOK_S, altered, closed_door, objections
+from hermesops.rollout.target.updates import (
     changed_by_health,
     deferred_by_hour,
     instead_of_unanswered,
@@ -18,11 +23,6 @@ from hermesops.rollout.marks import (
     out_of_sight,
     owed_at_end,
 )
-from hermesops.rollout.narration import names
-from hermesops.rollout.sight import Sight, count_states
-from hermesops.rollout.stage_door import LOOK_S, altered, closed_door, objections
-from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Wait
-from hermesops.rollout.windows import closed_at
 
 IDLE_S = 60.0
 """Seconds between two looks when nobody soaks."""

@@ -10,24 +10,7 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.model.operation import Finished
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
-from hermesops.rollout.bringing import POLL_S, Bringing
-from hermesops.rollout.gates import judge
-from hermesops.rollout.narration import narrate
-from hermesops.rollout.observations import Observations, Seen
-from hermesops.rollout.ports import (
-    Asks,
-    Calendar,
-    ChecksApproval,
-    Clock,
-    Machines,
-    Notifies,
-    Records,
-    Rows,
-    Watched,
-    Watches,
-)
-from hermesops.rollout.sight import Sight
-from hermesops.rollout.steps import (
+from hermesops.rollout.actions import (
     Ask,
     Bring,
     Change,
@@ -41,6 +24,23 @@ from hermesops.rollout.steps import (
     hook_kind,
     ids,
 )
+from hermesops.rollout.gates.judgement import judge
+from hermesops.rollout.observation import Sight
+from hermesops.rollout.ports import (
+    Asks,
+    Calendar,
+    ChecksApproval,
+    Clock,
+    Machines,
+    Notifies,
+    Records,
+    Rows,
+    Watched,
+    Watches,
+)
+from hermesops.rollout.reports.progress_lines import narrate
+from hermesops.rollout.target.executor import POLL_S, Bringing
+from hermesops.rollout.target.observations import Observations, Seen
 
 WHO = "hermesops"
 """Who decided, where no operator did."""

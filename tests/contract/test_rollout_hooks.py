@@ -16,8 +16,8 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.registry.repositories.rollouts import encoding
-from hermesops.rollout import hook_command
-from hermesops.rollout.hooks import AllowedHooks, Hooks, parse_hook
+from hermesops.rollout.gates import hook_command
+from hermesops.rollout.gates.hooks import AllowedHooks, Hooks, parse_hook
 from hermesops.settings import Environment
 from tests.support.rollouts import ROLLOUT
 

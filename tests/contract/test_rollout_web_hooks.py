@@ -12,8 +12,8 @@ import pytest
 
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate
-from hermesops.rollout.hooks import AllowedHooks, Hooks
-from hermesops.rollout.web_hooks import WebHook
+from hermesops.rollout.gates.hooks import AllowedHooks, Hooks
+from hermesops.rollout.webhooks import WebHook
 from tests.support.rollouts import ROLLOUT, STARTED
 
 

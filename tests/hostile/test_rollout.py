@@ -8,8 +8,8 @@ import pytest
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import HurtCare
 from hermesops.model.vitals import Pulse
-from hermesops.rollout import controls
-from hermesops.rollout.controls import Said
+from hermesops.rollout import commands
+from hermesops.rollout.commands import Said
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 
 HOSTILE = (3, 7, 11, 13, 17)
@@ -76,7 +76,7 @@ def test_an_abort_is_obeyed_while_machines_hang(step: str) -> None:
         if since is None or world.clock.now() < since + timedelta(seconds=5):
             return False
         aborted_at.append(world.clock.seconds)
-        world.say(controls.abort(world.rollout, Said("bob", "enough", world.clock.now())))
+        world.say(commands.abort(world.rollout, Said("bob", "enough", world.clock.now())))
         return True
 
     assert world.run(for_s=48 * 3600, word=abort) == "aborted: enough"

@@ -21,7 +21,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.node.errors import NotReadyError
 from hermesops.node.release.slots.download import download
 from hermesops.node.system import openssl, platform_client
-from hermesops.rollout.web_hooks import ask_service
+from hermesops.rollout.webhooks import ask_service
 from tests.support.credentials import authority_in, credential_of
 from tests.support.hostile_tokens import NoTokens
 

@@ -9,11 +9,11 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import FailureGate, HealthGate, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.courses import shape
-from hermesops.rollout.gates import share_of_alpha
-from hermesops.rollout.paired import compare
+from hermesops.rollout.gates.failure import Tally, weigh
+from hermesops.rollout.gates.health import compare
+from hermesops.rollout.gates.judgement import share_of_alpha
+from hermesops.rollout.plan.batches import shape
 from hermesops.rollout.ports import Comparison
-from hermesops.rollout.sprt import Tally, weigh
 from tests.support.rollout_world import NEW, QUICK, World, fleet
 
 USERS = 200

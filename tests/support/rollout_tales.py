@@ -10,9 +10,9 @@ from hermesops.model.instance_policy import QuietHours
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import HookGate
 from hermesops.model.vitals import Pulse
-from hermesops.rollout import controls
-from hermesops.rollout.controls import Said
-from hermesops.rollout.explain import explain
+from hermesops.rollout import commands
+from hermesops.rollout.commands import Said
+from hermesops.rollout.reports.explain import explain
 from tests.support.rollout_world import QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -55,11 +55,11 @@ def steered() -> World:
     world.hooked = GateResult.INCONCLUSIVE
     _until(world, RolloutState.PAUSED)
     world.hooked = GateResult.PASS
-    world.say(controls.resume(world.rollout, _said(world, "billing was restarted")))
+    world.say(commands.resume(world.rollout, _said(world, "billing was restarted")))
     _until(world, RolloutState.PAUSED)
-    world.say(controls.promote(world.rollout, tuple(world.placed.values()), _said(world, "looks fine")))
+    world.say(commands.promote(world.rollout, tuple(world.placed.values()), _said(world, "looks fine")))
     world.run(for_s=60)
-    world.say(controls.roll_back(world.rollout, tuple(world.placed.values()), _said(world, "it costs too much")))
+    world.say(commands.roll_back(world.rollout, tuple(world.placed.values()), _said(world, "it costs too much")))
     world.run()
     return world
 

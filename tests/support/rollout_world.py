@@ -28,11 +28,11 @@ from hermesops.model.rollout import (
 )
 from hermesops.model.rollout_spec import Action, HookGate, Spec
 from hermesops.model.vitals import Pulse, Vital
-from hermesops.rollout.controls import Steered
-from hermesops.rollout.courses import course
+from hermesops.rollout.actions import Decision
+from hermesops.rollout.commands import Steered
+from hermesops.rollout.plan.batches import course
 from hermesops.rollout.ports import ApprovalState, Comparison, Records, Watched
 from hermesops.rollout.runner import Runner
-from hermesops.rollout.steps import Decision
 from tests.support.virtual_time import BEGAN, VirtualClock
 
 OLD, NEW = "0.18.2-old", ReleaseId("0.19.0-new")

@@ -93,7 +93,7 @@ def spec_of(
     from hermesops.cli.context import environment
     from hermesops.cli.options.durations import seconds
     from hermesops.model.rollout_spec import DrillWish, HurtCare, Spec
-    from hermesops.rollout.admission import refuse_spec
+    from hermesops.rollout.plan.admission import refuse_spec
 
     usual = Spec()
     spec = Spec(
@@ -124,7 +124,7 @@ def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: floa
     """
     from dataclasses import replace
 
-    from hermesops.rollout.admission import refuse_spec
+    from hermesops.rollout.plan.admission import refuse_spec
 
     failures = spec.gates.failures
     chosen = {name: value for name, value in rates.items() if value >= 0}
@@ -151,7 +151,7 @@ def parse_action(text: str) -> "Action":
 
 def _gates(manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
     from hermesops.model.rollout_spec import Gates, HealthGate
-    from hermesops.rollout.hooks import parse_hook
+    from hermesops.rollout.gates.hooks import parse_hook
 
     usual = Gates()
     health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.health

@@ -14,8 +14,8 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Rollout, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtCare, Spec
 from hermesops.model.vitals import Pulse
-from hermesops.rollout import controls
-from hermesops.rollout.controls import Said
+from hermesops.rollout import commands
+from hermesops.rollout.commands import Said
 from hermesops.rollout.ports import ApprovalState
 from tests.support.rollout_world import NEW, OLD, QUICK, Died, World, fleet
 from tests.support.virtual_time import BEGAN
@@ -44,7 +44,7 @@ def test_a_halted_rollout_is_tried_again_with_those_that_failed() -> None:
     assert world.run().startswith("halted: 2 of 2")
     for machine in world.machines.values():
         machine.breaks = False
-    world.say(controls.retry(world.rollout, targets(world), said(world)))
+    world.say(commands.retry(world.rollout, targets(world), said(world)))
     assert world.run() == f"done: 40 of 40 run {NEW}"
     assert world.machine_of(0).begun == 2
 
@@ -54,7 +54,7 @@ def test_a_promoted_halt_forgives_what_failed_but_not_what_fails_next() -> None:
     for position in (0, 1, 12, 13):
         world.machine_of(position).breaks = True
     assert world.run().startswith("halted")
-    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(world.rollout, targets(world), said(world)))
     assert world.run().startswith("halted: 2 of")
     assert world.count(TargetState.FAILED) == 4
 
@@ -75,7 +75,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
         world.run()
     assert world.rollout.state is RolloutState.HALTED
     world.notify = told  # type: ignore[method-assign]
-    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(world.rollout, targets(world), said(world)))
     world.clock.seconds += 60
     assert world.run() == f"done: 39 of 40 run {NEW}, 1 failed"
     assert "3 rows" in world.nth(0).detail
@@ -84,12 +84,12 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
 def test_promote_full_skips_every_soak() -> None:
     world = World(fleet(40), replace(QUICK, soak_s=7200))
     world.run(for_s=60)
-    world.say(controls.promote(world.rollout, targets(world), said(world), full=True))
+    world.say(commands.promote(world.rollout, targets(world), said(world), full=True))
     assert world.run().startswith("done: 40 of 40")
     assert world.clock.seconds < 600
 
 
-@pytest.mark.parametrize("verb", [controls.pause, controls.resume, controls.abort])
+@pytest.mark.parametrize("verb", [commands.pause, commands.resume, commands.abort])
 def test_nothing_can_be_said_to_what_is_over(verb: object) -> None:
     world = World(fleet(3))
     world.run()
@@ -100,11 +100,11 @@ def test_nothing_can_be_said_to_what_is_over(verb: object) -> None:
 
 def test_what_is_paused_before_it_starts_touches_nobody() -> None:
     world = World(fleet(10))
-    world.say(controls.pause(world.rollout, said(world)))
+    world.say(commands.pause(world.rollout, said(world)))
     world.run(for_s=600)
     assert world.begun() == 0
     with pytest.raises(RefusedError, match="nobody of rollout r1 failed"):
-        controls.retry(world.rollout, targets(world), said(world))
+        commands.retry(world.rollout, targets(world), said(world))
 
 
 def test_a_stage_of_many_waits_for_a_second_operator() -> None:
@@ -112,7 +112,7 @@ def test_a_stage_of_many_waits_for_a_second_operator() -> None:
     until(world, RolloutState.PAUSED)
     assert world.begun() == 10
     assert world.rollout.reason == "stage 3 has a blast radius of 31.9, above 20: a second operator must approve it"
-    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
 
 
@@ -121,7 +121,7 @@ def test_each_stage_above_the_limit_waits_for_its_own_approval(stage: int, begun
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     until(world, RolloutState.PAUSED)
     if stage > 1:
-        world.say(controls.approve(world.rollout, stage - 1, said(world, "carol"), "signed"))
+        world.say(commands.approve(world.rollout, stage - 1, said(world, "carol"), "signed"))
         until(world, RolloutState.PAUSED)
     assert world.rollout.reason.startswith(f"stage {stage} has a blast radius of")
     assert world.begun() == begun
@@ -130,7 +130,7 @@ def test_each_stage_above_the_limit_waits_for_its_own_approval(stage: int, begun
 def test_an_approval_of_a_stage_covers_those_before_it() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     until(world, RolloutState.PAUSED)
-    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
 
 
@@ -157,7 +157,7 @@ def test_an_approval_that_lapsed_is_waited_for_anew() -> None:
     until(world, RolloutState.PAUSED)
     assert world.rollout.reason.endswith("a second operator must approve it; the approval is of yesterday")
     world.approval = None
-    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
 
 
@@ -173,10 +173,10 @@ def test_a_rollout_that_was_halted_is_approved_anew_and_promoted() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     world.approval = ApprovalState(objection="it was altered")
     assert world.run().startswith("halted")
-    world.say(controls.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.rollout.state is RolloutState.HALTED
     world.approval = None
-    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(world.rollout, targets(world), said(world)))
     assert world.run().startswith("done: 40 of 40")
 
 
@@ -186,7 +186,7 @@ def test_promote_does_not_get_past_a_hook_that_fails() -> None:
     world.hooked = GateResult.INCONCLUSIVE
     until(world, RolloutState.PAUSED)
     world.hooked = GateResult.FAIL
-    world.say(controls.promote(world.rollout, targets(world), said(world), full=True))
+    world.say(commands.promote(world.rollout, targets(world), said(world), full=True))
     assert world.run() == "halted: gate billing fails: billing"
     assert world.begun() == 2
 
@@ -211,7 +211,7 @@ def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -
     assert world.count(TargetState.HEALTHY) == world.begun() == 4
     assert world.rollout.reason == "gate billing is inconclusive: billing"
     world.hooked = then
-    world.say(controls.resume(world.rollout, said(world)))
+    world.say(commands.resume(world.rollout, said(world)))
     assert world.run() == ends
 
 
@@ -235,7 +235,7 @@ def test_those_put_back_although_well_are_brought_again_once_somebody_answers_fo
         world.machine_of(position).breaks = True
     assert world.run().startswith("halted")
     assert world.count(TargetState.ROLLED_BACK) > 0
-    world.say(controls.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(world.rollout, targets(world), said(world)))
     assert world.run() == f"done: 38 of 40 run {NEW}, 2 failed"
 
 
@@ -347,11 +347,11 @@ def test_a_rollback_may_be_told_to_lose() -> None:
     world = World(fleet(4))
     world.run()
     world.machine_of(1).keeps = True
-    world.say(controls.roll_back(world.rollout, targets(world), said(world)))
+    world.say(commands.roll_back(world.rollout, targets(world), said(world)))
     world.run()
     assert world.on(NEW) == 1
     world.rollout = replace(world.rollout, state=RolloutState.HALTED)
-    world.say(controls.roll_back(world.rollout, targets(world), said(world), lose=True))
+    world.say(commands.roll_back(world.rollout, targets(world), said(world), lose=True))
     world.run()
     assert world.on(OLD) == 4
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Touch nobody new; those under way are brought to an end, and gates are heard on."""
     from hermesops.app.rollout_steering import steer
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.find_rollout(rollout_id)
-    paused = steer(composed, row.id, lambda seen, said: controls.pause(seen.rollout, said), why=reason or "paused")
+    paused = steer(composed, row.id, lambda seen, said: commands.pause(seen.rollout, said), why=reason or "paused")
     line = f"rollout {row.id} is paused: hermesops rollout resume {row.id} goes on"
     result("rollout", {"rollout": status.rollout(paused)}, [line])
 
@@ -31,7 +31,7 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
 def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Go on with a rollout that is paused, or whose runner died; join whoever brings it forward."""
     from hermesops.model.rollout import RolloutState
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.find_rollout(rollout_id)
@@ -40,7 +40,7 @@ def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.resume(seen.rollout, said),
+        lambda seen, said: commands.resume(seen.rollout, said),
         why=reason or "resumed",
         wanted="done",
         detach=detach,
@@ -57,14 +57,14 @@ def promote(
 
     After a halt, it forgives what failed so far: you have looked, and answer for it.
     """
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.find_rollout(rollout_id)
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.promote(seen.rollout, seen.targets, said, full=full),
+        lambda seen, said: commands.promote(seen.rollout, seen.targets, said, full=full),
         why=reason or "promoted",
         wanted="done",
         detach=detach,
@@ -87,14 +87,14 @@ def approve(
 
 def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Touch nobody new from now on; those under way finish or go back, those that run the release keep it."""
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.find_rollout(rollout_id)
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.abort(seen.rollout, said),
+        lambda seen, said: commands.abort(seen.rollout, said),
         why=reason or "aborted",
         wanted="aborted",
         detach=detach,
@@ -103,14 +103,14 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
 
 def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Give those that failed their turn again, first and through the same gates."""
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.find_rollout(rollout_id)
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.retry(seen.rollout, seen.targets, said),
+        lambda seen, said: commands.retry(seen.rollout, seen.targets, said),
         why=reason or "retried",
         wanted="done",
         detach=detach,
@@ -119,12 +119,12 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
 
 def roll_back(composed: "App", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
     """Put everybody back whom a rollout brought to its release."""
-    from hermesops.rollout import controls
+    from hermesops.rollout import commands
 
     return _say(
         composed,
         row.id,
-        lambda seen, said: controls.roll_back(seen.rollout, seen.targets, said, lose=lose, even_revoked=even_revoked),
+        lambda seen, said: commands.roll_back(seen.rollout, seen.targets, said, lose=lose, even_revoked=even_revoked),
         why=why,
         wanted="rolled_back",
         detach=detach,

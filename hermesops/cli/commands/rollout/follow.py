@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
-    from hermesops.rollout.outlook import Outlook
+    from hermesops.rollout.reports.progress import Outlook
 
 
 def start(wish: "Wish", *, queue: bool, detach: bool) -> int:
@@ -115,7 +115,7 @@ async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, deta
 
 def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
     from hermesops.app.rollout_rows import records
-    from hermesops.rollout.outlook import outlook_of
+    from hermesops.rollout.reports.progress import outlook_of
 
     outlook = outlook_of(records(composed, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "outlook": status.outlook(outlook)}

@@ -187,7 +187,7 @@ def status(
 
 
 def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[str, object], list[str]]:
-    from hermesops.rollout.outlook import outlook_of
+    from hermesops.rollout.reports.progress import outlook_of
 
     outlook = outlook_of(found, now)
     shown: dict[str, object] = {

@@ -31,7 +31,7 @@ def explain(
     """Explain a rollout: all that was decided, in order, with the reason and the figures that it followed from."""
     registry = context.compose().registry
     row = registry.find_rollout(rollout_id)
-    from hermesops.rollout.explain import explain as explained
+    from hermesops.rollout.reports.explain import explain as explained
 
     titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
     told = registry.rollout_events(row.id)
@@ -56,7 +56,7 @@ def replay(
     vitals: options.Vitals = "",
 ) -> None:
     """Run other gates over a rollout that was recorded: would they have halted it, and when?"""
-    from hermesops.rollout.replay import replay as over
+    from hermesops.rollout.reports.replay import replay as over
 
     registry = context.compose().registry
     row = registry.find_rollout(rollout_id)

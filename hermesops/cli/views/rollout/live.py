@@ -42,7 +42,7 @@ class PlainView:
 
     def show(self, records: "Records") -> None:
         """Say what is different from the last time."""
-        from hermesops.rollout.narration import changes, progress
+        from hermesops.rollout.reports.progress_lines import changes, progress
 
         rollout, targets = records.rollout, records.targets
         if not self._state:
@@ -92,7 +92,7 @@ class LiveView:
         self._live.update(Text("\n").join(rows))
 
     def _rows(self) -> list[str]:
-        from hermesops.rollout.outlook import outlook_of
+        from hermesops.rollout.reports.progress import outlook_of
 
         if self._records is None:
             return [unbroken(line) for line in self._told]

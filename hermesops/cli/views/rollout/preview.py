@@ -6,8 +6,8 @@ from hermesops.cli.views.rollout.progress import span
 from hermesops.cli.views.shapes import moment
 
 if TYPE_CHECKING:
-    from hermesops.rollout.preview import RolloutPreview
-    from hermesops.rollout.replay import Replayed
+    from hermesops.rollout.plan.preview import RolloutPreview
+    from hermesops.rollout.reports.replay import Replayed
 
 
 def preview(ahead: "RolloutPreview") -> dict[str, object]:

@@ -11,8 +11,8 @@ from hermesops.node.untrusted.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from hermesops.model.rollout import RolloutTarget, TargetState
-    from hermesops.rollout.outlook import Outlook, StageOutlook
     from hermesops.rollout.ports import Records
+    from hermesops.rollout.reports.progress import Outlook, StageOutlook
 
 _BAR = 24
 _NAMED = 12

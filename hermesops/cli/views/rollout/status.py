@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hermesops.model.instance_policy import InstancePolicy
     from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
     from hermesops.model.slot import WayBack
-    from hermesops.rollout.explain import Explained
-    from hermesops.rollout.outlook import Outlook
+    from hermesops.rollout.reports.explain import Explained
+    from hermesops.rollout.reports.progress import Outlook
 
 
 HISTORY = frozenset({"start", "state", "said"})

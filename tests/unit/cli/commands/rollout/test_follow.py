@@ -8,8 +8,8 @@ from hermesops.cli.commands.rollout.follow import problem_of
 from hermesops.errors import HaltedError, HermesError, PartlyDoneError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
-from hermesops.rollout.outlook import outlook_of
 from hermesops.rollout.ports import Records
+from hermesops.rollout.reports.progress import outlook_of
 from tests.support.rollouts import AT, ROLLOUT, target_of
 
 

@@ -11,11 +11,11 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.slot import WayBack
-from hermesops.rollout.explain import explain
-from hermesops.rollout.outlook import outlook_of
+from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Records
-from hermesops.rollout.preview import preview
-from hermesops.rollout.replay import Replayed, Verdict
+from hermesops.rollout.reports.explain import explain
+from hermesops.rollout.reports.progress import outlook_of
+from hermesops.rollout.reports.replay import Replayed, Verdict
 from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, target_of
 
 ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))

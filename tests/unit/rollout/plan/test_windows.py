@@ -7,7 +7,7 @@ import pytest
 from hermesops.errors import UsageError
 from hermesops.model.freeze import Freeze
 from hermesops.model.instance_policy import QuietHours
-from hermesops.rollout.windows import closed_at, parse_window, quiet_until
+from hermesops.rollout.plan.windows import closed_at, parse_window, quiet_until
 
 MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.gates import soaked_at
+from hermesops.rollout.gates.judgement import soaked_at
+from hermesops.rollout.observation import count_states
 from hermesops.rollout.ports import Records
-from hermesops.rollout.sight import count_states
 
 
 @dataclass(frozen=True)

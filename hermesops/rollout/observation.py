@@ -8,9 +8,9 @@ from hermesops.model.freeze import Freeze
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.acts import BUSY_AGAIN_S, is_overdue
-from hermesops.rollout.gates import soaked_at
+from hermesops.rollout.gates.judgement import soaked_at
 from hermesops.rollout.ports import ApprovalState, Records, Watched
+from hermesops.rollout.target.decision import BUSY_AGAIN_S, is_overdue
 
 
 @dataclass(frozen=True)

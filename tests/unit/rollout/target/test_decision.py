@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.model.rollout import Progress, RolloutTarget, Standing, TargetState
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.acts import (
+from hermesops.rollout.target.decision import (
     Act,
     Activate,
     Await,

@@ -6,10 +6,10 @@ import pytest
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
-from hermesops.rollout.narration import changes, names, narrate, progress
+from hermesops.rollout.actions import Bring, Change, Decision, Mark, Notify, Return, Step, Wait
+from hermesops.rollout.observation import Sight
 from hermesops.rollout.ports import Records
-from hermesops.rollout.sight import Sight
-from hermesops.rollout.steps import Bring, Change, Decision, Mark, Notify, Return, Step, Wait
+from hermesops.rollout.reports.progress_lines import changes, names, narrate, progress
 from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
 
 

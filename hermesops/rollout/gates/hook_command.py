@@ -12,7 +12,7 @@ from functools import partial
 from typing import Self
 
 from hermesops.node.untrusted.foreign_text import one_line
-from hermesops.rollout import hook_guard
+from hermesops.rollout.gates import hook_guard
 
 _KEPT = 16 << 10
 """Bytes of its output that are kept, the last ones; it may write as much as it likes."""

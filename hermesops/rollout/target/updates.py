@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from hermesops.model.rollout import RolloutTarget, TargetState
-from hermesops.rollout.acts import deferral
-from hermesops.rollout.gates import soaked_at
-from hermesops.rollout.paired import hurt
-from hermesops.rollout.sight import Sight
-from hermesops.rollout.windows import quiet_until
+from hermesops.rollout.gates.health import hurt
+from hermesops.rollout.gates.judgement import soaked_at
+from hermesops.rollout.observation import Sight
+from hermesops.rollout.plan.windows import quiet_until
+from hermesops.rollout.target.decision import deferral
 
 
 def changed_by_health(sight: Sight) -> tuple[RolloutTarget, ...]:

@@ -9,7 +9,7 @@ from math import ceil
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutTarget, Target
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.exposure import fair_order
+from hermesops.rollout.plan.order import fair_order
 
 _ROUNDING = 1e-9
 """So that 5 % of 200 is 10, whatever floating point makes of it."""

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillWish
-from hermesops.rollout.gates import Judgement, evidence_of, soaked_at
-from hermesops.rollout.score import blast_radius
-from hermesops.rollout.sight import Sight
-from hermesops.rollout.steps import Ask, Change, Decision, Drill, Step, Wait, hook_kind
+from hermesops.rollout.actions import Ask, Change, Decision, Drill, Step, Wait, hook_kind
+from hermesops.rollout.gates.judgement import Judgement, evidence_of, soaked_at
+from hermesops.rollout.observation import Sight
+from hermesops.rollout.plan.blast_radius import blast_radius
 
 LOOK_S = 10.0
 """Seconds between two looks at targets that soak."""

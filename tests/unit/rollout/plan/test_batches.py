@@ -14,7 +14,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.courses import course, shape, shape_of
+from hermesops.rollout.plan.batches import course, shape, shape_of
 from tests.support.rollout_world import NEW, fleet
 
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HealthGate, Spec
-from hermesops.rollout.paired import Compared, compare
+from hermesops.rollout.gates.failure import Tally, Weighed, weigh
+from hermesops.rollout.gates.health import Compared, compare
 from hermesops.rollout.ports import Watched
-from hermesops.rollout.sprt import Tally, Weighed, weigh
 
 _BETWEEN = 0.2
 """Share of a stage's alpha that may be spent on looks before its end; they are alike, and there may be many …"""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.model.rollout_spec import HOOK_FACTS, HookGate
-from hermesops.rollout.hook_command import HookCommand
-from hermesops.rollout.web_hooks import ask_service, message
+from hermesops.rollout.gates.hook_command import HookCommand
+from hermesops.rollout.webhooks import ask_service, message
 
 if TYPE_CHECKING:
     import httpx

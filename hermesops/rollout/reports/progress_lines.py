@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from hermesops.model.rollout import RolloutTarget, TargetState
-from hermesops.rollout.sight import Sight, count_states, entered_stage, was_tried
-from hermesops.rollout.steps import Ask, Bring, Change, Decision, Drill, Mark, Notify, Return, Wait
+from hermesops.rollout.actions import Ask, Bring, Change, Decision, Drill, Mark, Notify, Return, Wait
+from hermesops.rollout.observation import Sight, count_states, entered_stage, was_tried
 
 _NAMED = 4
 """Users named in one line; the rest are counted."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutTarget, Target
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.courses import course, shape_of
-from hermesops.rollout.exposure import stratum
-from hermesops.rollout.odds import odds, seen_with, worst_hurt
-from hermesops.rollout.score import blast_radius
+from hermesops.rollout.gates.power import odds, seen_with, worst_hurt
+from hermesops.rollout.plan.batches import course, shape_of
+from hermesops.rollout.plan.blast_radius import blast_radius
+from hermesops.rollout.plan.order import stratum
 
 ATTEMPT_S = 20.0
 """What one machine usually takes: a start of the agent, its trial and its checks."""

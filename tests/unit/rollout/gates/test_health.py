@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult
 from hermesops.model.vitals import Vital
-from hermesops.rollout.paired import chance_of, compare, hurt
+from hermesops.rollout.gates.health import chance_of, compare, hurt
 from hermesops.rollout.ports import Comparison
 from tests.support.rollout_statistics import run_health
 from tests.support.shard import shard

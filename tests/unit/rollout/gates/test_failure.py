@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import FailureGate, Spec
-from hermesops.rollout.courses import shape
-from hermesops.rollout.odds import odds, seen_with, worst_hurt
-from hermesops.rollout.sprt import Bounds, Tally, halts, weigh
+from hermesops.rollout.gates.failure import Bounds, Tally, halts, weigh
+from hermesops.rollout.gates.power import odds, seen_with, worst_hurt
+from hermesops.rollout.plan.batches import shape
 from tests.support.rollout_statistics import Share, run_gate
 from tests.support.shard import shard
 

@@ -7,11 +7,11 @@ import pytest
 from hermesops.errors import UsageError
 from hermesops.model.rollout_spec import FailureGate, Gates, HealthGate, HookGate, ProbeGate, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.admission import refuse_raised, refuse_spec
-from hermesops.rollout.courses import course
+from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
+from hermesops.rollout.plan.batches import course
+from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Comparison
-from hermesops.rollout.preview import preview
-from hermesops.rollout.replay import replay
+from hermesops.rollout.reports.replay import replay
 from tests.support.rollout_world import NEW, QUICK, World, fleet
 
 

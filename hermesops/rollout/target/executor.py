@@ -16,7 +16,8 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, Unknow
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
-from hermesops.rollout.acts import (
+from hermesops.rollout.ports import Clock, Machines, Rows
+from hermesops.rollout.target.decision import (
     Act,
     Activate,
     Await,
@@ -30,7 +31,6 @@ from hermesops.rollout.acts import (
     deferral,
     next_act,
 )
-from hermesops.rollout.ports import Clock, Machines, Rows
 from hermesops.waiting import cancel
 
 POLL_S = 1.0

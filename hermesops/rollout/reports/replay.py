@@ -10,9 +10,9 @@ from datetime import datetime
 
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Gates, HealthGate
-from hermesops.rollout.gates import share_of_alpha
-from hermesops.rollout.paired import can_tell
-from hermesops.rollout.sprt import Tally, weigh
+from hermesops.rollout.gates.failure import Tally, weigh
+from hermesops.rollout.gates.health import can_tell
+from hermesops.rollout.gates.judgement import share_of_alpha
 
 
 @dataclass(frozen=True)

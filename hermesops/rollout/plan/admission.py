@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from hermesops.errors import UsageError
 from hermesops.model.rollout_spec import Gates, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.steps import hook_kind
-from hermesops.rollout.windows import parse_window
+from hermesops.rollout.actions import hook_kind
+from hermesops.rollout.plan.windows import parse_window
 
 _HINT = "hermesops rollout start --help"
 
