@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""A rollout before it starts: who, in which order and batches, when, and how much could break."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""A rollout in words and figures: its progress, its decisions explained, other gates replayed."""
