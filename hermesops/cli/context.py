@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from hermesops.app import App
-    from hermesops.app.narration import Tell
+    from hermesops.app.container_parts.narration import Tell
     from hermesops.settings import Environment
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
         UsageError: There is no such environment.
     """
     from hermesops.app import App
-    from hermesops.app.environments import require_known
+    from hermesops.app.services.environments import require_known
     from hermesops.cli.console import say
 
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
@@ -83,7 +83,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _warn(event: str, **fields: object) -> None:
-    from hermesops.app.narration import warn
+    from hermesops.app.container_parts.narration import warn
 
     _open_log(_chosen.level or logging.WARNING)
     warn(event, **fields)

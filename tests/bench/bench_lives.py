@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from hermesops import waiting
 from hermesops.app import App
-from hermesops.app.session import Session
+from hermesops.app.container_parts.connected import Session
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment

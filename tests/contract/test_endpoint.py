@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.endpoint import api_url_of, endpoint_of
+from hermesops.app.container_parts.endpoint import api_url_of, endpoint_of
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.secrets.endpoint import local_endpoint
 from hermesops.settings import Environment

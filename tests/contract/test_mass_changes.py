@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.approvals import Approvals
-from hermesops.app.mass_changes import ApprovedList, MassChanges
+from hermesops.app.services.approvals import Approvals
+from hermesops.app.services.mass_changes import ApprovedList, MassChanges
 from hermesops.errors import RefusedError, UsageError
 from hermesops.identity.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.model.ids import instance_subject

@@ -10,8 +10,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from hermesops.app.operators import who_acts
-from hermesops.app.registry_place import RegistryPlace
+from hermesops.app.container_parts.registry import RegistryPlace
+from hermesops.app.services.operators import who_acts
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.identity import operators
 from hermesops.identity.oidc import Pipelines, published_keys

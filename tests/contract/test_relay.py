@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hermesops.app.relay import bounds_of
+from hermesops.app.services.relay import bounds_of
 from hermesops.errors import UnavailableError
 from hermesops.model.caller import Caller as HeldCaller
 from hermesops.model.ids import MachineId

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from hermesops.app.approvals import Approvals
-from hermesops.app.rollout_approvals import RolloutApprovals, asked_for
+from hermesops.app.services.approvals import Approvals
+from hermesops.app.services.rollout_approvals import RolloutApprovals, asked_for
 from hermesops.errors import RefusedError
 from hermesops.identity.approval import FILE, Approval
 from hermesops.identity.signatures import Signers

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.rollouts import allowed_hooks
+from hermesops.app.services.rollouts import allowed_hooks
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.app.rollout_moves import standing_of, whereabouts
+from hermesops.app.adapters.rollout_reprovision import standing_of, whereabouts
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hermesops.app.rollout_owed import can_be_brought, owed, wishes
+from hermesops.app.services.outdated import can_be_brought, owed, wishes
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.app.rollout_wish import Wish
-from hermesops.app.rollouts import Rollouts
+from hermesops.app.services.rollout_requests import Wish
+from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import UnavailableError
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
@@ -19,7 +19,7 @@ from tests.support.registries import placed
 from tests.support.rollouts import NEW, ROLLOUT, STARTED, target_of
 
 if TYPE_CHECKING:
-    from hermesops.app.session import Session
+    from hermesops.app.container_parts.connected import Session
 
 WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.app import App
-from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
-from hermesops.app.secret_checks import check_secrets, unneeded
+from hermesops.app.services.key_rotation import prepare_registry_key, rotate_registry_key
+from hermesops.app.services.secret_checks import check_secrets, unneeded
 from hermesops.errors import RefusedError, UsageError
 from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict

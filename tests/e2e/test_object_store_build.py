@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app import local_world as local_world_server
+from hermesops.app.container_parts import local_world as local_world_server
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.command import local_world

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hermesops.app import App
-from hermesops.app.cells import Cells
+from hermesops.app.services.cells import Cells
 from hermesops.cells.bulk import failure_of
 from hermesops.cells.changes.guard import Named
 from hermesops.cells.naming import stack_of

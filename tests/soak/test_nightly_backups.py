@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.app import App
-from hermesops.app.session import Session
+from hermesops.app.container_parts.connected import Session
 from hermesops.model.backup import Backup
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app import App
-from hermesops.app.session import Session
+from hermesops.app.container_parts.connected import Session
 from hermesops.drift.finding import Kind
 from hermesops.errors import HermesError
 from hermesops.justavps.wire import MachineStatus

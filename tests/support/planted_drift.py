@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from hermesops.app import App
-from hermesops.app.session import Session
+from hermesops.app.container_parts.connected import Session
 from hermesops.drift.finding import Kind
 from hermesops.justavps.wire import Machine, MachineOrder, MachineStatus
 from hermesops.model.fleet import Ordered

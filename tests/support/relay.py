@@ -13,7 +13,7 @@ from typing import Any
 
 import h11
 
-from hermesops.app.relay import bounds_of
+from hermesops.app.services.relay import bounds_of
 from hermesops.justavps.proxy import ProxyClient
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus

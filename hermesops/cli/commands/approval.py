@@ -12,7 +12,7 @@ from hermesops.cli.options.overrides import read_saved, write_saved
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
-    from hermesops.app.app import App
+    from hermesops.app.container import App
     from hermesops.identity.approval import Asked
 
 app = Noun(no_args_is_help=True)
@@ -34,7 +34,7 @@ def sign(
     yes: Yes = False,
 ) -> None:
     """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
-    from hermesops.app.approvals import asked_by_preview
+    from hermesops.app.services.approvals import asked_by_preview
     from hermesops.identity.mass_change import FILE
 
     composed, text = context.compose(), read_saved(preview)
@@ -74,7 +74,7 @@ def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: boo
 
 
 def _signed(composed: "App", asked: "Asked", save: Path, signer: str, then: str) -> None:
-    from hermesops.app.approvals import Approvals
+    from hermesops.app.services.approvals import Approvals
 
     approval, approver = Approvals(composed.env).sign(asked)
     write_saved(save, approval)
@@ -99,7 +99,7 @@ def request(
 @app.command()
 def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=False)]) -> None:
     """Show what an approval is about and who gave it; its signature is checked."""
-    from hermesops.app.approvals import Approvals
+    from hermesops.app.services.approvals import Approvals
 
     given, signer = Approvals(context.environment()).read(read_saved(approval))
     shape = {

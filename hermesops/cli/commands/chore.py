@@ -27,7 +27,7 @@ def list_() -> None:
     composed = context.compose()
 
     async def work() -> list[dict[str, object]]:
-        from hermesops.app.chores import Errands
+        from hermesops.app.services.jobs import Errands
 
         async with composed.session() as session:
             errands = Errands(session)
@@ -57,7 +57,7 @@ def run(
     composed = context.compose()
 
     async def work() -> "Report":
-        from hermesops.app.chores import Errands
+        from hermesops.app.services.jobs import Errands
         from hermesops.jobs.runner import do_now
 
         async with composed.session() as session:

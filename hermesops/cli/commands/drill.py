@@ -33,7 +33,7 @@ def restore(
     instance = composed.registry.find_instance(user) if user else None
 
     async def work() -> tuple[str, str]:
-        from hermesops.app.drills import Drills
+        from hermesops.app.services.restore_drills import Drills
 
         async with composed.session() as session:
             operation = await Drills(session).open(instance, why="by hand")

@@ -17,7 +17,7 @@ def group() -> None:
 @app.command("list")
 def list_() -> None:
     """List the environments of this home; * is the one that commands are about."""
-    from hermesops.app.environments import list_environments
+    from hermesops.app.services.environments import list_environments
 
     rows = [environment.environment(one) for one in list_environments(context.environment())]
     columns = ("name", "chosen", "vendor", "registry", "problem")
@@ -39,7 +39,7 @@ def show() -> None:
 @app.command()
 def check() -> int:
     """Check that this environment can be worked with: registry, vendor and every secret."""
-    from hermesops.app.environments import check_environment
+    from hermesops.app.services.environments import check_environment
     from hermesops.model.check import Verdict
 
     checks = context.run(check_environment(context.compose()))

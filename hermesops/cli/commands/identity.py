@@ -15,7 +15,7 @@ from hermesops.errors import PartlyDoneError, UsageError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hermesops.app.identities import Identities
+    from hermesops.app.services.machine_certificates import Identities
 
 app = Noun(no_args_is_help=True)
 
@@ -117,7 +117,7 @@ def serve(
 
     It needs the registry and the authority's key, and no controller.
     """
-    from hermesops.app import identities
+    from hermesops.app.services import machine_certificates as identities
 
     composed = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
@@ -125,7 +125,7 @@ def serve(
 
 
 def _identities() -> "tuple[Identities, datetime]":
-    from hermesops.app.identities import Identities
+    from hermesops.app.services.machine_certificates import Identities
 
     composed = context.compose()
     return Identities(composed), composed.registry.now()

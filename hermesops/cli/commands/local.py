@@ -11,7 +11,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, agree, is_json, result, say, table
 
 if TYPE_CHECKING:
-    from hermesops.app.world_purge import WorldPurge
+    from hermesops.app.services.world_purge import WorldPurge
     from hermesops.localcloud.world.local_world import World
     from hermesops.localcloud.world.status import WorldStatus
 
@@ -38,7 +38,7 @@ def up(driver: Driver = None) -> None:
     command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
     if driver:
         command += ["--driver", driver]
-    from hermesops.app.local_world import server_environment
+    from hermesops.app.container_parts.local_world import server_environment
 
     given = server_environment(environment)
     status = context.run(_world(driver or "").up(command, environment=given, tell=say))
@@ -83,7 +83,7 @@ def status() -> None:
 @app.command(hidden=True)
 def serve(driver: Driver = None) -> None:
     """Be the local world's server; ``up`` starts this."""
-    from hermesops.app.local_world import serve_world
+    from hermesops.app.container_parts.local_world import serve_world
     from hermesops.localcloud.model_router.router import Upstream
 
     env = context.environment()
@@ -152,13 +152,13 @@ def clear() -> None:
 
 
 def _purge() -> "WorldPurge":
-    from hermesops.app.world_purge import WorldPurge
+    from hermesops.app.services.world_purge import WorldPurge
 
     return WorldPurge(context.compose())
 
 
 def _world(driver: str = "") -> "World":
-    from hermesops.app.local_world import world_of
+    from hermesops.app.container_parts.local_world import world_of
 
     return world_of(context.environment(), driver)
 

@@ -14,7 +14,7 @@ from hermesops.errors import HermesError, PartlyDoneError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.session import Session
+    from hermesops.app.container_parts.connected import Session
     from hermesops.model.ids import CellName
     from hermesops.model.operation import Operation
 

@@ -42,7 +42,7 @@ def serve(
     It needs the registry and the authority's key, a worker that renews tokens, and no key of JustAVPS's.
     SIGTERM ends it after the answers under way; a second one cuts them short.
     """
-    from hermesops.app import relay
+    from hermesops.app.services import relay
 
     composed = context.compose(logs_all=True)
     server = listen(listen_at, example="hermesops relay serve")
@@ -61,7 +61,7 @@ def admit(
 
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
-    from hermesops.app.relay import callers_of
+    from hermesops.app.services.relay import callers_of
 
     require_reason(reason, f"hermesops relay admit {service} …")
     text = input_file.read(request)

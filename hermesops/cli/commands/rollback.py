@@ -70,7 +70,7 @@ def rollback(
 
 
 def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int:
-    from hermesops.app.rollbacks import roll_back
+    from hermesops.app.services.rollbacks import roll_back
 
     composed = context.compose()
     instance = composed.registry.find_instance(user)
@@ -80,7 +80,7 @@ def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int
 
 
 def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
-    from hermesops.app.rollbacks import roll_back_directly
+    from hermesops.app.services.rollbacks import roll_back_directly
 
     going = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
     name, done = context.run(going)
@@ -101,7 +101,7 @@ def _rollout(composed: "App", text: str, *, lose: bool, even_revoked: bool, why:
 
 
 def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.rollout_wish import Wish, check_release
+    from hermesops.app.services.rollout_requests import Wish, check_release
     from hermesops.model.rollout_spec import Action
 
     release = check_release(composed, to)

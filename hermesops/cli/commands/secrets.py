@@ -26,7 +26,7 @@ def list_() -> None:
     """List the secrets that are needed, where each is and how old; never what it says."""
     from datetime import UTC, datetime
 
-    from hermesops.app.secret_checks import held_secrets
+    from hermesops.app.services.secret_checks import held_secrets
 
     now = datetime.now(UTC)
     rows = [shapes.held_secret(one, now) for one in held_secrets(context.compose())]
@@ -41,7 +41,7 @@ def set_(
     yes: Yes = False,
 ) -> None:
     """Keep a secret that somebody gave you; it is read from a file or standard input, never from an argument."""
-    from hermesops.app.secret_changes import set_secret
+    from hermesops.app.services.secrets import set_secret
     from hermesops.secrets.catalog import needed
 
     which, composed = needed(name), context.compose()
@@ -65,7 +65,7 @@ def rotate(
     ] = False,
 ) -> int:
     """Rotate a secret; where only a person can, say exactly what is to be done (exit 7). Killed, it continues."""
-    from hermesops.app.key_rotation import prepare_registry_key, rotate_registry_key
+    from hermesops.app.services.key_rotation import prepare_registry_key, rotate_registry_key
     from hermesops.secrets.catalog import REGISTRY_KEY, needed
 
     which, composed = needed(name), context.compose()
@@ -96,7 +96,7 @@ def rotate(
 @app.command()
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
-    from hermesops.app.secret_checks import check_secrets, unneeded
+    from hermesops.app.services.secret_checks import check_secrets, unneeded
     from hermesops.model.check import Verdict
     from hermesops.secrets.catalog import needed
 

@@ -65,7 +65,7 @@ def delete(
     instance = composed.registry.find_instance(user)
 
     async def find() -> "Image":
-        from hermesops.app.snapshots import chosen
+        from hermesops.app.services.snapshots import chosen
 
         async with composed.session() as session:
             return chosen(await session.snapshots.of(instance.id), snapshot, instance.title)

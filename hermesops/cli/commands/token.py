@@ -14,7 +14,7 @@ from hermesops.model.token import PLATFORM, purpose_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hermesops.app.app import App
+    from hermesops.app.container import App
     from hermesops.model.instance import Instance
     from hermesops.model.route import PresentToken
     from hermesops.model.token import KeptToken
@@ -42,8 +42,8 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     now = composed.registry.now()
 
     async def work() -> "list[dict[str, object]]":
-        from hermesops.app.model_tokens import ModelTokens
-        from hermesops.app.tokens import Tokens
+        from hermesops.app.services.model_tokens import ModelTokens
+        from hermesops.app.services.proxy_tokens import Tokens
 
         instance = composed.registry.find_instance(user) if user else None
         async with composed.session() as session:
@@ -67,7 +67,7 @@ def renew(
     instance = composed.registry.find_instance(user)
 
     async def work() -> None:
-        from hermesops.app.tokens import Tokens
+        from hermesops.app.services.proxy_tokens import Tokens
 
         async with composed.session() as session:
             await Tokens(session).renew(instance, purpose, reason=reason or "renewed by hand")
@@ -96,7 +96,7 @@ def revoke(
         return
 
     async def work() -> list[str]:
-        from hermesops.app.tokens import Tokens
+        from hermesops.app.services.proxy_tokens import Tokens
 
         async with composed.session() as session:
             return [one.purpose for one in await Tokens(session).revoke(instance, purpose, reason=reason or "revoked")]
@@ -106,7 +106,7 @@ def revoke(
 
 
 def _revoke_models(composed: "App", user: str, instance: "Instance", reason: str) -> None:
-    from hermesops.app.model_tokens import revoke_model_tokens
+    from hermesops.app.services.model_tokens import revoke_model_tokens
 
     generation, problem = context.run(revoke_model_tokens(composed, instance, reason=reason))
     words = [f"no model token of {user} counts that was made before now; the router knows within 10 seconds"]

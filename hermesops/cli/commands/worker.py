@@ -38,8 +38,8 @@ def worker(
     app = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work() -> "Tally":
-        from hermesops.app.chores import make_chores
-        from hermesops.app.worker import make_worker
+        from hermesops.app.services.jobs import make_chores
+        from hermesops.app.services.worker import make_worker
 
         async with app.session() as session:
             made = make_worker(session, concurrency=concurrency, grace_s=grace)

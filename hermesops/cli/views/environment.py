@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 if TYPE_CHECKING:
-    from hermesops.app.environments import Seen
+    from hermesops.app.services.environments import Seen
     from hermesops.settings import Environment
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-from hermesops.app.watching import Watching
+from hermesops.app.adapters.rollout_health import Watching
 from hermesops.channel import Completed
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.app.registry_place import _anchor_name
+from hermesops.app.container_parts.registry import _anchor_name
 from hermesops.registry.database import Database
 
 AT = "db.example/registry"

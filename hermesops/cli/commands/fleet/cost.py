@@ -7,12 +7,12 @@ from hermesops.cli.console import result
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
-    from hermesops.app.costs import Costs
+    from hermesops.app.services.costs import Costs
 
 
 def cost() -> None:
     """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
-    from hermesops.app.costs import costs_of
+    from hermesops.app.services.costs import costs_of
 
     costs = context.run(costs_of(context.compose()))
     result("fleet-cost", _shape(costs), _lines(costs))

@@ -44,7 +44,7 @@ def status(
 
     composed = context.compose()
     if live:
-        from hermesops.app.drift import list_machines
+        from hermesops.app.services.fleet import list_machines
 
         context.run(list_machines(composed))
     registry = composed.registry
@@ -81,7 +81,7 @@ def drift(
 
     Nothing in the world is changed. What somebody works on right now is left out.
     """
-    from hermesops.app.drift import Drift
+    from hermesops.app.services.fleet import Drift
     from hermesops.drift.selection import FIELDS
     from hermesops.model.selector import Selector
 
@@ -102,7 +102,7 @@ def changes(
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a moment in ISO 8601.")],
 ) -> None:
     """Tell what happened: what was done, by whom, what stacks ran, and what changed behind our back, oldest first."""
-    from hermesops.app.drift import happenings
+    from hermesops.app.services.fleet import happenings
     from hermesops.cli.options.durations import since as moment_of
 
     found = context.run(happenings(context.compose(), moment_of(since)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app import App
-    from hermesops.app.rollout_owed import Owed
+    from hermesops.app.services.outdated import Owed
 
 
 def owed(
@@ -23,10 +23,10 @@ def owed(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
-    from hermesops.app import rollout_owed
+    from hermesops.app.services import outdated
 
     composed = context.compose()
-    found = rollout_owed.owed(composed.registry)
+    found = outdated.owed(composed.registry)
     if bring and found:
         return _bring(composed, found, reason or "owed", detach=detach)
     rows = [status.owed(one) for one in found]
@@ -36,7 +36,7 @@ def owed(
 
 def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
-    from hermesops.app.rollout_owed import usual_spec, wishes
+    from hermesops.app.services.outdated import usual_spec, wishes
 
     codes = []
     for wish in wishes(found, reason, usual_spec(composed.env.settings)):

@@ -25,7 +25,7 @@ def adopt(
     reason: Why = "",
 ) -> None:
     """Give a machine that no instance is on to the instance that it says it belongs to."""
-    from hermesops.app.recovery import Orphans
+    from hermesops.app.services.recovery import Orphans
 
     composed = context.compose()
 
@@ -47,7 +47,7 @@ def remove_orphan(
     reason: Why = "",
 ) -> None:
     """Destroy a machine that no instance is on; refused when a user's memory is on it and nowhere else."""
-    from hermesops.app.recovery import Orphans
+    from hermesops.app.services.recovery import Orphans
 
     composed = context.compose()
 
@@ -68,7 +68,7 @@ def accept_size(
     reason: Why = "",
 ) -> None:
     """Order the size that a machine was given behind our back: disks cannot shrink, and it is paid for."""
-    from hermesops.app.drift import Drift
+    from hermesops.app.services.fleet import Drift
 
     composed = context.compose()
     instance = composed.registry.find_instance(user)
@@ -86,7 +86,7 @@ def converge(
     users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")],
 ) -> int:
     """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
-    from hermesops.app.drift import Drift
+    from hermesops.app.services.fleet import Drift
     from hermesops.errors import PartlyDoneError
 
     composed = context.compose()

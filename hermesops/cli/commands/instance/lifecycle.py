@@ -14,8 +14,8 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.mass_changes import ApprovedList
-    from hermesops.app.session import Session
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.services.mass_changes import ApprovedList
     from hermesops.instances.workflows.suspend import Keep
     from hermesops.model.operation import Operation
 
@@ -145,7 +145,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
         return None
     if listed is None or approved_by is None:
         raise UsageError("--from LIST and --approved-by APPROVAL go together")
-    from hermesops.app.mass_changes import ApprovedList
+    from hermesops.app.services.mass_changes import ApprovedList
 
     return ApprovedList(read_saved(listed), read_saved(approved_by))
 

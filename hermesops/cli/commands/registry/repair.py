@@ -38,7 +38,7 @@ def rebuild(
 
     A copy knows more: try `hermesops registry restore --latest` first.
     """
-    from hermesops.app.recovery import Rebuilding
+    from hermesops.app.services.recovery import Rebuilding
 
     composed = context.compose()
     work = Rebuilding(composed)

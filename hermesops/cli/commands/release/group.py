@@ -61,8 +61,8 @@ def build(
     composed = context.compose()
 
     async def work() -> "Built":
-        from hermesops.app.release_builds import usual_order
-        from hermesops.app.releases import Releasing
+        from hermesops.app.services.release_builds import usual_order
+        from hermesops.app.services.releases import Releasing
 
         releasing, usual = Releasing(composed), usual_order(composed)
         if lock is not None:
@@ -143,7 +143,7 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
 
     Nobody can take that back: build another release of the same agent.
     """
-    from hermesops.app.releases import Releasing
+    from hermesops.app.services.releases import Releasing
 
     composed = context.compose()
     Releasing(composed).require_known(release)
@@ -170,7 +170,7 @@ def floor(
             raise UsageError("a floor is set for a reason", hint="--reason WHY")
 
         async def work() -> "Revocations":
-            from hermesops.app.releases import Releasing
+            from hermesops.app.services.releases import Releasing
 
             return await Releasing(composed).set_floor("" if version == "none" else version, reason=reason)
 

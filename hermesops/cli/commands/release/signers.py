@@ -34,7 +34,7 @@ def set_(
 
     Machines take the new signers with the next release that is brought to them.
     """
-    from hermesops.app.releases import Releasing
+    from hermesops.app.services.releases import Releasing
 
     composed = context.compose()
     allowed = input_file.read(file)
@@ -51,7 +51,7 @@ def restore(reason: Why, yes: Yes = False) -> None:
 
     What a store says of signers and revocations only ever rises; one that says less was changed by somebody.
     """
-    from hermesops.app.releases import Releasing
+    from hermesops.app.services.releases import Releasing
 
     composed = context.compose()
     agree(

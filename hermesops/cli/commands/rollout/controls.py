@@ -11,14 +11,14 @@ from hermesops.cli.options.rollout import Detach, Id
 from hermesops.cli.views.rollout import status
 
 if TYPE_CHECKING:
-    from hermesops.app.app import App
-    from hermesops.app.rollout_steering import Word
+    from hermesops.app.container import App
+    from hermesops.app.services.rollout_commands import Word
     from hermesops.model.rollout import Rollout, RolloutId
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Touch nobody new; those under way are brought to an end, and gates are heard on."""
-    from hermesops.app.rollout_steering import steer
+    from hermesops.app.services.rollout_commands import steer
     from hermesops.rollout import commands
 
     composed = context.compose()
@@ -77,7 +77,7 @@ def approve(
     reason: Why = "",
 ) -> None:
     """Let stages be entered whose blast radius asks for two people; signed with your key, nobody approves their own."""
-    from hermesops.app.rollout_approvals import approve as signed
+    from hermesops.app.services.rollout_approvals import approve as signed
 
     composed = context.compose()
     row, approver = signed(composed, rollout_id, stage, why=reason or "approved")
@@ -132,7 +132,7 @@ def roll_back(composed: "App", row: "Rollout", *, lose: bool, even_revoked: bool
 
 
 def _say(composed: "App", rollout_id: "RolloutId", word: "Word", *, why: str, wanted: str, detach: bool) -> int:
-    from hermesops.app.rollout_steering import steer
+    from hermesops.app.services.rollout_commands import steer
 
     steer(composed, rollout_id, word, why=why)
     return follow.go_on(composed, rollout_id, wanted=wanted, detach=detach)

@@ -11,9 +11,9 @@ from hermesops.errors import HaltedError, PartlyDoneError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.app import App
-    from hermesops.app.rollout_wish import Wish
-    from hermesops.app.session import Session
+    from hermesops.app.container import App
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.services.rollout_requests import Wish
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
@@ -49,7 +49,7 @@ def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool
 
 def watched(composed: "App", rollout_id: "RolloutId") -> int:
     """Look at a rollout until it ends or halts."""
-    from hermesops.app.rollout_steering import watch
+    from hermesops.app.services.rollout_commands import watch
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
@@ -96,7 +96,7 @@ def _bring(composed: "App", meant: "Callable[[Session], Awaitable[Rollout]]", *,
 
 
 async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
-    from hermesops.app.rollout_steering import follow
+    from hermesops.app.services.rollout_commands import follow
 
     if detach:
         session.rollouts.leave(rollout)
@@ -114,7 +114,7 @@ async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, deta
 
 
 def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
-    from hermesops.app.rollout_rows import records
+    from hermesops.app.adapters.rollout_store import records
     from hermesops.rollout.reports.progress import outlook_of
 
     outlook = outlook_of(records(composed, rollout.id), composed.registry.now())

@@ -60,7 +60,7 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
-    from hermesops.app import rollout_wish
+    from hermesops.app.services import rollout_requests
 
     spec = options.spec_of(
         stages=stages,
@@ -74,8 +74,8 @@ def preview(
         two_person_above=two_person_above,
     )
     composed = context.compose()
-    wish = rollout_wish.Wish(release, where, everybody, spec, options.parse_action(action), "")
-    ahead, closed = rollout_wish.preview(composed, wish)
+    wish = rollout_requests.Wish(release, where, everybody, spec, options.parse_action(action), "")
+    ahead, closed = rollout_requests.preview(composed, wish)
     shown = {**render_rollout_preview.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, render_rollout_preview.preview_lines(ahead, closed))
 
@@ -114,7 +114,7 @@ def start(
     With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
     release that it runs; the machine before is kept for a while.
     """
-    from hermesops.app.rollout_wish import Wish
+    from hermesops.app.services.rollout_requests import Wish
 
     wish = Wish(
         release,
@@ -173,10 +173,10 @@ def status(
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
     """
-    from hermesops.app import rollout_rows
+    from hermesops.app.adapters import rollout_store
 
     composed = context.compose()
-    found = rollout_rows.records(composed, rollout_id)
+    found = rollout_store.records(composed, rollout_id)
     if watch:
         return follow.watched(composed, found.rollout.id)
     shown, lines = _seen(found, composed.registry.now(), everything=everything)

@@ -83,7 +83,7 @@ def up(
     if saved is not None:
         if cells or where or everything or targets or destroy or share or budget or no_wait:
             raise UsageError("--from goes alone: the saved preview says what is to happen")
-        from hermesops.app.cells import Cells as Chosen
+        from hermesops.app.services.cells import Cells as Chosen
 
         text = read_saved(saved)
         approval = read_saved(approved_by) if approved_by else ""

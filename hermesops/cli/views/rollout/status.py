@@ -8,7 +8,7 @@ from hermesops.cli.views.shapes import moment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.rollout_owed import Owed
+    from hermesops.app.services.outdated import Owed
     from hermesops.model.freeze import Freeze
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance_policy import InstancePolicy

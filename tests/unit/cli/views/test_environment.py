@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from hermesops.app.environments import Seen, list_environments
+from hermesops.app.services.environments import Seen, list_environments
 from hermesops.cli.views import environment as render_environment
 from hermesops.settings import Environment
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.app.rollout_owed import Owed
+from hermesops.app.services.outdated import Owed
 from hermesops.cli.views.rollout import preview as render_rollout_preview
 from hermesops.cli.views.rollout import progress, status
 from hermesops.model.ids import InstanceId

@@ -1,0 +1,242 @@
+"""The machines of a rollout's targets for its runner: each changed under its instance's own lease, release by slot."""
+
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances.remote.releases import Slots
+from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import GateResult, Standing, Target
+from hermesops.operations.db_thread import apart
+from hermesops.release.handed_out import HandedOut
+from hermesops.waiting import WaitExpiredError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.model.instance import Instance
+    from hermesops.model.rollout_spec import Spec
+    from hermesops.model.slot import SlotsSeen
+
+_AGENT_S = 8.0
+"""Seconds in which an agent has to answer before anything is changed."""
+
+_PROXY_S = 20.0
+"""Seconds for which the gateway is looked for through the proxy before a machine is told to keep its release."""
+
+
+class SlotMachines:
+    """Releases in slots of the machines that instances have.
+
+    Args:
+        session: What they are reached with.
+        purpose: What the copies are made for that come before a change, as ``rollout ID``: made once for it.
+    """
+
+    def __init__(self, session: "Session", purpose: str) -> None:
+        self._session = session
+        self._registry = session.app.registry
+        self._purpose = purpose
+        self._cancelled: set[InstanceId] = set()
+
+    async def look(self, instance_id: InstanceId) -> Standing:
+        """Ask the machine.
+
+        Raises:
+            LeaseHeldError: It gives no answer, as somebody else works on the instance.
+            UnavailableError: It gives no answer.
+        """
+        instance = await apart(self._registry.get_instance, instance_id)
+        if instance.status is not InstanceStatus.RUNNING:
+            return Standing("", absent=instance.status.value)
+        seen = await Slots(self._session.reach.channel).look(machine_of(instance))
+        if seen is None:
+            await leave_to_others(self._session, instance)
+            raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
+        return standing_of(seen)
+
+    async def observe_agent(self, target: Target) -> str:
+        """What is wrong with the agent, as seen through the proxy and by hermes-node."""
+        return await unwell(self._session, target)
+
+    async def fetch(self, target: Target, release: ReleaseId) -> None:
+        """Bring to the machine what it lacks of the release.
+
+        Raises:
+            RefusedError: The machine does not take it.
+            UnavailableError: It gives no answer, or somebody else works on the instance.
+        """
+        async with self._alone(target) as (slots, machine_id):
+            seen = await slots.look(machine_id)
+            python = seen.python if seen else ""
+            await slots.fetch(machine_id, HandedOut(release, self._session.app.releases), python=python)
+
+    async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:
+        """Back the state up, and have the machine try and then run the release, unconfirmed.
+
+        Raises:
+            RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
+            UnavailableError: Not begun: no answer, or somebody else works on the instance.
+            UnknownOutcomeError: The answer was lost.
+        """
+        self._cancelled.discard(target.instance_id)
+        await self._back_up(target)
+        if target.instance_id in self._cancelled:
+            raise UnavailableError(f"{target.user} is left as it was: nobody wants it changed any more")
+        async with self._alone(target) as (slots, machine_id):
+            done = await slots.activate(machine_id, release, confirm_s=spec.confirm_s, drain_s=spec.drain_s)
+        if done.problem:
+            bad = [f"{check.name}: {check.detail}" for check in done.checks if not check.ok]
+            words = "; ".join(bad) or done.problem
+            raise RefusedError(f"{done.stage or 'activate'}: {words}")
+
+    async def cancel(self, target: Target) -> None:
+        """Leave a machine as it is unless it is switching already; its agent takes turns again.
+
+        Raises:
+            HermesError: It could not be told.
+        """
+        self._cancelled.add(target.instance_id)
+        instance = await apart(self._registry.get_instance, target.instance_id)
+        await Slots(self._session.reach.channel).cancel(machine_of(instance))
+
+    async def confirm(self, target: Target, release: ReleaseId) -> None:
+        """See the gateway answer through the proxy, then tell the machine to keep the release.
+
+        Raises:
+            RefusedError: The machine went back meanwhile.
+            UnavailableError: The gateway does not answer through the proxy.
+        """
+        await self._see_gateway(target)
+        async with self._alone(target) as (slots, machine_id):
+            await slots.confirm(machine_id, release)
+            with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
+                await slots.tidy(machine_id)
+
+    async def back(
+        self,
+        target: Target,
+        spec: "Spec",  # noqa: ARG002 - the runner's words
+        *,
+        lose: bool,
+        even_revoked: bool = False,
+    ) -> None:
+        """Put the machine back on the release that it had.
+
+        Raises:
+            RefusedError: That would lose what was written since; nothing changed.
+            UnavailableError: No answer, or somebody else works on the instance.
+        """
+        async with self._alone(target) as (slots, machine_id):
+            before = ReleaseId(target.release_before)
+            await slots.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        """Go to the release and back on a machine of the pool, with state made by the release before."""
+        from hermesops.app.adapters.rollback_rehearsal import WayBackDrill
+
+        return await WayBackDrill(self._session, self._purpose).run(release, ReleaseId(before))
+
+    async def _see_gateway(self, target: Target) -> None:
+        instance = await apart(self._registry.get_instance, target.instance_id)
+        what = f"the gateway of {instance.title} through the proxy"
+        await self._session.reach.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
+
+    async def _back_up(self, target: Target) -> None:
+        if not self._session.backups.are_kept:
+            return
+        async with self._leased(target) as (instance, lease):
+            copies = self._session.copies(self._session.reach.under(lease))
+            await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
+
+    @asynccontextmanager
+    async def _alone(self, target: Target) -> "AsyncIterator[tuple[Slots, MachineId]]":
+        """The machine's releases under the instance's lease, for one command."""
+        async with self._leased(target) as (instance, lease):
+            yield Slots(self._session.reach.channel, lease), machine_of(instance)
+
+    @asynccontextmanager
+    async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
+        """A target's instance, whose lease is held meanwhile."""
+        instance = await apart(self._registry.get_instance, target.instance_id)
+        with others_are_at_it():
+            async with self._session.app.alone(instance_subject(instance.id)) as keeper:
+                yield instance, keeper.lease
+
+
+@contextmanager
+def others_are_at_it() -> "Iterator[None]":
+    """Leases that others have are refusals of ours and not of the machine: the same call may be repeated.
+
+    Raises:
+        UnavailableError: In their place.
+    """
+    try:
+        yield
+    except (LeaseHeldError, LeaseLostError) as taken:
+        raise UnavailableError(taken.message, hint=taken.hint) from taken
+
+
+async def unwell(session: "Session", target: Target) -> str:
+    """What is wrong with an agent that nobody has touched: it would not answer after a change either.
+
+    Raises:
+        LeaseHeldError: It does not answer, as somebody else works on the instance: that says nothing of the agent.
+        HermesError: Nobody could tell.
+    """
+    instance = await apart(session.app.registry.get_instance, target.instance_id)
+    what = f"the gateway of {instance.title} through the proxy"
+    try:
+        await session.reach.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
+    except WaitExpiredError as expired:
+        await leave_to_others(session, instance)
+        return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
+    seen = await Slots(session.reach.channel).look(machine_of(instance))
+    return "its agent did not tell hermes-node what it is at" if seen and seen.is_unheard else ""
+
+
+async def leave_to_others(session: "Session", instance: "Instance") -> None:
+    """Do nothing, unless what was seen of an instance is the doing of an operation.
+
+    Args:
+        session: Where leases are looked up.
+        instance: As it was before it was looked at.
+
+    Raises:
+        LeaseHeldError: Somebody works on it, or did meanwhile: it has to be looked at anew.
+    """
+    registry, subject = session.app.registry, instance_subject(instance.id)
+    holders = [lease.holder for lease in await apart(registry.list_leases) if lease.subject == subject]
+    if holders or await apart(registry.get_instance, instance.id) != instance:
+        raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
+
+
+def standing_of(seen: "SlotsSeen") -> Standing:
+    """What a machine says of its releases, in a rollout's words. Pure."""
+    switch, last = seen.switch, seen.last
+    return Standing(
+        current=seen.current,
+        activation=switch.release if switch else "",
+        phase=switch.phase if switch else "",
+        last=f"{last.at} {last.before} {last.release} {last.outcome}" if last else "",
+        last_to=last.release if last else "",
+        last_failed=last is not None and last.outcome != "confirmed",
+        lapsed=last is not None and last.outcome == "lapsed",
+        why=last.why if last else "",
+        busy=seen.busy,
+    )
+
+
+def machine_of(instance: "Instance") -> MachineId:
+    """The machine that an instance is on.
+
+    Raises:
+        UnavailableError: It has none.
+    """
+    if instance.machine_id is None:
+        raise UnavailableError(f"{instance.title} has no machine", hint=f"hermesops instance show {instance.title}")
+    return instance.machine_id

@@ -1,0 +1,278 @@
+"""Everything of one environment that talks to the vendor and to machines."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hermesops import __version__, assets, child_environment
+from hermesops.app.container_parts.narration import Tell
+from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.app.container import App
+    from hermesops.app.services.backups import Backups
+    from hermesops.app.services.pools import Pools
+    from hermesops.app.services.rollouts import Rollouts
+    from hermesops.app.services.snapshots import Snapshots
+    from hermesops.backup.proof import ProvedCopies
+    from hermesops.channel.agent import AgentApi
+    from hermesops.converge import Converger
+    from hermesops.identity.audited_access import Visits
+    from hermesops.image.build import Builder, Recipe
+    from hermesops.instances.expiry import Upkeep
+    from hermesops.instances.remote.certificates import Certifying
+    from hermesops.instances.remote.power_control import RestingReach
+    from hermesops.instances.requests.bulk import Newcomers
+    from hermesops.instances.requests.changes import Requests
+    from hermesops.instances.requests.life_changes import LifeRequests
+    from hermesops.instances.requests.preflight import Policy, Questions
+    from hermesops.instances.requests.provision import Admission
+    from hermesops.justavps import Client
+    from hermesops.model.instance import Instance
+    from hermesops.model.operation import Operation, OperationKind
+    from hermesops.operations.runner import Operations
+    from hermesops.verify.verification import Verification
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything of one environment that talks to the vendor and to machines."""
+
+    app: "App"
+    client: "Client"
+    agents: "AgentApi"
+
+    @cached_property
+    def admission(self) -> "Admission":
+        """Turns wishes for agents into rows."""
+        from hermesops.cells.scheduling import choose_cell
+        from hermesops.instances.requests.provision import Admission
+
+        return Admission(self.app.registry, self._questions, choose_cell, self.pools, self._policy)
+
+    @cached_property
+    def newcomers(self) -> "Newcomers":
+        """Takes many wishes at once."""
+        from hermesops.instances.requests.bulk import Newcomers
+
+        at_once = self.app.env.settings.parallel_provisions
+        return Newcomers(self.admission, self._questions, self._policy, at_once=at_once)
+
+    @cached_property
+    def _questions(self) -> "Questions":
+        from hermesops.instances.requests.preflight import Questions
+
+        return Questions(self.app.registry, self.reach, self.app.guards, self._policy)
+
+    @property
+    def _policy(self) -> "Policy":
+        from hermesops.instances.requests.preflight import Policy
+
+        settings = self.app.env.settings
+        return Policy(
+            settings.image,
+            settings.region,
+            settings.server_types,
+            settings.cell_size,
+            settings.plan_regions,
+            settings.plans_apart,
+        )
+
+    @cached_property
+    def reach(self) -> "RestingReach":
+        """Machines, nodes and gateways."""
+        from hermesops.instances.remote.power_control import RestingReach
+        from hermesops.secrets.instance_keys import InstanceKeys
+
+        endpoint = self.app.endpoint
+        return RestingReach(
+            rows=self.app.registry,
+            vendor=self.client,
+            keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
+            agents=self.agents,
+            router_url=endpoint.router_url,
+            gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
+            tell=self.app.tell,
+            certifying=self._certifying,
+        )
+
+    @property
+    def _certifying(self) -> "Certifying | None":
+        from hermesops.app.services.machine_certificates import certificates_of
+        from hermesops.instances.remote.certificates import Certifying
+
+        certificates = certificates_of(self.app)
+        return Certifying(certificates) if certificates else None
+
+    @cached_property
+    def pools(self) -> "Pools":
+        """Warm pools."""
+        from hermesops.app.services.pools import Pools
+
+        return Pools(self)
+
+    @cached_property
+    def backups(self) -> "Backups":
+        """Encrypted copies of instances' states."""
+        from hermesops.app.services.backups import Backups
+
+        return Backups(self)
+
+    @cached_property
+    def snapshots(self) -> "Snapshots":
+        """The vendor's images of single instances."""
+        from hermesops.app.services.snapshots import Snapshots
+
+        return Snapshots(self)
+
+    @cached_property
+    def rollouts(self) -> "Rollouts":
+        """Releases brought to many."""
+        from hermesops.app.services.rollouts import Rollouts
+
+        return Rollouts(self)
+
+    @cached_property
+    def operations(self) -> "Operations":
+        """Brings operations to their end."""
+        from hermesops.app.handlers.operations import Works
+        from hermesops.operations.runner import Operations
+
+        return Operations(self.app.registry, Works(self).by_kind(), self.app.tell)
+
+    @cached_property
+    def image_builder(self) -> "Builder":
+        """Builds images."""
+        from hermesops.image.build import Builder
+        from hermesops.image.download import Pip
+        from hermesops.image.simulated import SimulatedBuilder
+        from hermesops.localcloud.world.machine_kind import is_simulated
+
+        env = self.app.env
+        builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
+        return builder(
+            vendor=self.client,
+            channel_to=self.reach.channel,
+            converge=self.converger.apply,
+            verify=self.verify_nobodys,
+            downloads=Pip(env.for_child(child_environment.PACKAGES)),
+            cache=env.cache,
+            manifests=env.folder / "manifests",
+            tell=self.app.tell,
+        )
+
+    @cached_property
+    def converger(self) -> "Converger":
+        """Runs playbooks on machines."""
+        from hermesops.converge import Access, Converger
+
+        return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
+
+    def recipe(self, image: str) -> "Recipe":
+        """What an image is made of, here and now."""
+        from hermesops.image import definition
+        from hermesops.image.build import Recipe
+        from hermesops.node import build as node
+
+        app, settings = self.app, self.app.env.settings
+        made = definition.load(assets.folder("images") / image)
+        program = app.env.cache / "node" / "hermes-node"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        node.write(program)
+        variables = {
+            "hermes_base_broker_addresses": list(app.endpoint.broker_addresses),
+            "hermes_base_daemon_port": app.endpoint.daemon_port,
+        }
+        inputs = definition.inputs_of(
+            made,
+            roles=assets.folder("roles"),
+            playbooks=assets.folder("ansible") / "playbooks",
+            variables=variables,
+            extra={"hermes-node": program},
+        )
+        return Recipe(
+            definition=made,
+            inputs=inputs,
+            environment=app.env.name,
+            server_type=settings.server_types[Plan.LIGHT],
+            region=settings.region,
+            variables={**variables, "hermes_node_program": str(program)},
+            versions={"hermesops": __version__},
+        )
+
+    async def open_operation(
+        self, kind: "OperationKind", instance: "Instance", intent: "Mapping[str, object]"
+    ) -> "Operation":
+        """Open an operation of an instance under its lease, or find the unfinished one of that kind.
+
+        Args:
+            kind: One during which the gateway is stopped.
+            instance: Which instance.
+            intent: What the operation needs to know beside the user.
+
+        Raises:
+            LeaseHeldError: Another process works on the instance.
+            RefusedError: An operation of another kind that stops the gateway has not ended.
+        """
+        from hermesops.instances.steps.personalise import refuse_at_rest
+
+        subject, registry = instance_subject(instance.id), self.app.registry
+        async with self.app.alone(subject):
+            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
+            refuse_at_rest(instance, unfinished, but=kind)
+            whole = {"user": instance.title, **intent}
+            return registry.open_operation(kind, subject, intent=whole, instance_id=instance.id)
+
+    @cached_property
+    def requests(self) -> "Requests":
+        """Turns what operators ask of instances into rows."""
+        from hermesops.instances.requests.changes import Requests
+
+        return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone, self.app.mass_changes.admit)
+
+    @cached_property
+    def life_requests(self) -> "LifeRequests":
+        """Turns what operators ask of an agent's life into rows."""
+        from hermesops.app.handlers.instances import Lives
+
+        return Lives(self).requests()
+
+    @cached_property
+    def upkeep(self) -> "Upkeep":
+        """Does what has fallen due."""
+        from hermesops.app.handlers.instances import Lives
+
+        return Lives(self).upkeep()
+
+    def copies(self, reach: "RestingReach") -> "ProvedCopies":
+        """Backups, made and put back by hermes-node as that reach may."""
+        return self.backups.copies(reach)
+
+    @cached_property
+    def visits(self) -> "Visits":
+        """Lets operators in, with a reason."""
+        from hermesops.identity.audited_access import Visits
+
+        return Visits(self.app.registry)
+
+    async def verify(self, instance: "Instance") -> "Verification":
+        """Check on an instance's machine what the roles promise."""
+        from hermesops.verify.promise import Expected
+        from hermesops.verify.verification import verify
+
+        key = self.app.registry.api_server_key(instance.id)
+        return await verify(await self.reach.channel_to(instance), Expected.of(instance, api_server_key=key))
+
+    async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        """What a machine without a user should promise, and does not."""
+        from hermesops.model.check import Verdict
+        from hermesops.verify.promise import Expected
+        from hermesops.verify.promises import WITHOUT_USER
+        from hermesops.verify.verification import verify
+
+        verification = await verify(self.reach.channel(machine_id), Expected(""), WITHOUT_USER)
+        tell(f"made {len(verification.checks)} checks")
+        return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)

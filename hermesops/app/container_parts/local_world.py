@@ -1,0 +1,125 @@
+"""The local world of an environment, and the object store in it."""
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hermesops import child_environment
+from hermesops.app.container_parts.narration import Tell
+from hermesops.errors import HermesError, RefusedError
+from hermesops.settings import Environment
+from hermesops.waiting import cancel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hermesops.localcloud.model_router.router import Upstream
+    from hermesops.localcloud.world.go_tools import GoTools
+    from hermesops.localcloud.world.local_world import World
+    from hermesops.model.ids import InstanceId
+
+_OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})
+"""Secrets that the service which machines prove themselves to cannot work without."""
+
+_OF_SERVER = _OF_PLATFORM | {"HERMESOPS_MODEL_API_KEY"}
+"""Those of the local world's server: it starts that service, and its router asks real models."""
+
+_VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+
+
+def world_of(env: Environment, driver: str = "") -> "World":
+    """The world that stands for the vendor.
+
+    Args:
+        env: The environment.
+        driver: What shall run its machines; empty for what the settings say.
+
+    Raises:
+        RefusedError: The environment's machines are rented.
+    """
+    from hermesops.assets import folder
+    from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition
+    from hermesops.localcloud.world.local_world import World
+
+    if not env.is_local:
+        raise RefusedError(f"environment {env.name} is not this computer's", hint="--env local")
+    definition = find_definition(folder("images"), env.settings.local_base)
+    driver = driver or env.settings.local_driver
+    return World(env.world, base_definition=definition, bases=env.cache / "bases", driver=driver)
+
+
+def server_environment(env: Environment) -> dict[str, str]:
+    """The environment of the world's server; its children get less."""
+    names = (child_environment.GO, child_environment.PACKAGES, child_environment.BUCKET)
+    return env.for_hermesops(*names, secrets=_OF_SERVER)
+
+
+async def object_store_of(env: Environment, tell: Tell) -> "Mapping[str, str]":
+    """Where the world's object store is; it is built and started on first need.
+
+    Raises:
+        UnavailableError: The world is down, or the program could not be built.
+    """
+    tools = _tools(env, tell)
+    if not tools.place(_VERSITYGW).exists():
+        tell("backups of a local world go to its object store, whose program is built from source first")
+    await tools.build(_VERSITYGW)
+    return await world_of(env).object_store()
+
+
+async def serve_world(
+    env: Environment, driver: str, *, tell: Tell, upstream: "Upstream | None", platform: "Sequence[str]"
+) -> None:
+    """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
+
+    The build ends with the server; a later one goes on with it, and so does the first command that needs it.
+    """
+    from hermesops.localcloud.world.platform_socket import Service
+
+    service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
+    building = asyncio.create_task(_build_beside(env, tell))
+    tools = _tools(env, tell)
+    try:
+        await world_of(env, driver).serve(
+            tell=tell,
+            upstream=upstream,
+            platform=service,
+            floors=partial(_floors, env),
+            object_store_program=lambda: tools.place(_VERSITYGW),
+        )
+    finally:
+        await cancel(building)
+
+
+def _floors(env: Environment) -> "Mapping[InstanceId, int]":
+    """Which tokens of the model router count, as the environment's registry says."""
+    from hermesops.app.container_parts.registry import registry_url
+    from hermesops.registry.repositories.credentials.model_tokens import FloorReader
+
+    return FloorReader(registry_url(env)).read()
+
+
+async def _build_beside(env: Environment, tell: Tell) -> None:
+    from hermesops.localcloud.server.process import NARRATION
+
+    tools = _tools(env, tell, is_polite=True)
+    if env.settings.backup_bucket or tools.place(_VERSITYGW).exists():
+        return
+    tell(f"{NARRATION}building the object store's program in the background: minutes of a core, once on this computer")
+    try:
+        await tools.build(_VERSITYGW)
+    except (HermesError, OSError) as failure:
+        tell(f"the object store's program was not built in the background: {failure}")
+
+
+def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools":
+    from hermesops.assets import folder
+    from hermesops.localcloud.world.go_tools import GoTools
+
+    return GoTools(
+        folder("images") / "tools",
+        env.cache,
+        env.for_child(child_environment.GO, child_environment.PACKAGES),
+        tell,
+        is_polite=is_polite,
+    )

@@ -1,0 +1,182 @@
+"""Where an environment's registry is, with what is kept beside it: key, copies, and the audit's heads."""
+
+import errno
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from hermesops.app.container_parts.narration import Warn
+from hermesops.app.services.operators import who_acts
+from hermesops.errors import RefusedError, UsageError
+from hermesops.keyring.key_ring import KeyRing
+from hermesops.registry import Registry, open_registry
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.open import migrate_registry
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.registry.maintenance.restore import Restored
+
+
+class RegistryPlace:
+    """An environment's registry.
+
+    Args:
+        env: The environment.
+        warn: Takes what went wrong with what is kept beside it.
+    """
+
+    def __init__(self, env: Environment, warn: Warn) -> None:
+        self._env = env
+        self._warn = warn
+        self._url = registry_url(env)
+        given = self._url if env.settings.registry_url else ""
+        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(given))
+        self.file = _sqlite_file(self._url)
+        self._copies = Copies(self.file, env.settings.registry_copies) if self.file else None
+
+    @property
+    def copies(self) -> Copies:
+        """The copies of an SQLite registry.
+
+        Raises:
+            RefusedError: It is PostgreSQL.
+        """
+        if self._copies is None:
+            raise RefusedError(
+                "this registry is in PostgreSQL, whose backups are the database's own",
+                hint="restore it there, then: hermesops registry restored --reason WHY",
+            )
+        return self._copies
+
+    def open(self) -> Registry:
+        """Open it, as ``open_registry`` does."""
+        return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
+
+    def open_anew(self, why: str, *, above: int = 0) -> Registry:
+        """Open one that was lost with all its copies: empty, under an epoch that outranks all that are known.
+
+        What is left of an SQLite file must have been set aside before.
+
+        Args:
+            why: For the audit.
+            above: An epoch that is outranked too, whatever the audit's anchor knows.
+
+        Raises:
+            RefusedError: There is a registry.
+        """
+        migrate_registry(self._url)
+        registry = self._open_at(self._url, anchor=self.anchor, copies=None)
+        if registry.list_audit(limit=1):
+            registry.close()
+            raise RefusedError("there is a registry, and it is not empty", hint="hermesops registry check")
+        registry.open_epoch(why, above=above)
+        registry.close()
+        return self.open()
+
+    def migrate(self) -> tuple[str, str]:
+        """Bring its tables to this code's revision; the revisions before and now."""
+        return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)
+
+    def restore(self, copy: Path | None, *, over: str, why: str) -> "Restored":
+        """Put a copy, or the newest one, in its place.
+
+        Args:
+            copy: ``None`` takes the newest.
+            over: The environment's name, where a healthy registry may be overwritten.
+            why: For the audit.
+        """
+        from hermesops.registry.maintenance.restore import restore
+
+        if over and over != self._env.name:
+            raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")
+        if copy is None:
+            taken = self.copies.list()
+            if not taken:
+                raise RefusedError(
+                    f"there is no copy in {self.copies.folder}",
+                    hint="hermesops registry rebuild, from vendor and machines",
+                )
+            copy = taken[0].file
+        open_at = partial(self._open_at, anchor=None, copies=None)
+        return restore(self.copies, copy, open_at=open_at, anchor=self.anchor, over_healthy=bool(over), why=why)
+
+    def _open_at(self, url: str, *, anchor: Anchor | None, copies: Copies | None) -> Registry:
+        return open_registry(
+            url,
+            environment=self._env.name,
+            actor=partial(who_acts, self._env),
+            sealer=self._key_ring,
+            anchor=anchor,
+            copies=copies,
+            warn=self._warn,
+        )
+
+    @property
+    def _key_ring(self) -> Callable[[bool], KeyRing]:
+        from hermesops.app.container_parts.secrets import secrets_of
+        from hermesops.keyring.ring import Ring
+        from hermesops.secrets.catalog import REGISTRY_KEY
+
+        secrets = secrets_of(self._env)
+        file = self._env.settings.registry_key_file or secrets.home.path(REGISTRY_KEY.name)
+        if file is not None:
+            return partial(_ring_in, file)
+
+        def kept(is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
+            if is_new:
+                secrets.made(REGISTRY_KEY, Ring.fresh().to_text())
+            return KeyRing.kept(partial(secrets.read, REGISTRY_KEY), source=secrets.home.title)
+
+        return kept
+
+
+def registry_url(env: Environment) -> str:
+    """SQLAlchemy's URL of an environment's registry."""
+    given = env.settings.registry_url
+    return given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
+
+
+def _ring_in(file: Path, is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
+    return KeyRing.load(file, create=is_new)
+
+
+_WHO = ("user", "password", "sslpassword")
+"""Of a URL's query, what says who asks and not which registry is meant."""
+
+
+def _anchor_name(given: str) -> str:
+    """The anchor belongs to the registry: another URL, another file."""
+    if not given:
+        return "audit.anchor"
+    try:
+        which = sa.make_url(given).set(username=None, password=None).difference_update_query(_WHO).render_as_string()
+    except sa.exc.ArgumentError:
+        which = ""  # opening it will say what is wrong with it
+    return f"audit-{hashlib.sha256(which.encode()).hexdigest()[:8]}.anchor"
+
+
+def _sqlite_file(url: str) -> Path | None:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        return None
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def _folder_of(env: Environment) -> Path:
+    try:
+        env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise RefusedError(
+            f"nothing can be kept in {env.folder}: {error.strerror}",
+            hint="set HERMESOPS_HOME to a folder this user may write to",
+        ) from error
+    return env.folder

@@ -1,0 +1,206 @@
+"""What brings agents through their lives: the works of sleep, waking, another size or machine, and the end."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.errors import BrokenInvariantError
+from hermesops.identity.mass_change import COUNTED
+from hermesops.model.backup import BEFORE_RESTORE
+from hermesops.model.ids import InstanceId
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.instances.expiry import Upkeep
+    from hermesops.instances.requests.life_changes import LifeRequests
+    from hermesops.instances.requests.placement import Grounds
+    from hermesops.instances.workflows.relocate.workflow import Relocate
+    from hermesops.instances.workflows.resize import Resize, Size
+    from hermesops.instances.workflows.resume import Resume
+    from hermesops.instances.workflows.schedule_termination import Farewell
+    from hermesops.instances.workflows.suspend import Suspend
+    from hermesops.instances.workflows.terminate import Terminate
+    from hermesops.model.instance import Instance
+    from hermesops.operations.runner import Make
+
+
+class Lives:
+    """Makes works of lives in one session.
+
+    Args:
+        session: What they are made of.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+
+    def by_kind(self) -> "Mapping[OperationKind, Make]":
+        """The kinds of operations that change an agent's life, with what makes their work."""
+        return {
+            OperationKind.SUSPEND: self._suspend,
+            OperationKind.RESUME: self._resume,
+            OperationKind.RESIZE: self._resize,
+            OperationKind.RELOCATE: self._relocate,
+            OperationKind.FAREWELL: self._farewell,
+            OperationKind.TERMINATE: self._terminate,
+        }
+
+    def requests(self) -> "LifeRequests":
+        """Turns what operators ask of lives into rows."""
+        from hermesops.instances.requests.life_changes import LifeRequests, Policy
+        from hermesops.instances.workflows.suspend import Keep
+
+        settings, registry, reach = self._app.env.settings, self._app.registry, self._session.reach
+        policy = Policy(
+            settings.server_types,
+            settings.data_gb,
+            timedelta(days=settings.grace_days),
+            Keep(settings.suspended_machines),
+            keeps_former=settings.former_days > 0,
+        )
+        return LifeRequests(
+            registry,
+            reach,
+            self._session.copies(reach),
+            self.grounds(),
+            policy,
+            self._app.alone,
+            admit=self._app.mass_changes.admit,
+        )
+
+    def grounds(self) -> "Grounds":
+        """Where machines of instances can be, and what they boot from."""
+        from hermesops.cells.scheduling import choose_cell
+        from hermesops.instances.requests.placement import Grounds
+
+        settings = self._app.env.settings
+        size, apart = settings.cell_size, settings.plans_apart
+        return Grounds(self._app.registry, self._session.reach, choose_cell, settings.image, size, apart)
+
+    def upkeep(self) -> "Upkeep":
+        """Does what has fallen due."""
+        from hermesops.instances.expiry import Upkeep
+
+        settings = self._app.env.settings
+        kept = timedelta(days=settings.former_days)
+        return Upkeep(self._app.registry, self._app.cell_stacks, self._end, kept)
+
+    async def _end(self, instance: "Instance") -> str:
+        keeps = self._app.env.settings.last_backup == "required"
+        request = self._session.requests.terminate(instance.id, keeps_backup=keeps, reason="its days of grace are over")
+        return await self._session.operations.run(await request)
+
+    def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
+        from hermesops.instances.workflows.suspend import Keep, Suspend
+
+        reach = self._session.reach.under(lease)
+        return Suspend(
+            instance_of(operation),
+            why=_why(operation),
+            keep=Keep(str(operation.intent["keep"])),
+            rows=self._app.registry,
+            world=reach,
+            copies=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+        )
+
+    def _resume(self, operation: Operation, lease: Lease) -> "Resume":
+        from hermesops.instances.workflows.resume import Resume
+
+        reach = self._session.reach.under(lease)
+        return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
+
+    def _resize(self, operation: Operation, lease: Lease) -> "Resize":
+        from hermesops.instances.workflows.resize import Resize
+
+        self._app.mass_changes.refuse_unapproved(operation)
+        reach, before = self._session.reach.under(lease), operation.intent["before"]
+        if not isinstance(before, dict):
+            raise BrokenInvariantError(f"operation {operation.id} does not say what the plan was before")
+        return Resize(
+            instance_of(operation),
+            why=_why(operation),
+            before=self._size(before),
+            size=self._size(operation.intent),
+            rows=self._app.registry,
+            world=reach,
+            copies=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+        )
+
+    def _size(self, told: "Mapping[str, object]") -> "Size":
+        from hermesops.instances.workflows.resize import Size
+
+        plan = Plan(str(told["plan"]))
+        return Size(plan, str(told["server_type"]), self._app.env.settings.data_gb[plan])
+
+    def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
+        from hermesops.app.adapters.release_transfer import CarriedReleases
+        from hermesops.instances.workflows.relocate.request import Wish
+        from hermesops.instances.workflows.relocate.workflow import Relocate
+
+        if operation.intent.get(COUNTED):
+            self._app.mass_changes.refuse_unapproved(operation)
+        reach = self._session.reach.under(lease)
+        return Relocate(
+            instance_of(operation),
+            Wish.from_intent(operation.intent, why=_why(operation)),
+            rows=self._app.registry,
+            world=reach,
+            backups=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+            releases=CarriedReleases(self._session, lease),
+            lease=lease,
+        )
+
+    def _farewell(self, operation: Operation, lease: Lease) -> "Farewell":
+        from hermesops.instances.workflows.schedule_termination import Farewell
+
+        self._app.mass_changes.refuse_unapproved(operation)
+        reach = self._session.reach.under(lease)
+        return Farewell(
+            instance_of(operation),
+            why=_why(operation),
+            until=datetime.fromisoformat(str(operation.intent["until"])),
+            rows=self._app.registry,
+            world=reach,
+            backups=self._session.copies(reach),
+        )
+
+    def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
+        from hermesops.instances.workflows.terminate import Terminate, Wish
+
+        self._app.mass_changes.refuse_unapproved(operation)
+        reach = self._session.reach.under(lease)
+        return Terminate(
+            instance_of(operation),
+            Wish(_why(operation), keeps_backup=bool(operation.intent.get("keeps_backup"))),
+            rows=self._app.registry,
+            world=reach,
+            gateways=reach.gateways,
+            backups=self._session.copies(reach),
+            snapshots=self._session.snapshots,
+            cells=self._app.cell_stacks,
+        )
+
+
+def instance_of(operation: Operation) -> InstanceId:
+    """Whose an operation is.
+
+    Raises:
+        BrokenInvariantError: Its row names no instance.
+    """
+    if operation.instance_id is None:
+        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
+    return operation.instance_id
+
+
+def _why(operation: Operation) -> str:
+    """What a backup is made for that this operation makes: made once for it, however often it is continued."""
+    if operation.kind is OperationKind.RELOCATE and operation.intent.get("snapshot"):
+        return f"{BEFORE_RESTORE} {operation.id}"  # what is on the old machine is replaced by that backup
+    return f"before {operation.kind} {operation.id}"

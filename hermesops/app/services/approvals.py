@@ -1,0 +1,91 @@
+"""Approvals of an environment: who gives them, and what needs one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.app.services.operators import signers_of
+from hermesops.errors import RefusedError
+from hermesops.identity.approval import (
+    FILE,
+    Approval,
+    Asked,
+    age_of,
+    digest_of,
+    refuse_old,
+    refuse_other,
+    refuse_own,
+)
+
+if TYPE_CHECKING:
+    from hermesops.cells.changes.saved_preview import SavedPreview
+    from hermesops.settings import Environment
+
+
+class Approvals:
+    """Signs approvals and checks them.
+
+    Args:
+        env: Where they count.
+    """
+
+    def __init__(self, env: "Environment") -> None:
+        self._env = env
+        self._signers = signers_of(env)
+
+    @property
+    def are_required(self) -> bool:
+        """Whether what goes beyond a run's limits needs one here."""
+        return self._env.settings.approvals == "required"
+
+    def sign(self, asked: Asked) -> tuple[str, str]:
+        """Approve something with the operator's key; the file, and who that was.
+
+        Raises:
+            RefusedError: The key does not sign, counts for nobody here, or is that of who asked.
+        """
+        text = self._signers.sign_file(FILE, Approval(asked, datetime.now(UTC)))
+        _, signer = self.read(text)
+        refuse_own(asked, signer)
+        return text, signer
+
+    def read(self, text: str) -> tuple[Approval, str]:
+        """An approval, and who gave it.
+
+        Raises:
+            UsageError: It is none.
+            RefusedError: Its signature does not hold.
+        """
+        return self._signers.verify_file(FILE, text)
+
+    def require(self, asked: Asked, text: str) -> str:
+        """Let something happen that was approved, or that needs no approval; who gave it, empty for nobody.
+
+        Raises:
+            UsageError: What was given is no approval.
+            RefusedError: There is none, or it does not count for this.
+        """
+        if not text:
+            if self.are_required:
+                raise RefusedError(
+                    f"the {asked.what} needs another operator's approval in {self._env.name}",
+                    hint="hermesops approval sign FILE --save APPROVAL, then --approved-by APPROVAL",
+                )
+            return ""
+        approval, signer = self.read(text)
+        refuse_other(approval, asked, signer=signer)
+        refuse_old(approval, now=datetime.now(UTC), life=self.life)
+        return signer
+
+    def age_of(self, approval: Approval) -> str:
+        """Why an approval counts no more here, as a sentence; empty when it counts."""
+        return age_of(approval, now=datetime.now(UTC), life=self.life)
+
+    @property
+    def life(self) -> timedelta:
+        """For how long an approval counts here."""
+        return timedelta(hours=self._env.settings.preview_life_h)
+
+
+def asked_by_preview(preview: "SavedPreview", signer: str) -> Asked:
+    """What a saved preview asks for."""
+    return Asked(f"preview of {preview.cell}", preview.environment, digest_of(preview.to_bytes()), signer)

@@ -1,0 +1,69 @@
+"""What an environment's machines cost, twice: by our rows, and by the vendor's account."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from hermesops.cells.pricing.bill import Bill, bill_of
+from hermesops.cells.pricing.lookup import prices_of
+
+if TYPE_CHECKING:
+    from hermesops.app.container import App
+    from hermesops.cells.pricing.bill import Rentable
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A month of everything, US dollars.
+
+    Attributes:
+        cells: Of each cell's machines, by rows.
+        plans: Of each plan's machines, by rows.
+        actual: What the vendor estimates; ``None`` when it does not say.
+        rented: Machines that the vendor counts; the account may hold others than ours.
+    """
+
+    cells: Mapping[str, Bill]
+    plans: Mapping[str, Bill]
+    actual: Decimal | None
+    rented: int
+
+    @property
+    def total(self) -> Bill:
+        """Of all machines, by rows."""
+        return sum(self.cells.values(), Bill())
+
+    @property
+    def difference(self) -> Decimal | None:
+        """How much more the vendor counts."""
+        return None if self.actual is None else self.actual - self.total.monthly
+
+
+async def costs_of(app: "App") -> Costs:
+    """Ask registry and vendor.
+
+    Raises:
+        UnavailableError: The vendor does not answer.
+    """
+    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in app.registry.list_cells()}
+    plans: defaultdict[str, list[Rentable]] = defaultdict(list)
+    for one in app.registry.list_ordered():
+        if one.wanted:
+            cells[one.instance.cell].append(one)
+            plans[one.instance.plan.value].append(one)
+    for spare in app.registry.list_spares():
+        if spare.wanted:
+            cells[spare.cell].append(spare)
+            plans[spare.plan.value].append(spare)
+    wanted = [machine for these in cells.values() for machine in these]
+    async with app.vendor() as client:
+        prices = await prices_of(client, wanted)
+        usage = await client.get_usage()
+    return Costs(
+        cells={name: bill_of(these, prices) for name, these in cells.items()},
+        plans={name: bill_of(these, prices) for name, these in sorted(plans.items())},
+        actual=None if usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
+        rented=usage.total_machines,
+    )

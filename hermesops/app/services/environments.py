@@ -1,0 +1,86 @@
+"""The environments of this home: which there are, which is chosen, and whether it can be worked with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.errors import UsageError
+from hermesops.model.unknown_name import unknown_name
+from hermesops.settings import LOCAL, Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.app.container import App
+    from hermesops.model.check import Check
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One environment, seen from outside.
+
+    Attributes:
+        is_chosen: Whether this command is about it.
+        vendor: Where its machines are rented.
+        registry: What its registry is kept in.
+        problem: What is wrong with its settings; empty for nothing.
+    """
+
+    name: str
+    folder: Path
+    is_chosen: bool
+    vendor: str
+    registry: str
+    problem: str
+
+
+def list_environments(chosen: Environment) -> tuple[Seen, ...]:
+    """Every environment that has a folder, and the chosen one, by name."""
+    home = chosen.folder.parent
+    return tuple(_seen(name, home, chosen) for name in sorted(_names(home) | {chosen.name}))
+
+
+def require_known(env: Environment) -> None:
+    """Go on when an environment is there: nobody's registry begins with a name that was mistyped.
+
+    Raises:
+        UsageError: It has no folder, and no variable says where its vendor, its registry or its secrets are.
+    """
+    settings = env.settings
+    said = settings.api_url or settings.registry_url or settings.secrets_home
+    if env.name == LOCAL or said or env.folder.is_dir():
+        return
+    where = f": neither {env.folder} nor an api_url is there"
+    raise unknown_name("environment", env.name, _names(env.folder.parent) | {LOCAL}, where=where)
+
+
+def _names(home: Path) -> set[str]:
+    folders = home.iterdir() if home.is_dir() else iter(())
+    return {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
+
+
+async def check_environment(app: "App") -> "Sequence[Check]":
+    """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
+    from hermesops.app.services.secret_checks import check_secrets
+    from hermesops.secrets.catalog import API_KEY, NEEDED
+    from hermesops.verify.environment import check_all
+
+    own = await check_all({"registry": app.registry_opens, "vendor": app.vendor_answers})
+    others = tuple(one.name for one in NEEDED if one != API_KEY)  # the vendor's answer is its check
+    return (*own, *await check_secrets(app, others))
+
+
+def _seen(name: str, home: Path, chosen: Environment) -> Seen:
+    is_chosen = name == chosen.name
+    try:
+        env = chosen if is_chosen else Environment.load(name, chosen.variables)
+    except UsageError as error:
+        return Seen(name, home / name, is_chosen, "", "", error.message)
+    vendor = "the local world" if env.is_local else env.settings.api_url
+    url = env.settings.registry_url
+    registry = url.get_secret_value().partition(":")[0].partition("+")[0] if url else "sqlite"
+    return Seen(name, env.folder, is_chosen, vendor, registry, "" if vendor else "no api_url is set")
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and name.lower() == name

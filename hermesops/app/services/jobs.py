@@ -1,0 +1,237 @@
+"""Composes chores: what falls due in one environment without anybody asking."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.app.services.model_tokens import ModelTokens
+from hermesops.app.services.outdated import can_be_brought, owed, usual_spec, wishes
+from hermesops.app.services.proxy_tokens import Tokens
+from hermesops.app.services.restore_drills import Drills
+from hermesops.errors import problem_of
+from hermesops.fan_out import Limits, problems
+from hermesops.jobs.runner import Chore, Report
+from hermesops.model.unknown_name import unknown_name
+
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.services.outdated import Owed
+    from hermesops.app.services.rollout_requests import Wish
+    from hermesops.jobs.runner import Chores
+    from hermesops.model.ids import CellName
+
+ALL = "all"
+
+_MINUTE = timedelta(minutes=1)
+
+_ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
+"""Of repositories: forgetting and pruning is the object store's work."""
+
+
+def make_chores(session: "Session", *, grace_s: float) -> "Chores":
+    """What a worker does beside operations."""
+    from hermesops.jobs.runner import Chores
+
+    return Chores(Errands(session).chosen(), session.app.registry, grace_s=grace_s)
+
+
+class Errands:
+    """The chores of one session's environment.
+
+    Args:
+        session: What they are done with.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+        self._tokens = Tokens(session)
+        self._model_tokens = ModelTokens(session)
+        self._drills = Drills(session)
+
+    def all(self) -> dict[str, Chore]:
+        """Every chore, by name."""
+        chores = (
+            Chore(
+                "backups",
+                "back up agents whose turn of the day has come",
+                _MINUTE,
+                self._unbacked,
+                self._back_up,
+                longest=timedelta(hours=8),
+            ),
+            Chore(
+                "lives",
+                "end agents whose grace is over, give left machines back",
+                10 * _MINUTE,
+                self._ends,
+                self._end,
+                longest=timedelta(hours=8),
+            ),
+            Chore(
+                "tokens",
+                "renew the platform's proxy tokens, revoke those unused",
+                _MINUTE,
+                self._old_tokens,
+                self._renew,
+            ),
+            Chore(
+                "model-tokens",
+                "hand agents a fresh token for the model router before theirs runs out",
+                _MINUTE,
+                self._old_model_tokens,
+                self._renew_model_tokens,
+            ),
+            Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Chore(
+                "owed",
+                "bring releases to those whom a rollout missed or who came later",
+                10 * _MINUTE,
+                self._owed,
+                self._bring,
+                rest=timedelta(hours=6),
+            ),
+            Chore("drill", "restore a backup onto a machine, for proof", 10 * _MINUTE, self._undrilled, self._drill),
+            Chore(
+                "prune",
+                "take away backups that no rule keeps",
+                timedelta(hours=6),
+                self._prunable,
+                self._prune,
+                rest=timedelta(days=7),
+            ),
+            Chore(
+                "ended", "take away backups of agents that ended long ago", timedelta(hours=1), self._ended, self._erase
+            ),
+        )
+        return {chore.name: chore for chore in chores}
+
+    def named(self, name: str) -> Chore:
+        """One chore.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        chores = self.all()
+        if name not in chores:
+            raise unknown_name("chore", name, chores)
+        return chores[name]
+
+    def chosen(self) -> list[Chore]:
+        """Those that this environment's workers do.
+
+        Raises:
+            UsageError: The setting ``without_chores`` names one that there is not.
+        """
+        without = self._app.env.settings.without_chores
+        left_out = {name.strip() for name in without.split(",") if name.strip()}
+        if ALL in left_out:
+            return []
+        for name in left_out:
+            self.named(name)
+        return [chore for name, chore in self.all().items() if name not in left_out]
+
+    # Backups
+
+    def _unbacked(self) -> list[str]:
+        return [instance.title for instance in self._session.backups.nightly.due()]
+
+    async def _back_up(self) -> Report:
+        return _report(await self._session.backups.nightly.run(), "{} agents backed up")
+
+    def _prunable(self) -> list[str]:
+        return [instance.title for instance in self._session.backups.pruning.due()]
+
+    async def _prune(self) -> Report:
+        pruning = self._session.backups.pruning
+        due = pruning.due()
+        told = await problems([instance.id for instance in due], pruning.prune, _ONE_BY_ONE)
+        return _report(
+            dict(zip([instance.title for instance in due], told, strict=True)), "backups of {} agents pruned"
+        )
+
+    def _ended(self) -> list[str]:
+        return [instance.id for instance in self._session.backups.ended.due()]
+
+    async def _erase(self) -> Report:
+        ended = self._session.backups.ended
+        due = ended.due()
+        told = await problems(due, ended.erase, _ONE_BY_ONE)
+        return _report(
+            dict(zip([str(instance.id) for instance in due], told, strict=True)), "backups of {} ended agents erased"
+        )
+
+    # Rollouts
+
+    def _owed(self) -> list[str]:
+        return [one.user for one in self._ready_for_what_is_owed()]
+
+    async def _bring(self) -> Report:
+        told = {}
+        for wish in wishes(self._ready_for_what_is_owed(), "owed", usual_spec(self._app.env.settings)):
+            told[f"{wish.release} to {wish.where}"] = await problem_of(self._begin(wish))
+        return _report(told, "{} rollouts are left to the workers")
+
+    async def _begin(self, wish: "Wish") -> None:
+        self._session.rollouts.leave(await self._session.rollouts.start(wish))
+
+    def _ready_for_what_is_owed(self) -> "tuple[Owed, ...]":
+        return can_be_brought(self._app.registry, owed(self._app.registry))
+
+    # Drills
+
+    def _undrilled(self) -> list[str]:
+        instance = self._drills.due()
+        return [instance.title] if instance else []
+
+    async def _drill(self) -> Report:
+        instance = self._drills.due()
+        if instance is None:
+            return Report("no drill is due")
+        self._session.operations.leave(await self._drills.open(instance, why="weekly"))
+        return Report(f"a drill of the newest backup of {instance.title} is left to the workers")
+
+    # Tokens
+
+    def _old_tokens(self) -> list[str]:
+        due = self._tokens.due()
+        return [*due.renew, *(f"{token.purpose} of {token.machine_id}" for token in due.drop)]
+
+    async def _renew(self) -> Report:
+        return _report(await self._tokens.renew_due(), "{} tokens renewed")
+
+    def _old_model_tokens(self) -> list[str]:
+        return [instance.title for instance in self._model_tokens.due()]
+
+    async def _renew_model_tokens(self) -> Report:
+        return _report(await self._model_tokens.renew_due(), "{} agents were handed a model token")
+
+    # Lives
+
+    def _ends(self) -> list[str]:
+        due = self._session.upkeep.due()
+        return [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
+
+    async def _end(self) -> Report:
+        upkeep = self._session.upkeep
+        done = await upkeep.apply(upkeep.due())
+        return _report({one.what: one.problem for one in done}, "{} agents ended or machines given back")
+
+    # Pools
+
+    def _short_pools(self) -> "Sequence[CellName]":
+        return self._session.pools.short()
+
+    async def _refill(self) -> Report:
+        pools = self._session.pools
+        cells = pools.short()
+        for cell in cells:
+            # What is wanted is left to the workers: making machines takes minutes, and other chores need none of them.
+            self._session.operations.leave(pools.open(cell))
+        return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
+
+
+def _report(told: Mapping[str, str], words: str) -> Report:
+    failed = {what: why for what, why in told.items() if why}
+    problem = "; ".join(f"{what}: {why}" for what, why in failed.items())
+    return Report(words.format(len(told) - len(failed)), problem)

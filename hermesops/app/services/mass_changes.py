@@ -1,0 +1,157 @@
+"""Ends and changes of plan of many agents: beyond so many a day a second operator has to want them, by name.
+
+They are counted when they are asked for and again when their work begins, so that a row that was written by hand
+counts like any other.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hermesops.app.services.approvals import Approvals
+from hermesops.app.services.operators import signers_of
+from hermesops.errors import HermesError, RefusedError
+from hermesops.identity.approval import refuse_old, refuse_other
+from hermesops.identity.mass_change import (
+    APPROVED,
+    COUNTED,
+    FILE,
+    HINT,
+    MassChange,
+    asked_by,
+    unapproved_before,
+)
+from hermesops.model.operation import Operation, OperationKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.model.ids import InstanceId
+    from hermesops.registry import Registry
+    from hermesops.settings import Environment
+
+
+@dataclass(frozen=True)
+class ApprovedList:
+    """A list of agents and the approval of it, as files hold them."""
+
+    change: str
+    approval: str
+
+
+class MassChanges:
+    """Lets agents end or change their plan, unless they are too many.
+
+    Args:
+        env: The environment.
+        registry: Where operations are.
+        given: The list and the approval that an operator brings along; ``None`` for none.
+    """
+
+    def __init__(self, env: "Environment", registry: "Registry", given: ApprovedList | None = None) -> None:
+        self._env = env
+        self._registry = registry
+        self._given = given
+
+    @property
+    def limit(self) -> int:
+        """So many agents may end or change their plan in 24 hours without an approval."""
+        return self._env.settings.unapproved_changes
+
+    def request(self, instances: "Sequence[InstanceId]", *, reason: str) -> str:
+        """A list of agents that shall end or change their plan, signed by the operator.
+
+        Raises:
+            RefusedError: The operator's key does not sign.
+        """
+        change = MassChange(self._env.name, tuple(sorted(instances)), reason, datetime.now(UTC))
+        return signers_of(self._env).sign_file(FILE, change)
+
+    def open(self, text: str) -> tuple[MassChange, str]:
+        """A list, and who signed it.
+
+        Raises:
+            UsageError: It is none.
+            RefusedError: Its signature does not hold, or it is another environment's.
+        """
+        change, signer = signers_of(self._env).verify_file(FILE, text)
+        if change.environment != self._env.name:
+            raise RefusedError(f"the list is of environment {change.environment}, this is {self._env.name}", hint=HINT)
+        return change, signer
+
+    def admit(self, kind: OperationKind, instance_id: "InstanceId") -> Mapping[str, object]:
+        """What the intent of an operation shall say of this; asked before its row is written.
+
+        Raises:
+            RefusedError: Too many end or change their plan, and no approval of this one is at hand.
+        """
+        marks: dict[str, object] = {COUNTED: True} if kind is OperationKind.RELOCATE else {}
+        if not self._is_required:
+            return marks
+        for begun in self._registry.list_operations(unfinished=True, instance_id=instance_id, kind=kind):
+            self.refuse_unapproved(begun)
+            return marks
+        for brought, is_new in self._at_hand(instance_id):
+            self._refuse_unlisted(brought, instance_id, is_new=is_new)
+            return {**marks, APPROVED: {"change": brought.change, "approval": brought.approval}}
+        self._refuse_many(instance_id, self._registry.now())
+        return marks
+
+    def refuse_unapproved(self, operation: Operation) -> None:
+        """Go on with an operation that is one of few, or that a second operator approved.
+
+        Raises:
+            RefusedError: It is one of many, and its approval does not hold for it, or there is none.
+        """
+        if not self._is_required or operation.instance_id is None:
+            return
+        held = _held(operation.intent)
+        if held is not None:
+            self._refuse_unlisted(held, operation.instance_id, is_new=False)
+        else:
+            self._refuse_many(operation.instance_id, operation.created_at)
+
+    @property
+    def _is_required(self) -> bool:
+        return self._env.settings.approvals == "required"
+
+    def _at_hand(self, instance_id: "InstanceId") -> Iterator[tuple[ApprovedList, bool]]:
+        """What was brought along, else what its days of grace were approved with."""
+        if self._given is not None:
+            yield self._given, True
+        for one in self._registry.list_operations(instance_id=instance_id, kind=OperationKind.FAREWELL, limit=1):
+            if (held := _held(one.intent)) is not None:
+                yield held, False
+
+    def _refuse_unlisted(self, brought: ApprovedList, instance_id: "InstanceId", *, is_new: bool) -> None:
+        approvals = Approvals(self._env)
+        try:
+            change, asker = self.open(brought.change)
+            approval, approver = approvals.read(brought.approval)
+            refuse_other(approval, asked_by(change, asker), signer=approver)
+            if is_new:
+                refuse_old(approval, now=datetime.now(UTC), life=approvals.life)
+        except HermesError as error:
+            raise RefusedError(f"the approval does not count: {error.message}", hint=HINT) from error
+        if instance_id not in change.instances:
+            raise RefusedError(f"the approval is not about instance {instance_id}", hint=HINT)
+
+    def _refuse_many(self, instance_id: "InstanceId", at: datetime) -> None:
+        kinds = (OperationKind.TERMINATE, OperationKind.FAREWELL, OperationKind.RESIZE, OperationKind.RELOCATE)
+        rows = (one for kind in kinds for one in self._registry.list_operations(kind=kind))
+        others = unapproved_before(rows, instance_id, at)
+        if len(others) >= self.limit:
+            raise RefusedError(
+                f"{len(others)} other agents end or change their plan within 24 hours: in {self._env.name} more than "
+                f"{self.limit} need another operator's approval",
+                hint=HINT,
+            )
+
+
+def _held(intent: Mapping[str, Any]) -> ApprovedList | None:
+    held = intent.get(APPROVED)
+    if held is None:
+        return None
+    told = held if isinstance(held, dict) else {}
+    return ApprovedList(str(told.get("change", "")), str(told.get("approval", "")))

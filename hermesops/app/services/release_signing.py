@@ -1,0 +1,124 @@
+"""Composes who signs releases here, and whose signatures count."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from hermesops.errors import RefusedError
+from hermesops.node.release.documents.signers import NAMESPACES
+from hermesops.release.documents import REVOCATIONS
+from hermesops.release.trust import NAME
+
+if TYPE_CHECKING:
+    from hermesops.app.container import App
+    from hermesops.identity.signatures import Signers
+    from hermesops.release.ports import Store
+    from hermesops.release.trust import Trust
+    from hermesops.settings import Environment
+
+
+def trust_of(env: "Environment", store: "Store") -> "Trust":
+    """Whose signatures count for the releases of a store; nothing is read but whom the environment allows."""
+    from hermesops.identity.signatures import check
+    from hermesops.release.trust import Trust
+
+    allowed = env.settings.allowed_signers
+    return Trust(
+        store,
+        partial(check, revoked=env.settings.revoked_signers),
+        KeptMemory(env.keys),
+        vouchers=_text(allowed) if allowed else "",
+        needs_vouchers=env.is_production,
+    )
+
+
+class KeptMemory:
+    """What this computer knows of the store of releases, in the environment's folder of keys.
+
+    Args:
+        folder: Which.
+    """
+
+    _NAMES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> bytes | None:
+        """What it knows; ``None`` for nothing."""
+        try:
+            return (self._folder / self._NAMES[name]).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Know something from now on."""
+        from hermesops.secrets.files import replace_secret
+
+        replace_secret(self._folder / self._NAMES[name], content.decode())
+
+
+def first_signers(app: "App") -> str:
+    """Who is to sign where nothing was ever signed: whom the environment allows, or else the key at hand."""
+    if allowed := app.env.settings.allowed_signers:
+        return _text(allowed)
+    return f'releases@{app.env.name} namespaces="{NAMESPACES}" {_made_signer(app).public()}\n'
+
+
+def can_sign(app: "App") -> bool:
+    """Whether releases can be signed here, be it with a key that the first one makes."""
+    from hermesops.secrets.catalog import RELEASE_KEY
+
+    settings = app.env.settings
+    given = settings.release_key_file or settings.operator_key
+    return bool(given or app.env.is_local) or app.secrets.find(RELEASE_KEY) is not None
+
+
+def signer_of(app: "App") -> "Signers | None":
+    """Who signs releases here, with a key that is there already; ``None`` where the first release makes one.
+
+    Raises:
+        RefusedError: There is nobody.
+    """
+    from hermesops.identity.signatures import Signers
+    from hermesops.secrets.catalog import RELEASE_KEY
+    from hermesops.secrets.release_key import as_file
+
+    settings, secrets = app.env.settings, app.secrets
+    if key := settings.release_key_file or settings.operator_key:
+        return Signers(key)
+    text = secrets.find(RELEASE_KEY)
+    if text is not None:
+        return Signers(secrets.lend(RELEASE_KEY, as_file(text)))
+    if app.env.is_local:
+        return None
+    raise RefusedError(
+        f"nobody signs releases in environment {app.env.name}",
+        hint="set operator_key or release_key_file, or hermesops secrets set release.key --from FILE",
+    )
+
+
+class KeyAtHand:
+    """Signs with a key that is made or looked for when something is signed."""
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    def sign(self, data: bytes, *, namespace: str) -> str:
+        """Sign some bytes; the signature, armored."""
+        return _made_signer(self._app).sign(data, namespace=namespace)
+
+
+def _made_signer(app: "App") -> "Signers":
+    from hermesops.identity.signatures import Signers
+    from hermesops.secrets.catalog import RELEASE_KEY
+    from hermesops.secrets.release_key import as_file, fresh_key
+
+    return signer_of(app) or Signers(app.secrets.lend(RELEASE_KEY, as_file(app.secrets.made(RELEASE_KEY, fresh_key()))))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"the allowed signers cannot be read from {file}", hint="hermesops settings show") from error

@@ -1,0 +1,112 @@
+"""Composes restore drills: whose backup, on which machine, and what does it."""
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hermesops.errors import RefusedError
+from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
+from hermesops.model.spare import Purpose, drill_subject, spare_subject
+
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.instances.workflows.restore_drill.workflow import Drill
+    from hermesops.model.instance import Instance
+
+
+class Drills:
+    """Restore drills of one session's instances.
+
+    Args:
+        session: What they are made of.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+        self._registry = session.app.registry
+
+    def due(self) -> "Instance | None":
+        """Whose backup should be restored by now; ``None`` when nobody's."""
+        from hermesops.backup.drills import is_due
+
+        days = self._app.env.settings.drill_days
+        drills = self._registry.list_operations(kind=OperationKind.DRILL)
+        first = self._registry.first_backup_at()
+        if not days or not is_due(drills, first, timedelta(days=days), self._registry.now()):
+            return None
+        return self.candidate()
+
+    def candidate(self) -> "Instance | None":
+        """The instance whose last proof is oldest."""
+        from hermesops.backup.drills import next_of
+
+        chosen = next_of(self._registry.newest_checks())
+        return self._registry.get_instance(chosen) if chosen else None
+
+    async def open(self, instance: "Instance | None", *, why: str) -> Operation:
+        """Write down that an instance's newest backup shall be restored; ``None``: of the one that needs it most.
+
+        Raises:
+            RefusedError: Nobody has a backup.
+            UsageError: That one has none.
+            UnavailableError: The object store does not answer.
+        """
+        chosen = instance or self.candidate()
+        if chosen is None:
+            raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
+        newest = self._registry.get_backup(chosen.id, "")
+        await self._session.backups.keys.reach()
+        intent = {"user": chosen.title, "instance": chosen.id, "snapshot": newest.id, "why": why}
+        return self._registry.open_operation(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
+
+    def work_of(self, operation: Operation, lease: Lease) -> "Drill":
+        """What does one, from its row."""
+        from hermesops.instances.workflows.restore_drill.workflow import Drill
+
+        reach = self._session.reach.under(lease)
+        return Drill(
+            operation,
+            rows=self._registry,
+            world=reach,
+            backups=self._session.copies(reach),
+            cells=self._app.cell_stacks,
+            take=partial(self._take, why=f"drill {operation.id}"),
+        )
+
+    async def _take(self, instance: "Instance", *, why: str) -> None:
+        if await self._lend(instance, why=why):
+            return
+        from hermesops.app.handlers.instances import Lives
+
+        grounds = Lives(self._session).grounds()
+        server_type = self._app.env.settings.server_types[instance.plan]
+        place = grounds.here(instance)
+        await self._app.guards.refuse_unaffordable((server_type, place.region))
+        await grounds.refuse_unsold(server_type, place.region)
+        self._app.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
+        self._registry.place_spare(
+            Purpose.DRILL,
+            plan=instance.plan,
+            server_type=server_type,
+            image_id=grounds.image(),
+            choose=lambda _: place,
+            instance_id=instance.id,
+            why=why,
+        )
+
+    async def _lend(self, instance: "Instance", *, why: str) -> bool:
+        """Take a ready machine of the instance's plan out of a warm pool, in any region; whether there was one."""
+        pools = self._session.pools
+        for spare in pools.ready(instance.plan):
+            try:
+                async with self._app.alone(spare_subject(spare.name)) as turn:
+                    if await pools.is_up(spare) and self._registry.lend_spare(
+                        spare.name, instance.id, lease=turn.lease, why=why
+                    ):
+                        self._app.tell(f"took {spare.name} out of the warm pool of {spare.cell}")
+                        self._session.operations.leave(pools.open(spare.cell))
+                        return True
+            except LeaseHeldError:
+                continue
+        return False

@@ -1,0 +1,219 @@
+"""Composes rollouts: who is brought what from the registry, runners of machines, health, hooks and the clock."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from hermesops import waiting
+from hermesops.app.adapters.rollout_health import Watching
+from hermesops.app.adapters.rollout_store import RolloutRows
+from hermesops.app.adapters.rollout_targets import look_at_unknown
+from hermesops.app.container_parts.narration import warn
+from hermesops.app.services.rollout_requests import Wish, ahead, check_wanted, meant, refuse_damaged, unfinished
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
+from hermesops.model.rollout_spec import Action, DrillWish, Spec
+from hermesops.operations.db_thread import apart
+from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
+
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.connected import Session
+    from hermesops.model.freeze import Freeze
+    from hermesops.registry import Registry
+    from hermesops.rollout.gates.hooks import AllowedHooks
+    from hermesops.rollout.ports import Machines
+    from hermesops.rollout.runner import Runner
+    from hermesops.settings import Environment
+
+_ID_BYTES = 3
+"""Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
+
+_LEFT_S = 20.0
+"""Seconds in which the lease of a dead one runs out."""
+
+_QUEUE_S = 7 * 86_400.0
+
+
+class Rollouts:
+    """Rollouts of one session's environment.
+
+    Args:
+        session: What they are made of.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._app = session.app
+        self._registry = session.app.registry
+
+    def work_of(self, operation: Operation, lease: Lease) -> "Runner":
+        """What brings a rollout forward, from its operation's row."""
+        from hermesops.app.services.rollout_approvals import RolloutApprovals
+        from hermesops.rollout.gates.hooks import Hooks
+        from hermesops.rollout.runner import Runner
+        from hermesops.rollout.webhooks import WebHook
+
+        env, rollout_id = self._app.env, RolloutId(str(operation.intent["rollout"]))
+        url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
+        clock, allowed = RegistryClock(self._registry), allowed_hooks(env)
+        return Runner(
+            RolloutRows(self._registry, rollout_id, lease),
+            self._machines(rollout_id),
+            watches=Watching(self._session, clock.now),
+            asks=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),
+            notifies=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem),
+            calendar=Calendar(self._registry),
+            clock=clock,
+            approvals=RolloutApprovals(env),
+        )
+
+    def _machines(self, rollout_id: RolloutId) -> "Machines":
+        from hermesops.app.adapters.rollout_in_place import SlotMachines
+        from hermesops.app.adapters.rollout_reprovision import MachineMoves
+
+        make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else MachineMoves
+        return make(self._session, f"rollout {rollout_id}")
+
+    async def start(self, wish: Wish) -> Rollout:
+        """Freeze the targets and write everything down; or find the same that was begun and has not ended.
+
+        Raises:
+            UsageError: Nobody is meant, or everybody without a word that says so.
+            RefusedError: The release is unknown, revoked, bad or not whole, a gate has no figures to stand on, or
+                another rollout has some of the instances, or a gate is none that this computer may ask.
+        """
+        refuse_spec(wish.spec)
+        refuse_raised(wish.spec, self._app.env.settings.highest_two_person)
+        allowed_hooks(self._app.env).refuse_others(wish.spec.gates.hooks)
+        release = await apart(check_wanted, self._app, wish)
+        await self._end_left()
+        if found := await apart(unfinished, self._registry, release, wish):
+            return found
+        if wish.action is Action.SLOT:
+            await apart(refuse_damaged, self._app, release)
+        await Watching(self._session, self._registry.now).require(wish.spec.gates.health.vitals)
+        targets = await apart(meant, self._registry, wish)
+        if wish.action is Action.SLOT:
+            await look_at_unknown(self._session, targets)
+        return await apart(self._write, release, wish)
+
+    def leave(self, rollout: Rollout) -> None:
+        """Leave a rollout to the workers; one that has ended or halted is left as it is."""
+        if rollout.state.has_runner:
+            self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
+
+    async def _end_left(self) -> None:
+        """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
+        rows = await apart(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
+        for row in rows:
+            rollout = await apart(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
+            if not rollout.state.has_runner:
+                await self._session.operations.resume(row, wait_s=_LEFT_S)
+
+    async def await_others(self, wish: Wish) -> None:
+        """Return once no other rollout that has not ended has any of the instances that are meant.
+
+        Raises:
+            UsageError: Nobody is meant, or it cannot be carried out.
+        """
+        refuse_spec(wish.spec)
+        release = await apart(check_wanted, self._app, wish)
+        if await apart(unfinished, self._registry, release, wish):
+            return
+
+        async def look() -> bool | waiting.Pending[bool]:
+            other = await apart(ahead, self._registry, await apart(meant, self._registry, wish))
+            return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
+
+        what = "the end of the rollout ahead"
+        await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
+
+    def _write(self, release: ReleaseId, wish: Wish) -> Rollout:
+        from hermesops.rollout.plan.batches import course
+
+        targets, now = meant(self._registry, wish), self._registry.now()
+        rollout = Rollout(
+            id=RolloutId(secrets.token_hex(_ID_BYTES)),
+            release=release,
+            action=wish.action,
+            spec=self._spec(wish),
+            state=RolloutState.PENDING,
+            reason=wish.reason or "asked for",
+            who=self._registry.actor,
+            created_at=now,
+            updated_at=now,
+        )
+        placed = course(release, targets, wish.spec)
+        event = RolloutEvent(now, "start", _told(rollout, wish), _evidence(targets))
+        self._registry.add_rollout(rollout, placed, event)
+        return rollout
+
+    def _spec(self, wish: Wish) -> Spec:
+        """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be.
+
+        A pool has machines of the image that is wanted for new ones, so of an image it can be tried only then.
+        """
+        has_pool = any(self._app.env.settings.pool_size.values()) and wish.action is Action.SLOT
+        if wish.spec.drill is not DrillWish.REQUIRED or has_pool:
+            return wish.spec
+        return replace(wish.spec, drill=DrillWish.IF_POSSIBLE)
+
+
+def allowed_hooks(env: "Environment") -> "AllowedHooks":
+    """What this computer's settings say about gates that others keep."""
+    from hermesops.rollout.gates.hooks import AllowedHooks
+
+    hosts = (host.strip().lower() for host in env.settings.rollout_hook_hosts.split(","))
+    return AllowedHooks(env.settings.rollout_hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
+
+
+class Calendar:
+    """When nothing may be changed.
+
+    Args:
+        registry: Where freezes are written.
+    """
+
+    def __init__(self, registry: "Registry") -> None:
+        self._registry = registry
+
+    async def freezes(self) -> "Sequence[Freeze]":
+        """Those that are not lifted."""
+        return await apart(self._registry.list_freezes)
+
+
+class RegistryClock:
+    """The registry's clock, asked once: computers need not agree with it, only run as fast.
+
+    Args:
+        registry: Whose.
+    """
+
+    def __init__(self, registry: "Registry") -> None:
+        self._ahead: timedelta = registry.now() - datetime.now(UTC)
+
+    def now(self) -> datetime:
+        """The present moment."""
+        return datetime.now(UTC) + self._ahead
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass."""
+        await waiting.pause(seconds)
+
+
+def _told(rollout: Rollout, wish: Wish) -> dict[str, object]:
+    return {
+        "why": rollout.reason,
+        "who": rollout.who,
+        "release": rollout.release,
+        "where": wish.where,
+        "action": rollout.action.value,
+    }
+
+
+def _evidence(targets: Sequence[Target]) -> dict[str, object]:
+    befores = [target.release_before or "unknown" for target in targets]
+    return {"targets": len(targets), "release_before": {one: befores.count(one) for one in sorted(set(befores))}}

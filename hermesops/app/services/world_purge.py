@@ -1,0 +1,184 @@
+"""The purge of a local world, with what its environment's registry and stacks know of it."""
+
+import shutil
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hermesops.app.container_parts.local_world import world_of
+from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from hermesops.app.container import App
+    from hermesops.registry import Registry
+    from hermesops.registry.transactions.purge import Fleet
+
+_WHY = "the local world was purged"
+_PURGE = "hermesops local down --purge"
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What a purge removes for good; ``None`` for a number that nobody can tell.
+
+    Attributes:
+        users: With an agent that is not terminated.
+        backups: In the world's own bucket.
+    """
+
+    users: int | None
+    machines: int | None
+    images: int | None
+    backups: int | None
+
+    def __bool__(self) -> bool:
+        """Whether anything is lost, or may be."""
+        return any(count != 0 for count in vars(self).values())
+
+    def __str__(self) -> str:
+        """In one line."""
+        parts = (_counted(count, name[:-1]) for name, count in vars(self).items() if count != 0)
+        return ", ".join(parts) or "nothing"
+
+
+class WorldPurge:
+    """Removes the local world, then ends what is left of it in the registry.
+
+    Killed anywhere, the same once more finishes: rows end last, and all at once.
+
+    Args:
+        app: The environment.
+
+    Raises:
+        RefusedError: Its machines are rented.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+        self._world = world_of(app.env)
+
+    async def losses(self) -> Losses:
+        """What the purge would remove.
+
+        Raises:
+            RefusedError: The registry is shared, and users of it are on machines of this world.
+        """
+        there = await self._world.contents()
+        machines, images = (len(there.machines), there.images) if there else (None, None)
+        if self._is_shared:
+            self._refuse_users_elsewhere(there.machines if there else frozenset())
+            return Losses(0, machines, images, 0)
+        try:
+            known = self._known()
+        except HermesError as problem:
+            self._app.tell(f"the registry cannot be read: {problem.message}")
+            return Losses(None, machines, images, None)
+        users, backups = (known.instances, known.backups) if known else (0, 0)
+        return Losses(users, machines, images, backups if self._are_backups_local else 0)
+
+    async def run(self) -> None:
+        """Remove it all. Users, cells, releases, keys and the audit stay.
+
+        Raises:
+            RefusedError: Not root.
+            PartlyDoneError: The world is gone, and the registry could not be told.
+        """
+        await self._world.down(purge=True, tell=self._app.tell)
+        if self._is_shared:
+            return
+        try:
+            self._remove_files()
+            self._end_rows()
+        except HermesError as problem:
+            raise PartlyDoneError(
+                f"the local world is gone, and the registry still knows it: {problem.message}",
+                hint=f"{problem.hint or 'hermesops registry check'}; then again: {_PURGE}",
+            ) from problem
+
+    def left_over(self, machines: "Collection[object]") -> str:
+        """What a registry says of a world that is gone, for whoever has just started another; empty for nothing.
+
+        Args:
+            machines: Ids of the machines of the world that is up.
+        """
+        if self._is_shared or not self._has_registry:
+            return ""
+        try:
+            with closing(self._open()) as registry:
+                known, fleet = registry.known_machines(), registry.count_fleet()
+        except HermesError:
+            return ""  # every other command says what is wrong with it
+        if not known or known & frozenset(machines):
+            return ""
+        users = _counted(fleet.instances, "user")
+        return f"the registry knows {users} of a local world that is gone; to begin anew: {_PURGE}"
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether the registry may be others' too: then nothing in it ends because of this world."""
+        return self._app.env.settings.registry_url is not None
+
+    @property
+    def _are_backups_local(self) -> bool:
+        return not self._app.env.settings.backup_bucket
+
+    @property
+    def _has_registry(self) -> bool:
+        file = self._app.registry_place.file
+        return file is not None and file.exists() and file.stat().st_size > 0
+
+    def _open(self) -> "Registry":
+        return self._app.registry_place.open()
+
+    def _known(self) -> "Fleet | None":
+        if not self._has_registry:
+            return None
+        with closing(self._open()) as registry:
+            return registry.count_fleet()
+
+    def _refuse_users_elsewhere(self, machines: frozenset[str]) -> None:
+        if not machines:
+            return
+        with closing(self._open()) as registry:
+            here = registry.known_machines() & machines
+        if here:
+            raise RefusedError(
+                f"{_counted(len(here), 'machine')} of this world are in the registry of registry_url, which others "
+                "may share: a purge ends nothing there",
+                hint="hermesops instance terminate USER and hermesops pool drain CELL end them there; then purge again",
+            )
+
+    def _end_rows(self) -> None:
+        if not self._has_registry:
+            return
+        with closing(self._open()) as registry:
+            ended = registry.purge_fleet(with_backups=self._are_backups_local, why=_WHY)
+        if ended:
+            self._app.tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
+
+    def _remove_files(self) -> None:
+        """Stacks' states name machines that are gone, and manifests such images."""
+        env = self._app.env
+        _remove(env.folder / "manifests")
+        if env.settings.pulumi_backend:
+            self._app.tell(f"stacks in {env.settings.pulumi_backend} are not this world's alone, and stay")
+        else:
+            _remove(env.folder / "pulumi")
+
+
+def _remove(folder: "Path") -> None:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UnavailableError(f"{folder} cannot be removed: {error.strerror}", hint="see that it may be") from error
+
+
+def _counted(count: int | None, what: str) -> str:
+    if count is None:
+        return f"an unknown number of {what}s"
+    return f"{count} {what}{'' if count == 1 else 's'}"
