@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What fulfils the ports of rollouts and relocations with the registry, machines and health."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Parts of the container, a module each, until the container is one declaration."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What does each kind of operation, given its row and lease."""

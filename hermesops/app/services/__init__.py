@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What commands and workers call: each composes its part of the rules with the registry, the vendor and machines."""
