@@ -214,9 +214,9 @@ class App:
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""
+        from hermesops.doctor.computer import check_computer
+        from hermesops.doctor.environment import check_all
         from hermesops.localcloud.world.machine_kind import is_simulated
-        from hermesops.verify.computer import check_computer
-        from hermesops.verify.environment import check_all
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
         looks = {"registry": self.registry_opens, "vendor": self.vendor_answers}
@@ -230,8 +230,8 @@ class App:
         Raises:
             RefusedError: It is too little for one more.
         """
+        from hermesops.doctor.computer import free_room
         from hermesops.localcloud.drivers.nspawn.computer import resources
-        from hermesops.verify.computer import free_room
 
         return free_room(resources.look(_existing(self.env.world), []))
 

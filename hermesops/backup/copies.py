@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-from hermesops.backup.keys import Keys
 from hermesops.backup.repository import payload_of
+from hermesops.backup.store.repository_keys import Keys
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from hermesops.backup.retention import Keep, going
-from hermesops.backup.shelf import Shelf
+from hermesops.backup.store.repository_contents import Shelf
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, instance_subject

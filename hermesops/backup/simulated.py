@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from hermesops.backup.keys import Keys
-from hermesops.backup.proof import NotProvedError, Proof, Rows
-from hermesops.backup.restic import Restic
+from hermesops.backup.restore_check import NotProvedError, Proof, Rows
+from hermesops.backup.store.repository_keys import Keys
+from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup
 from hermesops.model.state import State
 

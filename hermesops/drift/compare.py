@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from hermesops.drift.accounts import Accounts, StackAccount
 from hermesops.drift.finding import Finding, Kind, Severity
+from hermesops.drift.fleet_snapshot import Accounts, StackAccount
 from hermesops.drift.on_machine import told_differences
 from hermesops.drift.repairs import Clerk
 from hermesops.justavps.wire import Machine, MachineStatus

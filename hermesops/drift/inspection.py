@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hermesops.channel import Channel
-from hermesops.drift.accounts import MachineAccount
+from hermesops.drift.fleet_snapshot import MachineAccount
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Machine, MachineStatus

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from hermesops.drift.accounts import MachineAccount, Rebooted
 from hermesops.drift.finding import Kind
+from hermesops.drift.fleet_snapshot import MachineAccount, Rebooted
 from hermesops.model.check import Verdict
 from hermesops.model.instance import Instance, InstanceStatus
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hermesops.drift.memory import Forgotten
+from hermesops.drift.machine_identity import Forgotten
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
 from hermesops.model.ids import InstanceId

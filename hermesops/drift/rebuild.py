@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hermesops.drift.memory import Forgotten
+from hermesops.drift.machine_identity import Forgotten
 from hermesops.model.ids import CellName, MachineId, MachineName, is_alias, user_id_from_alias
 from hermesops.model.recovery import Recovered
 

@@ -5,8 +5,8 @@ Findings are narrowed, never the accounts: without the rows of all cells, machin
 
 from collections.abc import Iterable, Sequence
 
-from hermesops.drift.accounts import Accounts
 from hermesops.drift.finding import Finding
+from hermesops.drift.fleet_snapshot import Accounts
 from hermesops.justavps.wire import Machine
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import cell_in_name

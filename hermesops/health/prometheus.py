@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops import blocking
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.health.queries import DEFAULTS, LABEL, Query, is_metric
+from hermesops.health.promql import DEFAULTS, LABEL, Query, is_metric
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from hermesops import blocking, justavps
 from hermesops.channel import Completed, last_words
 from hermesops.errors import HaltedError, RefusedError, UnavailableError
+from hermesops.image import agent_bundle
 from hermesops.image import manifest as manifests
-from hermesops.image import wheels
 from hermesops.image.definition import Definition, digest_of
+from hermesops.image.machine_facts import Survey, survey
 from hermesops.image.machines import borrowed, sweep
 from hermesops.image.manifest import Manifest
 from hermesops.image.names import BuildNames, names_of
 from hermesops.image.ports import ChannelTo, Converge, Tell, Vendor, Verify
 from hermesops.image.saving import SavedImages
-from hermesops.image.survey import Survey, survey
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.waiting import until
@@ -100,7 +100,7 @@ class Builder:
     channel_to: ChannelTo
     converge: Converge
     verify: Verify
-    downloads: wheels.Downloads
+    downloads: agent_bundle.Downloads
     cache: Path
     manifests: Path
     tell: Tell
@@ -169,7 +169,7 @@ class Builder:
 
     async def _converge(self, recipe: Recipe, machine_id: MachineId, source: Survey, clock: "Stopwatch") -> None:
         work = partial(
-            wheels.bundle,
+            agent_bundle.bundle,
             recipe.definition,
             source.python,
             cache=self.cache,

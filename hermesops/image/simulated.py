@@ -6,8 +6,8 @@ Nothing is downloaded, applied or proved here; an image of such a world boots no
 from hermesops import justavps
 from hermesops.errors import HaltedError
 from hermesops.image.build import Builder, Recipe, Stopwatch
+from hermesops.image.machine_facts import Survey
 from hermesops.image.machines import borrowed
-from hermesops.image.survey import Survey
 from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.provider import deletion
-from hermesops.provider.patience import Patience, go_on, patiently, unless_stopped
+from hermesops.provider.backoff import Patience, go_on, patiently, unless_stopped
 from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen, Vendor
 from hermesops.waiting import Pending, WaitExpiredError
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hermesops.errors import RefusedError, UnknownOutcomeError
-from hermesops.provider.patience import go_on, patiently, unless_stopped
+from hermesops.provider.backoff import go_on, patiently, unless_stopped
 from hermesops.provider.ports import Thing
 from hermesops.waiting import Pending
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import deletion
 from hermesops.provider.actions import Tell
-from hermesops.provider.patience import Patience, go_on, patiently, unless_stopped
+from hermesops.provider.backoff import Patience, go_on, patiently, unless_stopped
 from hermesops.provider.ports import HalfMadeError, ImageOrder, ImageVendor, InterruptedWorkError, SeenImage
 from hermesops.waiting import Pending, WaitExpiredError
 

@@ -19,11 +19,11 @@ from pulumi.runtime.proto import provider_pb2_grpc
 
 from hermesops import waiting
 from hermesops.provider.actions import Machines
-from hermesops.provider.edge import Edge
 from hermesops.provider.engine_log import EngineLog
+from hermesops.provider.grpc_boundary import Edge
 from hermesops.provider.image_actions import Images
-from hermesops.provider.keepers import ImageKeeper, MachineKeeper
 from hermesops.provider.ports import ImageVendor, Vendor
+from hermesops.provider.resources import ImageKeeper, MachineKeeper
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import Pending
 

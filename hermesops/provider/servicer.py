@@ -14,14 +14,14 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as proto
 
 from hermesops.errors import UnavailableError, UsageError
-from hermesops.provider import faults, properties, values
+from hermesops.provider import grpc_errors, properties, values
 from hermesops.provider.actions import Tell
+from hermesops.provider.backoff import unless_stopped
 from hermesops.provider.engine_log import EngineLog
-from hermesops.provider.faults import Context
-from hermesops.provider.keepers import Keeper, keeper_of
-from hermesops.provider.patience import unless_stopped
+from hermesops.provider.grpc_errors import Context
 from hermesops.provider.ports import HalfMadeError
 from hermesops.provider.resource import ChangeKind, Failure
+from hermesops.provider.resources import Keeper, keeper_of
 from hermesops.provider.schema import schema
 
 _PLAIN = {
@@ -126,7 +126,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         try:
             made = await keeper.create(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
         except HalfMadeError as error:
-            await faults.abort_half_made(context, error, keeper.kind, inputs)
+            await grpc_errors.abort_half_made(context, error, keeper.kind, inputs)
             raise
         return proto.CreateResponse(id=made.id, properties=values.write(properties.outputs(keeper.kind, inputs, made)))
 
@@ -141,7 +141,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
                 request.id, name, news, timeout_s=request.timeout, tell=self._teller(request.urn)
             )
         except HalfMadeError as error:
-            await faults.abort_half_made(context, error, keeper.kind, news)
+            await grpc_errors.abort_half_made(context, error, keeper.kind, news)
             raise
         return proto.UpdateResponse(properties=values.write(properties.outputs(keeper.kind, news, seen)))
 

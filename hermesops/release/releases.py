@@ -10,7 +10,7 @@ from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Handout
 from hermesops.node.release.documents.lock import Blob, Lock, release_id
 from hermesops.node.release.documents.revocations import Revocations
-from hermesops.release.documents import LIST, About, Documents, damage_of, place, read_blob
+from hermesops.release.index import LIST, About, Documents, damage_of, place, read_blob
 from hermesops.release.ports import Signs, Store
 from hermesops.release.trust import Trust
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hermesops.errors import UsageError
 from hermesops.node.release.documents.lock import Lock
-from hermesops.release.agent import Agent
-from hermesops.release.build import SKILLS, Builder, Order
-from hermesops.release.gather import Shelf
+from hermesops.release.builder.agent import Agent
+from hermesops.release.builder.build import SKILLS, Builder, Order
+from hermesops.release.builder.gather import Shelf
 
 CONFIG_SCHEMA = 33
 _NOTHING = b"simulated\n"

@@ -8,8 +8,8 @@ from typing import Any
 from testinfra.host import Host
 
 from hermesops.node.untrusted import strict_json
+from hermesops.verify.checks.promise import output_of
 from hermesops.verify.on_machine import PROBE, PYTHON
-from hermesops.verify.promise import output_of
 
 _LARGEST = 1 << 20
 """Bytes of an answer."""

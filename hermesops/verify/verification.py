@@ -11,11 +11,11 @@ from hermesops.errors import HermesError
 from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import ChannelBackend, CommandTooSlowError
 from hermesops.verify.batch import answers_of, command_of
-from hermesops.verify.diagnosis import Finding, diagnose
-from hermesops.verify.foresight import commands_of
+from hermesops.verify.checks.catalog import PROMISES
+from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError
+from hermesops.verify.failure_catalog import Finding, diagnose
 from hermesops.verify.observations import look_command, observed
-from hermesops.verify.promise import BrokenPromiseError, Expected, Promise, UnseenError
-from hermesops.verify.promises import PROMISES
+from hermesops.verify.prefetch import commands_of
 
 _QUICK_S = 20.0
 _SLOW_S = 75.0

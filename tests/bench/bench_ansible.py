@@ -9,7 +9,7 @@ from pathlib import Path
 from hermesops import assets
 from hermesops.app import App, Session
 from hermesops.converge import Access, Converger, Host
-from hermesops.image import wheels
+from hermesops.image import agent_bundle
 from hermesops.image.download import Pip
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
@@ -105,7 +105,7 @@ def _playbook(folder: Path) -> Path:
 def _variables(app: App, session: Session) -> dict[str, object]:
     """What the roles were told when the image was built."""
     recipe = session.recipe(_IMAGE)
-    bundle = wheels.bundle(
+    bundle = agent_bundle.bundle(
         recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.variables), tell=lambda _: None
     )
     return {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.backup.keys import Keys, Opened
-from hermesops.backup.object_store import ObjectStore
-from hermesops.backup.proof import Proof
-from hermesops.backup.restic import Restic
+from hermesops.backup.restore_check import Proof
+from hermesops.backup.store.object_store import ObjectStore
+from hermesops.backup.store.repository_keys import Keys, Opened
+from hermesops.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermesops.backup.keys import Keys
-from hermesops.backup.object_store import ObjectStore
 from hermesops.backup.pruning import EndedBackups
 from hermesops.backup.repository import Repository
-from hermesops.backup.restic import Restic
-from hermesops.backup.shelf import RepositoryShelf
+from hermesops.backup.store.object_store import ObjectStore
+from hermesops.backup.store.repository_contents import RepositoryShelf
+from hermesops.backup.store.repository_keys import Keys
+from hermesops.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId

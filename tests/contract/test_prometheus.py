@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.prometheus import Prometheus
-from hermesops.health.queries import LABEL, Query
+from hermesops.health.promql import LABEL, Query
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital
 from tests.support import prometheus

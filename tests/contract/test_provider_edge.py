@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from hermesops import errors
 from hermesops.justavps import errors as vendor_errors
 from hermesops.justavps.wire import Machine
-from hermesops.provider.edge import Edge
 from hermesops.provider.engine_log import EngineLog
-from hermesops.provider.keepers import MachineKeeper
+from hermesops.provider.grpc_boundary import Edge
 from hermesops.provider.ports import InterruptedWorkError
+from hermesops.provider.resources import MachineKeeper
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import WaitExpiredError
 

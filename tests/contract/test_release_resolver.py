@@ -7,8 +7,8 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.image.download import NEWEST_GLIBC
+from hermesops.release.builder.resolver import Resolver
 from hermesops.release.requirements import parse
-from hermesops.release.resolver import Resolver
 
 
 def _wheel(folder: Path, name: str, version: str, *, needs: str = "", tag: str = "py3-none-any") -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.node import errors as node
 from hermesops.node.protocol import VERSION
-from hermesops.release.documents import Documents
+from hermesops.release.index import Documents
 from tests.support.release_operator import Operator
 from tests.support.release_world import AT
 from tests.support.trusting_machine import PYTHON, World

@@ -10,9 +10,9 @@ from hermesops.channel import Channel, Completed
 from hermesops.model.check import Verdict
 from hermesops.verify.backend import Expired
 from hermesops.verify.batch import answers_of, command_of
+from hermesops.verify.checks.catalog import PROMISES
+from hermesops.verify.checks.promise import Expected
 from hermesops.verify.observations import Observations, look_command
-from hermesops.verify.promise import Expected
-from hermesops.verify.promises import PROMISES
 from hermesops.verify.verification import verify, verify_one_by_one
 
 COMMANDS = ("echo out; echo err >&2", "exit 3", "kill -9 $$", "cat", r"printf '\377\0'", "echo ü")

@@ -19,8 +19,8 @@ import pytest
 
 from hermesops.backup import restored_state
 from hermesops.backup.confinement import Limits
-from hermesops.backup.proof import Proof
-from hermesops.backup.restic import Restic
+from hermesops.backup.restore_check import Proof
+from hermesops.backup.store.restic import Restic
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.fan_out import Limits as Places
 from hermesops.fan_out import fan_out

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.app import App
+from hermesops.doctor import environment
 from hermesops.model.check import Check, Verdict
 from hermesops.settings import Environment
-from hermesops.verify import environment
 from tests.support.hostile_http import hostile_service
 from tests.support.hostile_moods import MOODS
 

@@ -13,7 +13,7 @@ import pytest
 
 from hermesops.channel import Channel, Completed
 from hermesops.errors import HaltedError, HermesError, UnavailableError, UnknownOutcomeError
-from hermesops.image import build, machines, survey
+from hermesops.image import build, machine_facts, machines
 from hermesops.image.machines import borrowed, sweep
 from hermesops.image.names import names_of
 from hermesops.justavps import Machine, MachineOrder, MachineStatus
@@ -168,7 +168,7 @@ async def test_an_index_that_never_answers_ends_and_so_does_the_machine(
 ) -> None:
     monkeypatch.setattr(build, "_BUNDLED_S", LIMIT_S)
     over = threading.Event()
-    monkeypatch.setattr("hermesops.image.wheels.bundle", lambda *_, **__: over.wait(20))
+    monkeypatch.setattr("hermesops.image.agent_bundle.bundle", lambda *_, **__: over.wait(20))
     world = World()
     begun = time.monotonic()
     with pytest.raises(UnavailableError, match="the package index gives no answer"):
@@ -179,7 +179,7 @@ async def test_an_index_that_never_answers_ends_and_so_does_the_machine(
 
 
 async def test_a_look_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "_LOOKED_S", LIMIT_S)
+    monkeypatch.setattr(machine_facts, "_LOOKED_S", LIMIT_S)
     monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
 
     async def hang() -> Completed:
@@ -188,7 +188,7 @@ async def test_a_look_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatc
 
     async with asyncio.timeout(10):
         with pytest.raises(UnavailableError, match="a look at machine m"):
-            await survey.survey(cast("Channel", Shell(hang)))
+            await machine_facts.survey(cast("Channel", Shell(hang)))
 
 
 SOUND: dict[str, object] = {
@@ -219,9 +219,9 @@ async def test_a_look_believes_words_alone(wrong: dict[str, object]) -> None:
     async def answer(told: dict[str, object]) -> Completed:
         return Completed(0, json.dumps(told).encode(), b"")
 
-    assert (await survey.survey(cast("Channel", Shell(lambda: answer(SOUND))))).debian == SOUND["debian"]
+    assert (await machine_facts.survey(cast("Channel", Shell(lambda: answer(SOUND))))).debian == SOUND["debian"]
     with pytest.raises(UnavailableError, match="what is not understood"):
-        await survey.survey(cast("Channel", Shell(lambda: answer(SOUND | wrong))))
+        await machine_facts.survey(cast("Channel", Shell(lambda: answer(SOUND | wrong))))
 
 
 async def test_broken_promises_without_end_make_a_short_error(tmp_path: Path) -> None:

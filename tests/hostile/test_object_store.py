@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hermesops import blocking
-from hermesops.backup import store_calls
-from hermesops.backup.object_store import ObjectStore
 from hermesops.backup.repository import Bucket
-from hermesops.backup.restic import Restic
-from hermesops.backup.store_calls import call
+from hermesops.backup.store import calls
+from hermesops.backup.store.calls import call
+from hermesops.backup.store.object_store import ObjectStore
+from hermesops.backup.store.restic import Restic
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
@@ -48,7 +48,7 @@ def _store(url: str, folder: Path) -> ObjectStore:
 async def test_every_question_to_a_store_ends_within_its_limits(
     mood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_calls, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(calls, "_LARGEST", 1 << 20)
     monkeypatch.setattr(blocking, "_MOST_ABANDONED", 10_000)
 
     async def tried(question: Callable[[ObjectStore], object], store: ObjectStore) -> None:

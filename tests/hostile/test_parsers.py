@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
-from hermesops.health.reading import Reading
+from hermesops.health.samples import Reading
 from hermesops.model.slot import SlotsSeen
 from hermesops.node.untrusted import foreign_text, strict_json
 from tests.support.parsers import JSON, PARSERS, Outcomes

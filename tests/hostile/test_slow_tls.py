@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.backup.object_store import ObjectStore
 from hermesops.backup.repository import Bucket
-from hermesops.backup.store_calls import call
+from hermesops.backup.store.calls import call
+from hermesops.backup.store.object_store import ObjectStore
 from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError
 from hermesops.health.prometheus import Prometheus

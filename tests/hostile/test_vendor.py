@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from hermesops.drift.accounts import Rented
+from hermesops.drift.fleet_snapshot import Rented
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, MachineOrder
 from tests.support.fleets import ordered

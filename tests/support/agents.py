@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from hermesops import assets, justavps
 from hermesops.channel import Channel
-from hermesops.image import definition, wheels
+from hermesops.image import agent_bundle, definition
 from hermesops.image.download import Pip
 from hermesops.localcloud.drivers.host_driver import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
@@ -72,7 +72,7 @@ def role_variables(world: ConvergedWorld) -> dict[str, object]:
     """What all roles have to be told."""
     image = definition.load(assets.folder("images") / "hermes-base")
     pip = Pip(os.environ)  # noqa: TID251 - pip's own settings, as a user has them
-    bundle = wheels.bundle(image, base_python(), cache=shared_cache(), downloads=pip, tell=lambda _: None)
+    bundle = agent_bundle.bundle(image, base_python(), cache=shared_cache(), downloads=pip, tell=lambda _: None)
     program = world.folder / "hermes-node"
     node.write(program)
     return {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from hermesops.drift.accounts import Accounts, MachineAccount, StackAccount, StackMachine
+from hermesops.drift.fleet_snapshot import Accounts, MachineAccount, StackAccount, StackMachine
 from hermesops.justavps.wire import Image, ImageStatus, Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId, machine_name

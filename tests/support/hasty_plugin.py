@@ -3,7 +3,7 @@
 import sys
 
 from hermesops.cli import provider
-from hermesops.provider.patience import Patience
+from hermesops.provider.backoff import Patience
 
 
 def main() -> int:

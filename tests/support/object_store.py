@@ -13,9 +13,9 @@ import boto3
 import httpx
 
 from hermesops.assets import folder
-from hermesops.backup.asking import client_options
-from hermesops.backup.object_store import ObjectStore
 from hermesops.backup.repository import Bucket
+from hermesops.backup.store.aws_client import client_options
+from hermesops.backup.store.object_store import ObjectStore
 from hermesops.localcloud.world.go_tools import GoTools
 from hermesops.model.backup import Credential
 from tests.support.served_world import served_world

@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from hermesops.backup.restic import snapshots_in
+from hermesops.backup.store.restic import snapshots_in
 from hermesops.cells.changes import saved_preview
 from hermesops.cells.stack.state import machines_in
 from hermesops.channel import Completed, last_words, object_in, understood
@@ -38,7 +38,7 @@ from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError
 from hermesops.health.prometheus import by_instance
-from hermesops.health.reading import Reading
+from hermesops.health.samples import Reading
 from hermesops.identity import approval, mass_change
 from hermesops.identity.oidc import Pipelines, keys_in
 from hermesops.instances.remote.data_export import Tally
@@ -71,7 +71,7 @@ from hermesops.node.system import as_user, openssl
 from hermesops.node.untrusted import strict_json
 from hermesops.pki.authority import fresh_key, read_key
 from hermesops.pki.service import PlatformService
-from hermesops.release.documents import Documents
+from hermesops.release.index import Documents
 from hermesops.release.trust import Trust
 from hermesops.settings import Environment
 from hermesops.verify.batch import answers_of

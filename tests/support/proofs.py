@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.backup.keys import Keys
-from hermesops.backup.proof import Allowance, Proof
 from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.restic import Restic
+from hermesops.backup.restore_check import Allowance, Proof
+from hermesops.backup.store.repository_keys import Keys
+from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State

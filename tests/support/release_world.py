@@ -10,10 +10,10 @@ from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.release import Releases, requirements
-from hermesops.release.agent import PACKAGE
-from hermesops.release.build import Builder, Order
-from hermesops.release.gather import blob_of
-from hermesops.release.parts import Parts, Unit
+from hermesops.release.builder.agent import PACKAGE
+from hermesops.release.builder.build import Builder, Order
+from hermesops.release.builder.gather import blob_of
+from hermesops.release.builder.parts import Parts, Unit
 from hermesops.release.ports import Memory, Store
 from hermesops.release.trust import Trust
 from tests.support.release_operator import Remembered

@@ -11,8 +11,8 @@ from hermesops.justavps import Client
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.provider.actions import Machines
+from hermesops.provider.backoff import Patience
 from hermesops.provider.image_actions import Images
-from hermesops.provider.patience import Patience
 from hermesops.provider.ports import HalfMadeError, ImageOrder, Order
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving

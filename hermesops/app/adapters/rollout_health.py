@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.app.adapters.rollout_in_place import machine_of
+from hermesops.health.canary_watch import Watcher
 from hermesops.health.comparison import pairs
-from hermesops.health.observer import Observer
-from hermesops.health.reading import Reading
-from hermesops.health.watcher import Watcher
+from hermesops.health.sampler import Observer
+from hermesops.health.samples import Reading
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 from hermesops.operations.db_thread import apart

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
-    from hermesops.backup.proof import ProvedCopies
+    from hermesops.backup.restore_check import ProvedCopies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
     from hermesops.identity.audited_access import Visits
@@ -260,7 +260,7 @@ class Session:
 
     async def verify(self, instance: "Instance") -> "Verification":
         """Check on an instance's machine what the roles promise."""
-        from hermesops.verify.promise import Expected
+        from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
         key = self.app.registry.api_server_key(instance.id)
@@ -269,8 +269,8 @@ class Session:
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
         """What a machine without a user should promise, and does not."""
         from hermesops.model.check import Verdict
-        from hermesops.verify.promise import Expected
-        from hermesops.verify.promises import WITHOUT_USER
+        from hermesops.verify.checks.catalog import WITHOUT_USER
+        from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
         verification = await verify(self.reach.channel(machine_id), Expected(""), WITHOUT_USER)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from hermesops.app.container_parts.connected import Session
     from hermesops.backup.copies import Nodes
-    from hermesops.backup.keys import Keys
     from hermesops.backup.nightly import Nightly
-    from hermesops.backup.object_store import ObjectStore
-    from hermesops.backup.proof import Proof, ProvedCopies
     from hermesops.backup.pruning import EndedBackups, Pruning
     from hermesops.backup.repository import Repository
-    from hermesops.backup.restic import Restic
-    from hermesops.backup.shelf import Shelf
+    from hermesops.backup.restore_check import Proof, ProvedCopies
+    from hermesops.backup.store.object_store import ObjectStore
+    from hermesops.backup.store.repository_contents import Shelf
+    from hermesops.backup.store.repository_keys import Keys
+    from hermesops.backup.store.restic import Restic
     from hermesops.instances.workflows.backup import BackUp
     from hermesops.instances.workflows.restore import PutBackWork
     from hermesops.model.backup import Backup, Credential
@@ -48,7 +48,7 @@ class Backups:
 
     def copies(self, nodes: "Nodes") -> "ProvedCopies":
         """Backups, made and put back by hermes-node under the lease that ``nodes`` has."""
-        from hermesops.backup.proof import ProvedCopies
+        from hermesops.backup.restore_check import ProvedCopies
 
         registry = self._app.registry
         return ProvedCopies(registry, self.keys, nodes, registry.now, self.proof)
@@ -56,14 +56,14 @@ class Backups:
     @cached_property
     def keys(self) -> "Keys":
         """What opens repositories."""
-        from hermesops.backup.keys import Keys
+        from hermesops.backup.store.repository_keys import Keys
 
         return Keys(self._app.registry, self._store, self._app.env.name, self._begin)
 
     @cached_property
     def proof(self) -> "Proof":
         """Restores backups here, to compare."""
-        from hermesops.backup.proof import Proof
+        from hermesops.backup.restore_check import Proof
 
         registry, tell = self._app.registry, self._app.tell
         if self._is_simulated:
@@ -159,7 +159,7 @@ class Backups:
 
     @property
     def _shelf(self) -> "Shelf":
-        from hermesops.backup.shelf import RepositoryShelf, SimulatedShelf
+        from hermesops.backup.store.repository_contents import RepositoryShelf, SimulatedShelf
 
         if self._is_simulated:
             from hermesops.localcloud.drivers.sim.copies import drop_copies
@@ -169,7 +169,7 @@ class Backups:
 
     @cached_property
     def _restic(self) -> "Restic":
-        from hermesops.backup.restic import Restic
+        from hermesops.backup.store.restic import Restic
 
         return Restic(self._app.env.for_child(child_environment.NETWORK), self._credential)
 
@@ -206,16 +206,16 @@ class Backups:
         from pathlib import Path
 
         from hermesops.app.container_parts.local_world import object_store_of
-        from hermesops.backup.object_store import ObjectStore
         from hermesops.backup.repository import Bucket
+        from hermesops.backup.store.object_store import ObjectStore
 
         where = await object_store_of(self._app.env, self._app.tell)
         bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
         return ObjectStore(bucket, Path(where["key_file"]), is_local=True)
 
     def _set_store(self) -> "ObjectStore":
-        from hermesops.backup.object_store import ObjectStore
         from hermesops.backup.repository import Bucket
+        from hermesops.backup.store.object_store import ObjectStore
 
         settings = self._app.env.settings
         if not settings.backup_bucket:

@@ -62,8 +62,8 @@ def _names(home: Path) -> set[str]:
 async def check_environment(app: "App") -> "Sequence[Check]":
     """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
     from hermesops.app.services.secret_checks import check_secrets
+    from hermesops.doctor.environment import check_all
     from hermesops.secrets.catalog import API_KEY, NEEDED
-    from hermesops.verify.environment import check_all
 
     own = await check_all({"registry": app.registry_opens, "vendor": app.vendor_answers})
     others = tuple(one.name for one in NEEDED if one != API_KEY)  # the vendor's answer is its check

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Session
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
+    from hermesops.drift.collect import Survey
     from hermesops.drift.finding import Finding
     from hermesops.drift.inspection import Asked, RolesSaid
-    from hermesops.drift.survey import Survey
     from hermesops.image.build import Recipe
     from hermesops.justavps import Machine
     from hermesops.model.check import Check
@@ -101,18 +101,19 @@ class Drift:
 
     async def _bundle(self, recipe: "Recipe", instance: "Instance") -> str:
         """The folder of the agent's wheels, for the Python that an instance's machine has."""
-        from hermesops.image import survey, wheels
+        from hermesops.image import agent_bundle
+        from hermesops.image import machine_facts as survey
         from hermesops.image.download import Pip
 
         env, tell = self._app.env, self._app.tell
         python = (await survey.survey(await self._session.reach.channel_to(instance))).python
         downloads = Pip(env.for_child(child_environment.PACKAGES))
-        make = partial(wheels.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=tell)
+        make = partial(agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=tell)
         return str((await asyncio.to_thread(make)).folder)
 
     def _survey(self) -> "Survey":
         from hermesops.cells.stack.state import machines_in
-        from hermesops.drift.survey import Survey
+        from hermesops.drift.collect import Survey
 
         app = self._app
         return Survey(app.env.name, app.registry, self._session.client, app.cell_stacks, machines_in, self._is_passing)
@@ -151,7 +152,7 @@ class Drift:
 
 async def list_machines(app: "App") -> None:
     """Ask the vendor for its list of machines, and note what it says: one call, and nothing else is compared."""
-    from hermesops.drift.survey import listing
+    from hermesops.drift.collect import listing
 
     rows = app.registry.list_ordered()
     async with app.vendor() as client:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.container import App
     from hermesops.channel import Channel
-    from hermesops.drift.memory import Forgotten, Generation
+    from hermesops.drift.machine_identity import Forgotten, Generation
     from hermesops.drift.orphans import Holder
     from hermesops.drift.rebuild import Rebuild
     from hermesops.justavps import Client, Machine
@@ -39,7 +39,7 @@ class Orphans:
         return chosen(await self._all(), name, machine_id)
 
     async def _all(self) -> "list[Machine]":
-        from hermesops.drift.accounts import Rented
+        from hermesops.drift.fleet_snapshot import Rented
 
         registry = self._app.registry
         # Spares before and after: what changes hands meanwhile is in one of the three, and so no orphan.
@@ -89,7 +89,7 @@ class Orphans:
             await self._client.delete_machine(machine.id)
 
     async def _asked(self, machine: "Machine") -> "tuple[Recovered | Forgotten, Holder | None]":
-        from hermesops.drift.memory import Forgotten
+        from hermesops.drift.machine_identity import Forgotten
         from hermesops.drift.orphans import Holder
 
         (told,) = await recalled(self._app, self._client, [machine])
@@ -105,7 +105,7 @@ class Orphans:
 
     async def _doubt(self, machine: "Machine", instance_id: "InstanceId") -> str:
         """Why a machine does not prove that it is the instance's; empty when it does."""
-        from hermesops.drift.memory import Forgotten
+        from hermesops.drift.machine_identity import Forgotten
 
         (told,) = await recalled(self._app, self._client, [machine])
         if isinstance(told, Forgotten):
@@ -114,7 +114,7 @@ class Orphans:
 
     async def _rivals(self, told: "Recovered | Forgotten") -> "list[Recovered]":
         """Other orphans that say that they are the same instance, or of the same user."""
-        from hermesops.drift.memory import Forgotten
+        from hermesops.drift.machine_identity import Forgotten
 
         if isinstance(told, Forgotten):
             return []
@@ -212,7 +212,7 @@ class Rebuilding:
 
 async def recalled(app: "App", client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":
     """What each machine says of itself, in their order; one that hangs costs only its own answer."""
-    from hermesops.drift.memory import Forgotten, recall
+    from hermesops.drift.machine_identity import Forgotten, recall
     from hermesops.errors import HermesError
     from hermesops.fan_out import Limits, fan_out
     from hermesops.model.ids import MachineName

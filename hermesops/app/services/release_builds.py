@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from hermesops.app.container import App
     from hermesops.image.definition import Definition
     from hermesops.image.download import Pip
-    from hermesops.release.build import Builder, Order
-    from hermesops.release.parts import Parts
+    from hermesops.release.builder.build import Builder, Order
+    from hermesops.release.builder.parts import Parts
 
 _ROLE = "hermes_gateway"
 
@@ -19,8 +19,8 @@ def builder_of(app: "App") -> "Builder":
     """What builds the releases of an environment."""
     from hermesops.image.download import NEWEST_GLIBC, Pip
     from hermesops.localcloud.world.machine_kind import is_simulated
-    from hermesops.release.build import Builder
-    from hermesops.release.resolver import Resolver
+    from hermesops.release.builder.build import Builder
+    from hermesops.release.builder.resolver import Resolver
     from hermesops.release.simulated import SimulatedBuilder
 
     env = app.env
@@ -42,9 +42,9 @@ def parts_of(image: "Definition", downloads: "Pip") -> "Parts":
     import yaml
     from packaging.requirements import Requirement
 
-    from hermesops.image import wheels
+    from hermesops.image import agent_bundle
     from hermesops.node.build import zipapp
-    from hermesops.release.parts import Parts, Unit
+    from hermesops.release.builder.parts import Parts, Unit
 
     gateway, site = assets.folder("roles") / _ROLE, assets.folder("roles") / "hermes_agent" / "files"
     unit = Unit(
@@ -56,8 +56,8 @@ def parts_of(image: "Definition", downloads: "Pip") -> "Parts":
         site={file.name: file.read_bytes() for file in site.glob("*.pth")},
         unit=unit,
         program=zipapp,
-        uv=partial(wheels.uv_of, image, downloads=downloads),
-        skills=wheels.skills_of,
+        uv=partial(agent_bundle.uv_of, image, downloads=downloads),
+        skills=agent_bundle.skills_of,
         source=image.sdist,
     )
 
@@ -66,7 +66,7 @@ def usual_order(app: "App") -> "Order":
     """The agent and the Pythons that this environment's image is made for."""
     from packaging.requirements import Requirement
 
-    from hermesops.release.build import Order
+    from hermesops.release.builder.build import Order
 
     image = _image_of(app)
     version = next(iter(Requirement(image.agent).specifier)).version

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hermesops.errors import RefusedError
 from hermesops.node.release.documents.signers import NAMESPACES
-from hermesops.release.documents import REVOCATIONS
+from hermesops.release.index import REVOCATIONS
 from hermesops.release.trust import NAME
 
 if TYPE_CHECKING:

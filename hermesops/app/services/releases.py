@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.node.release.documents.lock import Lock
     from hermesops.node.release.documents.revocations import Revocations
     from hermesops.release import Releases
-    from hermesops.release.build import Built, Order
+    from hermesops.release.builder.build import Built, Order
 
 _SUBJECT = "releases"
 
@@ -52,7 +52,7 @@ class Releasing:
     async def rebuild(self, lock: "Lock", given: "Sequence[Path]", *, note: str) -> "Built":
         """Have this very release, whole; see ``release.rebuild.Rebuilder``."""
         from hermesops.app.services.release_builds import builder_of
-        from hermesops.release.rebuild import Rebuilder
+        from hermesops.release.builder.rebuild import Rebuilder
 
         return await self._built(partial(Rebuilder(builder_of(self._app), given).build, lock), note)
 

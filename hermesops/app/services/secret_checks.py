@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.doctor.environment import Look, check_all
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.check import Check
 from hermesops.secrets.catalog import (
@@ -15,7 +16,6 @@ from hermesops.secrets.catalog import (
     ROUTER_KEY,
     Needed,
 )
-from hermesops.verify.environment import Look, check_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable

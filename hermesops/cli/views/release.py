@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hermesops.node.release.documents.lock import Lock
     from hermesops.node.release.documents.revocations import Revocations
     from hermesops.release import Kept
-    from hermesops.release.difference import Difference
+    from hermesops.release.diff import Difference
 
 
 def kept(one: "Kept") -> dict[str, object]:

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from hermesops.drift.accounts import MachineAccount, Rebooted, StackAccount, StackMachine
 from hermesops.drift.compare import compare
 from hermesops.drift.finding import Finding, Kind, Severity
+from hermesops.drift.fleet_snapshot import MachineAccount, Rebooted, StackAccount, StackMachine
 from hermesops.drift.repairs import REMEDIES, Clerk
 from hermesops.drift.selection import FIELDS, machines_asked, narrowed
 from hermesops.justavps.wire import Image, MachineStatus

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hermesops.drift.survey import listing
+from hermesops.drift.collect import listing
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId
 from hermesops.model.sighting import Sighting

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.drift.memory import Forgotten
+from hermesops.drift.machine_identity import Forgotten
 from hermesops.drift.orphans import Holder, Recover, Take, adoption, chosen, refuse_removal
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId, MachineName

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hermesops.drift.memory import Forgotten
+from hermesops.drift.machine_identity import Forgotten
 from hermesops.drift.rebuild import plan_rebuild
 from hermesops.model.ids import CellName, MachineId, MachineName, user_id_from_alias
 from tests.support.fleets import recovered

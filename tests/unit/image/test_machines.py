@@ -1,8 +1,8 @@
 import pytest
 
 from hermesops.errors import RefusedError
+from hermesops.image.machine_facts import survey
 from hermesops.image.machines import borrowed, remove
-from hermesops.image.survey import survey
 from hermesops.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
 from hermesops.model.ids import MachineId

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.provider import patience as patience_module
+from hermesops.provider import backoff as patience_module
 from hermesops.provider.actions import Machines
-from hermesops.provider.patience import Patience
+from hermesops.provider.backoff import Patience
 from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen
 
 NAME = "hermes-local-cell1-0123456789ab"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.provider import backoff as patience_module
 from hermesops.provider import image_actions
-from hermesops.provider import patience as patience_module
+from hermesops.provider.backoff import Patience
 from hermesops.provider.image_actions import Images
-from hermesops.provider.patience import Patience
 from hermesops.provider.ports import HalfMadeError, ImageOrder, InterruptedWorkError, SeenImage
 
 ORDER = ImageOrder("base-1", "machine-1")

@@ -8,10 +8,10 @@ from testinfra.host import Host
 from hermesops.channel import Channel, Completed, MachineUnreachableError
 from hermesops.model.check import Check, Verdict
 from hermesops.verify.batch import answers_of, command_of
-from hermesops.verify.diagnosis import Failure, Finding
-from hermesops.verify.foresight import commands_of
-from hermesops.verify.promise import Expected, Promise, broken_unless
-from hermesops.verify.promises import PROMISES, QUICK, WITHOUT_USER
+from hermesops.verify.checks.catalog import PROMISES, QUICK, WITHOUT_USER
+from hermesops.verify.checks.promise import Expected, Promise, broken_unless
+from hermesops.verify.failure_catalog import Failure, Finding
+from hermesops.verify.prefetch import commands_of
 from hermesops.verify.verification import Verification, verify, verify_one_by_one
 from tests.support.promising_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 

@@ -17,7 +17,7 @@ from hermesops.errors import RefusedError, UsageError
 if TYPE_CHECKING:
     from hermesops.node.release.documents.lock import Lock, Managed
     from hermesops.node.release.documents.revocations import Revocations
-    from hermesops.release.build import Built
+    from hermesops.release.builder.build import Built
 
 app = Noun(no_args_is_help=True)
 app.add_typer(signers, name="signers", help="Whose signatures count for releases.")
@@ -98,7 +98,7 @@ def show(
     against: Annotated[str, typer.Option(help="What differs from this release to the shown one.")] = "",
 ) -> None:
     """Show what is in a release, or how it differs from another."""
-    from hermesops.release.difference import compare
+    from hermesops.release.diff import compare
 
     releases = context.compose().releases
     shown = releases.find(release)

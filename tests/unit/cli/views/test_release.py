@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hermesops.cli.views import release
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.release import Kept
-from hermesops.release.documents import About
+from hermesops.release.index import About
 from tests.unit.node.release.documents.test_lock import LOCK
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

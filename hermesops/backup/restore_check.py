@@ -1,0 +1,285 @@
+"""A backup restored once into a folder that goes away again, and held against what was copied.
+
+What is in a backup is the agent's choice, so a process without rights reads it (``restored_state``), for a bounded time
+and into a bounded room. What it says is believed as counts and digests; the content stays nowhere.
+"""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from hermesops.backup import restored_state
+from hermesops.backup.confinement import Limits
+from hermesops.backup.copies import Copies, Nodes
+from hermesops.backup.copies import Rows as CopyRows
+from hermesops.backup.store.repository_keys import Keys
+from hermesops.backup.store.restic import Restic, failure_of
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.state import State
+from hermesops.node.state import contents
+from hermesops.node.state.archive.unpack import Bounds
+from hermesops.node.untrusted import foreign_text, strict_json
+
+_REPORT_BYTES = 64 << 10
+_SLACK_BYTES = 16 << 20
+"""What a state may have grown by between being measured and being copied."""
+
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What proving one backup may take.
+
+    Attributes:
+        least_s: Seconds from begin to end, for the smallest one.
+        most_s: The same for the largest one; less than the time that a job gives to each.
+        bytes_per_s: Bytes for which a second more is given, up to the most.
+        processor_s: Seconds of processor time beside those that its size gives.
+        memory_bytes: Of the process that reads.
+        members: Files and folders.
+        reserve_bytes: Of the disk here, left to others.
+    """
+
+    least_s: float = 900.0
+    most_s: float = 9000.0
+    bytes_per_s: float = 10e6
+    processor_s: int = 300
+    memory_bytes: int = 1536 << 20
+    members: int = 1_000_000
+    reserve_bytes: int = 256 << 20
+
+    def within_s(self, backup: Backup) -> float:
+        """Seconds from begin to end for one of that size."""
+        return min(self.least_s + max(0, backup.bytes) / self.bytes_per_s, self.most_s)
+
+    def bounds(self, backup: Backup) -> Bounds:
+        """How much of its archive is taken."""
+        return Bounds(max(0, backup.bytes) + _SLACK_BYTES, self.members, self.reserve_bytes)
+
+    def limits(self, backup: Backup) -> Limits:
+        """What the process that reads it may use."""
+        most = max(0, backup.bytes) + _SLACK_BYTES
+        return Limits(most, self.memory_bytes, self.processor_s + int(most / self.bytes_per_s))
+
+
+class NotProvedError(RefusedError):
+    """A backup is not what was copied, or nobody can tell; the message says why."""
+
+
+class Rows(Protocol):
+    """The registry, as far as checks are kept."""
+
+    def note_check(self, backup_id: str, problem: str) -> None:
+        """Record what came of a check."""
+
+    def get_backup(self, instance_id: InstanceId, text: str) -> Backup:
+        """One backup."""
+
+
+class Proof:
+    """Proves backups.
+
+    Args:
+        rows: The registry.
+        keys: Opens repositories.
+        restic: The platform's.
+        tell: Narration.
+        allowance: What proving one may take.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        keys: Keys,
+        restic: Restic,
+        tell: Callable[[str], None],
+        allowance: Allowance = Allowance(),
+    ) -> None:
+        self._rows = rows
+        self._keys = keys
+        self._restic = restic
+        self._tell = tell
+        self._allowance = allowance
+
+    async def check(self, backup: Backup) -> Backup:
+        """Look whether the whole repository is sound, then prove one backup of it.
+
+        Raises:
+            UnavailableError: The object store does not answer, or this computer lacks what it takes.
+        """
+        repository, password = await self._keys.look(backup.instance_id)
+        self._tell("looking whether the repository is whole")
+        try:
+            await self._restic.check(repository, password)
+        except UnavailableError:
+            raise
+        except HermesError as damage:
+            return self._noted(backup, f"the repository is damaged: {damage.message}")
+        return await self.prove(backup)
+
+    async def prove(self, backup: Backup) -> Backup:
+        """Restore a backup into a folder here, and compare; its row says what came of it.
+
+        Raises:
+            UnavailableError: The object store does not answer or is too slow, or this computer lacks room or cannot
+                keep what reads a backup apart.
+        """
+        self._tell(f"restoring backup {backup.id[:8]} into a folder here, to compare")
+        within_s = self._allowance.within_s(backup)
+        try:
+            async with asyncio.timeout(within_s):
+                state, why = await self._restored(backup)
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"backup {backup.id[:8]} was not proved: no end after {within_s:g} s",
+                hint="the same command again, near the object store or on a faster computer",
+            ) from error
+        except NotProvedError as failure:
+            return self._noted(backup, failure.message)
+        differs = "; ".join(backup.state.differences(state))
+        return self._noted(backup, f"{differs} ({why})" if differs and why else differs)
+
+    def _noted(self, backup: Backup, problem: str) -> Backup:
+        self._rows.note_check(backup.id, problem)
+        return self._rows.get_backup(backup.instance_id, backup.id)
+
+    async def _restored(self, backup: Backup) -> tuple[State, str]:
+        """What a backup amounts to, and why some of it cannot be read."""
+        repository, password = await self._keys.look(backup.instance_id)
+        async with _folder() as folder:
+            self._refuse_full(folder, backup)
+            stream, target = os.pipe()
+            try:
+                async with self._restic.dumping(repository, password, backup.id, target) as dump:
+                    os.close(target)
+                    target = -1
+                    words = restored_state.command(
+                        _ROOT, folder, self._allowance.bounds(backup), self._allowance.limits(backup)
+                    )
+                    async with _started(words, stream) as reader:
+                        os.close(stream)  # else restic would not learn that nobody reads any more
+                        stream = -1
+                        told = await _report(reader)
+                    _, said = await dump.communicate()
+                    self._refuse_failed(dump.returncode or 0, said.decode(errors="replace"), told)
+            finally:
+                for descriptor in (stream, target):
+                    if descriptor >= 0:
+                        os.close(descriptor)
+        return _state_of(told)
+
+    def _refuse_full(self, folder: Path, backup: Backup) -> None:
+        room = os.statvfs(folder)
+        free, needed = room.f_bavail * room.f_frsize, backup.bytes + self._allowance.reserve_bytes
+        if free < needed:
+            raise UnavailableError(
+                f"restoring backup {backup.id[:8]} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free in "
+                f"{folder.parent}",
+                hint=f"df -h {folder.parent}; variable TMPDIR names another folder",
+            )
+
+    def _refuse_failed(self, code: int, said: str, told: Mapping[str, Any]) -> None:
+        if confined := told.get("confined"):
+            self._tell(f"the restored copy was read {foreign_text.one_line(str(confined))}")
+        error, kind = foreign_text.one_line(str(told.get("error", ""))), told.get("kind")
+        if kind == restored_state.UNCONFINED:
+            raise UnavailableError(
+                f"this computer cannot keep what reads a backup apart from everything else, so none is read: {error}",
+                hint="run it as root, or where users may make namespaces: sysctl user.max_user_namespaces "
+                "kernel.apparmor_restrict_unprivileged_userns",
+            )
+        is_unread = code == -signal.SIGPIPE or "broken pipe" in said.lower()
+        if code and not (error and is_unread):
+            failure = failure_of(said)
+            raise NotProvedError(failure.message) if isinstance(failure, RefusedError) else failure
+        if error:
+            raise UnavailableError(error, hint="df -h") if kind == restored_state.NOT_HERE else NotProvedError(error)
+
+
+@asynccontextmanager
+async def _folder() -> AsyncIterator[Path]:
+    """A folder that goes away with everything that was put into it, however deep or many."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermesops-proof-"))  # mode 0700
+    try:
+        yield folder
+    finally:
+        await asyncio.to_thread(contents.remove, folder)
+
+
+@asynccontextmanager
+async def _started(words: Sequence[str], stream: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The process that reads, with all that it started; nothing of it is left afterwards.
+
+    Its environment is made for it: ours holds secrets.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=stream,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if process.stdout is not None:
+            while await process.stdout.read(_REPORT_BYTES):
+                pass  # its end is that of the last process that holds the folder
+        await process.wait()
+
+
+async def _report(reader: asyncio.subprocess.Process) -> dict[str, Any]:
+    if reader.stdout is None:
+        raise TypeError("the process that reads has no standard output")
+    try:
+        await reader.stdout.readexactly(_REPORT_BYTES)
+    except asyncio.IncompleteReadError as whole:
+        with suppress(strict_json.MalformedJSONError):
+            return strict_json.parse_object(whole.partial)
+    return {"error": "what reads it ended without a word that is understood"}
+
+
+def _state_of(told: Mapping[str, Any]) -> tuple[State, str]:
+    try:
+        return State.from_json(told.get("state")), foreign_text.one_line(str(told.get("why", "")))
+    except BrokenInvariantError as error:
+        raise NotProvedError(error.message) from error
+
+
+class ProvedCopies(Copies):
+    """Backups, made, put back and proved.
+
+    Args:
+        rows: The registry.
+        keys: Opens repositories.
+        nodes: hermes-node on machines.
+        now: The time.
+        proof: Restores on this computer.
+    """
+
+    def __init__(self, rows: CopyRows, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
+        super().__init__(rows, keys, nodes, now)
+        self._proof = proof
+
+    async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
+        """Restore a backup on this computer and compare; its row says what came of it."""
+        return await self._proof.prove(backup)
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
+        await self._keys.revoke(instance_id)

@@ -1,0 +1,192 @@
+"""The bucket and the accounts in it, asked as the platform: what makes both, and gives each instance a key of its own.
+
+Any S3 with any IAM: Amazon's, or the local world's. It must not know what is in a repository.
+"""
+
+import json
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.backup.repository import Bucket, Repository
+from hermesops.backup.store.aws_client import AbsentError, asking, client_options
+from hermesops.backup.store.calls import bound_answers
+from hermesops.backup.store.iam_policy import policy_of
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.backup import Credential
+from hermesops.private_file import refuse_readable_by_others
+
+if TYPE_CHECKING:
+    import boto3
+    from mypy_boto3_iam import IAMClient
+    from mypy_boto3_s3 import S3Client
+
+_POLICY = "repository"
+
+
+class ObjectStore:
+    """A bucket, asked with the platform's own credential.
+
+    Args:
+        bucket: Which.
+        key_file: That credential, in the form of ``~/.aws/credentials``; ``None`` finds one as every AWS program does.
+        is_local: Whether it is this computer's own: no proxy leads there, and a missing bucket is made; elsewhere
+            whoever answers for its price makes it.
+    """
+
+    def __init__(self, bucket: Bucket, key_file: Path | None, *, is_local: bool = False) -> None:
+        self.bucket = bucket
+        self._key_file = key_file
+        self._is_local = is_local
+        self._is_ready = False
+
+    def prepare(self) -> None:
+        """Make sure that the bucket is there and keeps versions; asked once.
+
+        Raises:
+            UsageError: It is not there.
+            RefusedError: It keeps no versions, and what a machine overwrites would be lost.
+            UnavailableError: The object store does not answer.
+        """
+        if self._is_ready:
+            return
+        name = self.bucket.name
+        try:
+            with asking(f"bucket {name}"):
+                self._s3.head_bucket(Bucket=name)
+        except AbsentError as absent:
+            if not self._is_local:
+                raise UsageError(f"there is no bucket {name}", hint="make it, or mend backup_bucket") from absent
+            # Who backs another agent up at the same moment may have made it.
+            with asking(f"making bucket {name}"), suppress(self._s3.exceptions.BucketAlreadyOwnedByYou):
+                self._s3.create_bucket(Bucket=name)
+        with asking(f"versions of bucket {name}"):
+            if self._is_local:
+                self._s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+            elif self._s3.get_bucket_versioning(Bucket=name).get("Status") != "Enabled":
+                raise RefusedError(
+                    f"bucket {name} keeps no versions: what a machine overwrites there would be lost",
+                    hint=f"aws s3api put-bucket-versioning --bucket {name} --versioning-configuration Status=Enabled",
+                )
+        self._is_ready = True
+
+    def answers(self) -> None:
+        """Ask for the bucket, whether it was prepared before or not.
+
+        Raises:
+            UnavailableError: The object store does not answer.
+        """
+        with asking(f"bucket {self.bucket.name}"):
+            self._s3.head_bucket(Bucket=self.bucket.name)
+
+    def credential(self) -> Credential:
+        """The platform's own credential, for programs that it runs."""
+        with asking("the platform's credential"):
+            found = self._session.get_credentials()
+        if found is None:
+            raise UsageError("nobody to ask the object store as", hint="set backup_key_file, or AWS_PROFILE")
+        now = found.get_frozen_credentials()
+        return Credential(str(now.access_key), str(now.secret_key), now.token or "")
+
+    def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
+        """Give the user of a repository a new key; the user and what it may do are made on the way.
+
+        Args:
+            user: Its name.
+            repository: What it may read and add to.
+            keep: The access key that stays valid beside the new one; every other one ends.
+        """
+        with asking(f"user {user}"):
+            if not self._has(user):
+                self._iam.create_user(UserName=user)
+            self._iam.put_user_policy(
+                UserName=user, PolicyName=_POLICY, PolicyDocument=json.dumps(policy_of(repository))
+            )
+        self.retire(user, keep=keep)
+        with asking(f"a key for {user}"):
+            made = self._iam.create_access_key(UserName=user)["AccessKey"]
+        return Credential(made["AccessKeyId"], made["SecretAccessKey"])
+
+    def retire(self, user: str, *, keep: str = "") -> None:
+        """End every key of a user but one."""
+        with asking(f"keys of {user}"):
+            for key in self._iam.list_access_keys(UserName=user)["AccessKeyMetadata"]:
+                if key.get("AccessKeyId") and key["AccessKeyId"] != keep:
+                    self._iam.delete_access_key(UserName=user, AccessKeyId=key["AccessKeyId"])
+
+    def revoke(self, user: str) -> None:
+        """End a user with all its keys; absent is success."""
+        if not self._has(user):
+            return
+        self.retire(user)
+        with asking(f"user {user}"):
+            for policy in self._iam.list_user_policies(UserName=user)["PolicyNames"]:
+                self._iam.delete_user_policy(UserName=user, PolicyName=policy)
+            self._iam.delete_user(UserName=user)
+
+    def erase(self, repository: Repository) -> None:
+        """Delete everything in a repository for good, former versions included; safe to call twice."""
+        name = self.bucket.name
+        with asking(f"what is in {repository.prefix}"):
+            pages = self._s3.get_paginator("list_object_versions").paginate(Bucket=name, Prefix=f"{repository.prefix}/")
+            for page in pages:
+                held = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+                for one in held:
+                    self._s3.delete_object(Bucket=name, Key=one["Key"], VersionId=one["VersionId"])
+
+    def _has(self, user: str) -> bool:
+        try:
+            with asking(f"user {user}"):
+                self._iam.get_user(UserName=user)
+        except AbsentError:
+            return False
+        return True
+
+    @cached_property
+    def _session(self) -> "boto3.Session":
+        import boto3  # noqa: PLC0415 - loads for half a second
+
+        if self._key_file is None:
+            return boto3.Session(region_name=self.bucket.region)
+        access, secret = read_key_file(self._key_file)
+        return boto3.Session(access, secret, region_name=self.bucket.region)
+
+    @cached_property
+    def _s3(self) -> "S3Client":
+        client = self._session.client(
+            "s3", endpoint_url=self.bucket.endpoint or None, **client_options(is_local=self._is_local)
+        )
+        bound_answers(client)
+        return client
+
+    @cached_property
+    def _iam(self) -> "IAMClient":
+        client = self._session.client(
+            "iam", endpoint_url=self.bucket.iam_endpoint or None, **client_options(is_local=self._is_local)
+        )
+        bound_answers(client)
+        return client
+
+
+def read_key_file(file: Path) -> tuple[str, str]:
+    """Access key and secret key of profile ``default`` in a file such as ``~/.aws/credentials``.
+
+    Raises:
+        UsageError: It cannot be read, or lacks them.
+        RefusedError: Others may read it.
+    """
+    import configparser  # noqa: PLC0415 - only where a bucket is asked
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        with file.open() as opened:
+            refuse_readable_by_others(opened.fileno(), file, what="object store's key")
+            parser.read_string(opened.read())
+        section = parser["default"]
+        return section["aws_access_key_id"], section["aws_secret_access_key"]
+    except (OSError, KeyError, configparser.Error, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"no access key could be read from {file} ({type(error).__name__})",
+            hint="it has a section [default] with aws_access_key_id and aws_secret_access_key",
+        ) from error

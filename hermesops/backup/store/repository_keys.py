@@ -1,0 +1,143 @@
+"""What opens an instance's repository: a password made once, a credential issued with it and changed when asked.
+
+A repository is begun by the platform, whose credential may look at the bucket as a whole; a machine's may not.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hermesops.backup.repository import Bucket, Repository
+from hermesops.backup.store.calls import call
+from hermesops.model.backup import Credential, RepositoryKeys
+from hermesops.model.ids import InstanceId
+
+
+class Rows(Protocol):
+    """The registry, as far as it keeps keys."""
+
+    def repository_keys(self, instance_id: InstanceId) -> RepositoryKeys | None:
+        """What opens an instance's repository."""
+
+    def make_repository(self, instance_id: InstanceId, password: str) -> str:
+        """Give it a password, unless it has one; the one that counts."""
+
+    def keep_repository_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
+        """Remember a credential."""
+
+
+class Store(Protocol):
+    """The object store."""
+
+    @property
+    def bucket(self) -> Bucket:
+        """Which bucket."""
+
+    def prepare(self) -> None:
+        """Make sure that it is there and keeps versions; asked once."""
+
+    def answers(self) -> None:
+        """Make sure that it is there now."""
+
+    def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
+        """Give a user a new key."""
+
+    def retire(self, user: str, *, keep: str = "") -> None:
+        """End every key of a user but one."""
+
+    def revoke(self, user: str) -> None:
+        """End a user."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A repository with what opens it."""
+
+    repository: Repository
+    password: str = field(repr=False)
+    credential: Credential
+
+
+class Keys:
+    """Keys of repositories, made when first asked for.
+
+    Args:
+        rows: The registry.
+        store: Finds the object store, which may have to be started.
+        environment: Its name begins every repository's.
+        begin: Begins a repository that has none of restic's files yet; safe to call twice.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        store: Callable[[], Awaitable[Store]],
+        environment: str,
+        begin: Callable[[Repository, str], Awaitable[None]],
+    ) -> None:
+        self._rows = rows
+        self._store = store
+        self._environment = environment
+        self._begin = begin
+
+    async def reach(self) -> Bucket:
+        """Make sure that the object store answers, and takes backups.
+
+        Raises:
+            UnavailableError: It does not answer.
+            RefusedError: It would lose what is overwritten.
+        """
+        store = await self._store()
+        await call(store.prepare)
+        await call(store.answers)  # a worker prepared it days ago
+        return store.bucket
+
+    async def look(self, instance_id: InstanceId) -> tuple[Repository, str]:
+        """An instance's repository and its password, for the platform itself."""
+        store = await self._store()
+        await call(store.prepare)
+        held = self._rows.repository_keys(instance_id)
+        password = held.password if held else self._rows.make_repository(instance_id, secrets.token_urlsafe(32))
+        return store.bucket.repository(self._environment, instance_id), password
+
+    async def open(self, instance_id: InstanceId) -> Opened:
+        """A repository that its instance's machine can work with.
+
+        Raises:
+            UnavailableError: The object store does not answer.
+        """
+        repository, password = await self.look(instance_id)
+        held = self._rows.repository_keys(instance_id)
+        if held and held.credential:
+            return Opened(repository, password, held.credential)
+        await self._begin(repository, password)
+        return Opened(repository, password, await self._issue(instance_id, repository, why="first backup"))
+
+    async def rotate(self, instance_id: InstanceId, *, why: str) -> None:
+        """Give an instance a new credential; the one before ends once the new one is remembered."""
+        await self._issue(instance_id, (await self.open(instance_id)).repository, why=why)
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice.
+
+        Raises:
+            UnavailableError: The object store does not answer; it is asked only where something was issued.
+        """
+        held = self._rows.repository_keys(instance_id)
+        if held is None or held.credential is None:
+            return
+        await self.reach()
+        await call((await self._store()).revoke, self._user(instance_id))
+
+    async def _issue(self, instance_id: InstanceId, repository: Repository, *, why: str) -> Credential:
+        store, user = await self._store(), self._user(instance_id)
+        held = self._rows.repository_keys(instance_id)
+        before = held.credential.access_key if held and held.credential else ""
+        made = await call(store.issue, user, repository, keep=before)
+        self._rows.keep_repository_credential(instance_id, made, why=why)
+        await call(store.retire, user, keep=made.access_key)
+        return made
+
+    def _user(self, instance_id: InstanceId) -> str:
+        return f"hermesops-{self._environment}-{instance_id}"

@@ -1,0 +1,201 @@
+"""Gathers the accounts. Looking changes nothing in the world; what does not answer is an account too: unseen."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from hermesops.drift.fleet_snapshot import Accounts, MachineAccount, Rebooted, StackAccount, StackMachine
+from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, fan_out
+from hermesops.justavps.wire import Image, Machine
+from hermesops.model.cell import Cell
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
+from hermesops.model.image import Image as ImageRow
+from hermesops.model.operation import Lease
+from hermesops.model.sighting import Sighting
+from hermesops.model.spare import Spare
+
+_STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
+
+
+class Rows(Protocol):
+    """The registry."""
+
+    def list_ordered(self) -> tuple[Ordered, ...]:
+        """Every living instance with the machine its row orders."""
+
+    def list_spares(self) -> tuple[Spare, ...]:
+        """Machines that cells have beside those of instances."""
+
+    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
+        """When each living instance was backed up last."""
+
+    def ended_machines(self) -> Mapping[MachineName, InstanceId]:
+        """Machines of terminated instances."""
+
+    def list_leases(self) -> tuple[Lease, ...]:
+        """What is being worked on."""
+
+    def list_cells(self) -> tuple[Cell, ...]:
+        """Every cell."""
+
+    def list_images(self) -> tuple[ImageRow, ...]:
+        """Every image."""
+
+    def latest_image(self, name: str) -> ImageRow | None:
+        """What new machines of that name boot from."""
+
+    def note_sightings(
+        self, seen: Iterable[Sighting], *, missing: Mapping[MachineId, str]
+    ) -> Mapping[MachineId, Sighting]:
+        """Remember how all machines look, and which are missing; how they looked before."""
+
+
+class Vendor(Protocol):
+    """JustAVPS."""
+
+    async def list_machines(self) -> list[Machine]:
+        """All machines of the account."""
+
+    async def list_images(self) -> list[Image]:
+        """All its images."""
+
+
+class States(Protocol):
+    """The cells' stacks."""
+
+    async def state(self, cell: CellName) -> Mapping[str, Any]:
+        """A cell's state as Pulumi exports it; empty before its first run."""
+
+
+MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any]]]
+"""Finds the machines in a state."""
+
+Inspect = Callable[[Sequence[tuple[Ordered | None, Machine]]], Awaitable[Mapping[MachineId, MachineAccount]]]
+"""Asks machines; an orphan has no row."""
+
+
+class Survey:
+    """Looks at everything once.
+
+    Args:
+        environment: Name of the environment.
+        rows: The registry.
+        vendor: JustAVPS.
+        states: The cells' stacks.
+        machines_in: Finds the machines in a state.
+        is_passing: Whether a machine of that name comes and goes by itself.
+    """
+
+    def __init__(
+        self,
+        environment: str,
+        rows: Rows,
+        vendor: Vendor,
+        states: States,
+        machines_in: MachinesIn,
+        is_passing: Callable[[Machine], bool],
+    ) -> None:
+        self._environment = environment
+        self._rows = rows
+        self._vendor = vendor
+        self._states = states
+        self._machines_in = machines_in
+        self._is_passing = is_passing
+
+    async def look(self) -> Accounts:
+        """Registry, stacks and vendor; no machine is asked.
+
+        Rows are read before the vendor's list: what an operation makes in between has a row that says it is in hand.
+
+        Raises:
+            UnavailableError: The vendor or the registry does not answer.
+        """
+        leases = self._rows.list_leases()
+        spares = self._rows.list_spares()
+        rows, ended = self._rows.list_ordered(), self._rows.ended_machines()
+        # Again: what changed hands between the two looks is in one of them, and so no orphan.
+        spares = tuple({one.name: one for one in (*spares, *self._rows.list_spares())}.values())
+        cells = tuple(cell.name for cell in self._rows.list_cells())
+        machines, images, stacks = await asyncio.gather(
+            self._vendor.list_machines(), self._vendor.list_images(), self._look_at_stacks(cells)
+        )
+        return Accounts(
+            environment=self._environment,
+            rows=rows,
+            spares=spares,
+            backed_up=frozenset(who for who, at in self._rows.newest_backups().items() if at),
+            ended=ended,
+            in_hand=frozenset(lease.subject for lease in (*leases, *self._rows.list_leases())),
+            wanted_images=self._wanted_images(),
+            stacks=stacks,
+            machines=machines,
+            images=images,
+            passing=frozenset(machine.name for machine in machines if self._is_passing(machine)),
+        )
+
+    def remember(self, accounts: Accounts) -> Accounts:
+        """Note in the registry how machines look; the accounts, with those that have booted since the last time."""
+        boots = {machine_id: told.boot_id for machine_id, told in accounts.told.items()}
+        seen, missing = listing(accounts.machines, accounts.rows, self._environment, boots)
+        before = self._rows.note_sightings(seen, missing=missing)
+        rebooted = {
+            machine_id: Rebooted(old.boot_seen_at)
+            for machine_id, told in accounts.told.items()
+            if (old := before.get(machine_id)) and old.boot_seen_at and told.boot_id not in {"", old.boot_id}
+        }
+        return replace(accounts, rebooted=rebooted)
+
+    def _wanted_images(self) -> dict[ImageId, str]:
+        names = {image.name for image in self._rows.list_images()}
+        return {image.id: name for name in sorted(names) if (image := self._rows.latest_image(name))}
+
+    async def _look_at_stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackAccount]:
+        async def one(cell: CellName) -> StackAccount:
+            return self._read(await self._states.state(cell))
+
+        looked = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        return {
+            cell: StackAccount(unseen=seen.message) if isinstance(seen, HermesError) else seen
+            for cell, seen in zip(cells, looked, strict=True)
+        }
+
+    def _read(self, state: Mapping[str, Any]) -> StackAccount:
+        begun = (state.get("deployment") or {}).get("pending_operations") or []
+        return StackAccount(
+            machines={name: StackMachine.of(resource) for name, resource in self._machines_in(state).items()},
+            interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in begun),
+        )
+
+
+def listing(
+    machines: Iterable[Machine], rows: Iterable[Ordered], environment: str, boots: Mapping[MachineId, str]
+) -> tuple[list[Sighting], dict[MachineId, str]]:
+    """What the vendor's list says of the machines of an environment.
+
+    Args:
+        machines: The list.
+        rows: The living instances, read before the list was asked for.
+        environment: Whose machines count.
+        boots: The present boot of machines that were asked for it.
+
+    Returns:
+        How each machine looks, and the machines that instances are on and that are not listed, by id, with their names.
+    """
+    seen = [
+        Sighting(
+            MachineId(machine.id),
+            machine.name,
+            machine.server_type,
+            machine.status.value,
+            boots.get(MachineId(machine.id), ""),
+        )
+        for machine in machines
+        if is_machine_name(machine.name, environment)
+    ]
+    there = {sighting.machine_id for sighting in seen}
+    on = {row.instance.machine_id: row.instance.machine_name for row in rows if row.instance.machine_id}
+    return seen, {machine_id: name for machine_id, name in on.items() if machine_id not in there}

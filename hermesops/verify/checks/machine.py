@@ -1,0 +1,208 @@
+"""What a machine of ours promises whether it is somebody's or not, and how to see whether it holds.
+
+Each look runs its commands first and judges afterwards; see ``Look``.
+"""
+
+import json
+from typing import Any
+
+from testinfra.host import Host
+
+from hermesops.verify.checks.promise import CONVERGE, Expected, Promise, broken_unless, modes, output_of
+from hermesops.verify.checks.units import DAEMON, GATEWAY, SANDBOX, as_promised, running, unit
+
+_SANDBOX_BYTES = str(512 << 20)
+_SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
+_NOT_ROOT = {"match": {"op": "!=", "left": {"meta": {"key": "skuid"}}, "right": 0}}
+_METADATA = ("169.254.0.0", "fe80::", "fd00:ec2::254")
+_AGAIN = "hermesops image build, and a machine from the new image"
+
+
+def _daemon(host: Host, _: Expected) -> str:
+    return running(host, DAEMON)
+
+
+def _sandbox_socket(host: Host, _: Expected) -> str:
+    return running(host, "hermes-sandbox.socket")
+
+
+def _firewall_service(host: Host, _: Expected) -> str:
+    return running(host, "hermes-firewall.service")
+
+
+def _firewall(host: Host, _: Expected) -> str:
+    listed = json.loads(output_of(host, "nft --json list chain inet hermes input"))["nftables"]
+    chain = next(entry["chain"] for entry in listed if "chain" in entry)
+    rules = [entry["rule"]["expr"] for entry in listed if "rule" in entry]
+    broken_unless(chain.get("hook") == "input" and chain.get("policy") == "drop", f"policy {chain.get('policy')}")
+    open_to_all = [rule for rule in rules if {"accept": None} in rule and not _is_narrow(rule)]
+    broken_unless(not open_to_all, f"{len(open_to_all)} rules let anybody in: {json.dumps(open_to_all)[:200]}")
+    return f"drops but for {sum({'accept': None} in rule for rule in rules)} narrow rules"
+
+
+def _egress(host: Host, _: Expected) -> str:
+    listed = json.loads(output_of(host, "nft --json list chain inet hermes output"))["nftables"]
+    ports = _ports_of_daemon(host)
+    refused = " ".join(json.dumps(rule) for rule in _refused_to_users(listed))
+    left = [f"port {port} of this machine" for port in ports if f'"right": {port}}}' not in refused]
+    left += [address for address in _METADATA if json.dumps(address) not in refused]
+    broken_unless(not left, f"the agent's user reaches {', '.join(left)}")
+    broken_unless(ports, "the vendor's daemon listens nowhere")
+    return f"neither port {', '.join(sorted(ports))} here nor {_METADATA[0]}/16"
+
+
+def _refused_to_users(listed: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rules of the chain of what leaves that refuse something to everybody but root."""
+    hooks = [entry["chain"].get("hook") for entry in listed if "chain" in entry]
+    rules = [entry["rule"]["expr"] for entry in listed if "rule" in entry]
+    return [rule for rule in rules if _NOT_ROOT in rule and "reject" in rule[-1]] if hooks == ["output"] else []
+
+
+def _ports_of_daemon(host: Host) -> set[str]:
+    lines = map(str.split, output_of(host, _SOCKETS).splitlines())
+    daemon = f"pid={unit(host, DAEMON).get('MainPID', '')},"
+    return {words[4].rpartition(":")[2] for words in lines if words[0] == "tcp" and daemon in " ".join(words[6:])}
+
+
+def _is_narrow(rule: list[dict[str, Any]]) -> bool:
+    """Whether an accepting rule is one of those that let in no stranger."""
+    left = [json.dumps(part["match"]["left"]) + json.dumps(part["match"]["right"]) for part in rule if "match" in part]
+    text = " ".join(left)
+    return any(sign in text for sign in ('"iifname"', '"saddr"', '"established"', '"icmpv6"', '"hoplimit"'))
+
+
+def _sshd(host: Host, _: Expected) -> str:
+    states = {name: unit(host, name).get("LoadState") for name in ("ssh.service", "ssh.socket")}
+    broken_unless(set(states.values()) <= {"masked", "not-found"}, f"not masked: {states}")
+    return "masked"
+
+
+def _ports(host: Host, _: Expected) -> str:
+    lines = output_of(host, _SOCKETS).splitlines()
+    daemon = unit(host, DAEMON).get("MainPID", "")
+    outside = [words for words in map(str.split, lines) if not _is_loopback(words[4])]
+    strangers = [" ".join((words[0], words[4], *words[6:])) for words in outside if not _is_the_vendors(words, daemon)]
+    broken_unless(not strangers, f"listening beyond loopback: {'; '.join(strangers)}")
+    return f"{len(lines) - len(outside)} on loopback, {len(outside)} of the vendor"
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith(("127.", "[::1]", "[::ffff:127."))
+
+
+def _is_the_vendors(words: list[str], daemon: str) -> bool:
+    process = " ".join(words[6:])
+    # By its process, not by a name that anybody can take. A rented machine's DHCP client listens on the link, too.
+    return f"pid={daemon}," in process or '"systemd-network' in process
+
+
+def _units(host: Host, _: Expected) -> str:
+    failed = output_of(host, "systemctl list-units --state=failed --plain --no-legend --no-pager").splitlines()
+    names = [line.split()[0] for line in failed if line.strip()]
+    broken_unless(not names, f"failed: {', '.join(names)}")
+    return "none failed"
+
+
+def _programs(host: Host, _: Expected) -> str:
+    # -H: the slot itself, not only the link to it.
+    search = "find -H /opt/hermes/current /opt/hermes/node /opt/hermes/sandbox /opt/hermes/libexec -maxdepth 5"
+    changeable = "! -type l '(' ! -user root -o -perm /022 ')'"
+    found = output_of(host, f"{search} {changeable} -print -quit").strip()
+    broken_unless(not found, f"{found} may be changed by others than root")
+    return "root's alone"
+
+
+def _home(host: Host, _: Expected) -> str:
+    return modes(host, {"/var/lib/hermes": "hermes:hermes 700", "/var/lib/hermes/memories": "hermes:hermes 700"})
+
+
+def _memory(host: Host, _: Expected) -> str:
+    shown = unit(host, GATEWAY)
+    unlimited = [name for name in ("MemoryMax", "TasksMax") if not shown.get(name, "").isdecimal()]
+    broken_unless(not unlimited, f"without a limit: {', '.join(unlimited)}")
+    # The limits are only as good as the kernel's count, and a local machine's kernel has none.
+    used = shown.get("MemoryCurrent", "")
+    counted = f"{int(used) >> 20} MiB used" if used.isdecimal() else "not counted by this kernel"
+    return f"{int(shown['MemoryMax']) >> 20} MiB ({counted}), {shown['TasksMax']} tasks"
+
+
+def _sandbox(host: Host, _: Expected) -> str:
+    promised = {
+        "MemoryMax": _SANDBOX_BYTES,
+        "LimitAS": _SANDBOX_BYTES,
+        "RestrictAddressFamilies": "AF_UNIX",
+        "NoNewPrivileges": "yes",
+        # What serve.py is given to end a script after 30 s with a word about why.
+        "RuntimeMaxUSec": "32s",
+    }
+    shown = unit(host, SANDBOX)
+    launcher = output_of(host, "ls /opt/hermes/current/venv/lib/python3*/site-packages/hermes-sandbox.pth || true")
+    as_promised(shown, promised)
+    broken_unless(launcher, "the slot has no launcher: scripts run outside the sandbox")
+    return "512 MiB, 30 s, no network"
+
+
+def _hardening(host: Host, _: Expected) -> str:
+    promised = {
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "strict",
+        "ProtectHome": "yes",
+        "PrivateTmp": "yes",
+        "PrivateDevices": "yes",
+        "PrivateUsers": "yes",
+        "RestrictNamespaces": "yes",
+        "CapabilityBoundingSet": "",
+        "User": "hermes",
+    }
+    as_promised(unit(host, GATEWAY), promised)
+    return "as the unit promises"
+
+
+def _journal(host: Host, _: Expected) -> str:
+    lines = output_of(host, "cat /etc/systemd/journald.conf.d/50-hermes.conf").splitlines()
+    settings = dict(line.split("=", 1) for line in lines if "=" in line)
+    broken_unless("SystemMaxUse" in settings, "the journal may fill the disk")
+    return f"at most {settings['SystemMaxUse']}"
+
+
+def _backup(host: Host, _: Expected) -> str:
+    known = host.run("getent passwd hermes-backup").stdout.strip()
+    program = host.run("stat --format='%U %a' /usr/bin/restic").stdout.strip()
+    broken_unless(known, "there is no user hermes-backup")
+    broken_unless(known.endswith(":/usr/sbin/nologin"), "the user hermes-backup can log in")
+    broken_unless(program == "root 755", f"restic is {program or 'absent'}")
+    return "restic, as a user of its own"
+
+
+def _machine_key(host: Host, _: Expected) -> str:
+    opened = "'(' ! -user root -o -perm /077 ')'"
+    found = output_of(host, f"find /etc/hermes-node -maxdepth 1 {opened} -print -quit").strip()
+    broken_unless(not found, f"{found} may be read by others than root")
+    made = unit(host, "hermes-identity.service").get("UnitFileState")
+    broken_unless(made == "enabled", f"no key is made at the first boot: hermes-identity.service is {made}")
+    return f"root's alone; renewal {running(host, 'hermes-certificate.timer')}"
+
+
+MACHINE_PROMISES = (
+    Promise("vendor-daemon", "the vendor's daemon runs", _daemon, "the vendor's watchdog brings it back in 2 minutes"),
+    Promise("sandbox-socket", "the sandbox can be entered", _sandbox_socket, CONVERGE),
+    Promise("firewall-service", "the firewall is loaded at every boot", _firewall_service, CONVERGE),
+    Promise("firewall", "nothing comes in but the vendor's broker", _firewall, CONVERGE),
+    Promise("egress", "the agent reaches neither the vendor's daemon nor its metadata", _egress, CONVERGE),
+    Promise("sshd", "sshd is masked", _sshd, CONVERGE),
+    Promise(
+        "ports", "nothing listens beyond loopback but the vendor's daemon", _ports, "find who started it; close it"
+    ),
+    Promise("units", "no unit has failed", _units, "hermesops instance exec USER 'systemctl status UNIT'"),
+    Promise("programs", "programs belong to root", _programs, _AGAIN),
+    Promise("home", "the agent's home is private", _home, CONVERGE),
+    Promise("memory", "the gateway's memory has a limit", _memory, CONVERGE),
+    Promise("sandbox", "scripts have 512 MB, 30 s and no network", _sandbox, CONVERGE),
+    Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
+    Promise("journal", "the journal has a limit", _journal, CONVERGE),
+    Promise(
+        "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
+    ),
+    Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
+)
+"""In the order in which a person wants to read them."""

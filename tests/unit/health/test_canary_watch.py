@@ -1,0 +1,198 @@
+"""Changed instances beside untouched ones: who is asked what, and what counts as before and after."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from hermesops.health.canary_watch import CONTROLS, Watch, Watcher
+from hermesops.health.comparison import pairs
+from hermesops.health.sampler import Question
+from hermesops.health.samples import Reading
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import InstanceId
+from hermesops.model.vitals import Source, Vital, Vitals
+
+BEGIN = datetime(2027, 1, 15, 8, tzinfo=UTC)
+ADA, BOB, CLEO, DAN = (InstanceId(name) for name in ("ada", "bob", "cleo", "dan"))
+
+
+@dataclass
+class Fleet:
+    """Nodes, what was kept of them, and a clock.
+
+    Attributes:
+        memory: Bytes of each agent.
+        silent: Whose node does not answer.
+        turnless: Whose agent takes no turns.
+        slow: Whose node was asked and has not answered yet.
+    """
+
+    now: datetime = BEGIN
+    memory: dict[InstanceId, int] = field(default_factory=dict)
+    silent: set[InstanceId] = field(default_factory=set)
+    turnless: set[InstanceId] = field(default_factory=set)
+    slow: set[InstanceId] = field(default_factory=set)
+    asked: dict[InstanceId, Question] = field(default_factory=dict)
+    kept: dict[InstanceId, list[Reading]] = field(default_factory=dict)
+
+    def is_asking(self, instance_id: InstanceId) -> bool:
+        return instance_id in self.slow
+
+    async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
+        self.asked = dict(asked)
+        return {one: self._reading(one, question) for one, question in asked.items() if one not in self.slow}
+
+    def _reading(self, whose: InstanceId, question: Question) -> Reading | None:
+        if whose in self.silent:
+            return None
+        turn_s = 1.0 if question.turn_s else None
+        is_taken = turn_s is not None and whose not in self.turnless
+        memory = self.memory.get(whose, 100)
+        return Reading(self.now, question.since, "r", GatewayHealth.OK, 0, 0, memory, 0.0, turn_s, turn_ok=is_taken)
+
+    async def add(self, read: Mapping[InstanceId, Reading]) -> None:
+        for whose, reading in read.items():
+            self.kept.setdefault(whose, []).append(reading)
+
+    async def since(self, instances: Collection[InstanceId], moment: datetime) -> dict[InstanceId, list[Reading]]:
+        return {whose: [each for each in self.kept.get(whose, []) if each.at >= moment] for whose in instances}
+
+    async def watch(
+        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], *, after_s: float = 60
+    ) -> Watch:
+        self.now += timedelta(seconds=after_s)
+        return await Watcher(self, self, lambda: self.now).watch(changed, untouched)
+
+
+async def test_each_is_compared_with_itself_before_and_others_at_the_same_times() -> None:
+    fleet = Fleet()
+    assert await fleet.watch({}, [ADA, BOB]) == Watch(), "nothing to compare yet, but looked at"
+    changed = {ADA: fleet.now + timedelta(seconds=1)}
+    fleet.memory = {ADA: 300, BOB: 110}
+    watch = await fleet.watch(changed, [BOB])
+    assert pairs(Vital.MEMORY, watch.changed) == {ADA: (100.0, 300.0)}
+    assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 110.0)}
+    assert (watch.pulses[ADA].answers, watch.pulses[ADA].exercised, watch.pulses[ADA].failed) == (True, True, "")
+
+
+async def test_a_runner_that_was_resumed_still_knows_the_time_before() -> None:
+    first = Fleet()
+    await first.watch({}, [ADA])
+    resumed = Fleet(now=first.now, kept=first.kept)
+    watch = await resumed.watch({ADA: first.now}, [])
+    assert set(pairs(Vital.TURN_LATENCY, watch.changed)) == {ADA}
+
+
+async def test_who_was_never_looked_at_before_has_no_pair() -> None:
+    watch = await Fleet().watch({ADA: BEGIN}, [])
+    assert pairs(Vital.MEMORY, watch.changed) == {}
+    assert watch.changed[ADA].before is None
+
+
+async def test_who_gives_no_answer_has_no_after_however_good_it_was() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA])
+    changed = {ADA: fleet.now}
+    await fleet.watch(changed, [])
+    fleet.silent = {ADA}
+    watch = await fleet.watch(changed, [])
+    assert (watch.pulses[ADA].answers, watch.changed[ADA].after) == (None, None)
+
+
+async def test_errors_are_counted_once() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [CLEO], after_s=0)
+    assert fleet.asked[CLEO].since == BEGIN - timedelta(hours=1)
+    changed = {ADA: BEGIN}
+    await fleet.watch(changed, [BOB])
+    assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (BEGIN, BEGIN)
+    looked = fleet.now
+    await fleet.watch(changed, [BOB])
+    assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (looked, looked)
+
+
+async def test_turns_are_taken_soon_after_the_change_and_ever_more_rarely() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA])
+    changed, taken = {ADA: fleet.now}, []
+    for minute in range(1, 15):
+        await fleet.watch(changed, [BOB])
+        if fleet.asked[ADA].turn_s:
+            taken.append(minute)
+    assert taken == [1, 2, 4, 8, 13]
+
+
+async def test_controls_take_turns_on_both_sides_of_a_change_however_short_the_soak() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA, BOB])
+    changed = {ADA: fleet.now}
+    watch = await fleet.watch(changed, [BOB], after_s=5)
+    assert set(pairs(Vital.TURN_LATENCY, watch.controls)) == {BOB}
+
+
+async def test_who_was_just_looked_at_is_left_alone() -> None:
+    fleet = Fleet()
+    await fleet.watch({ADA: BEGIN}, [BOB])
+    watch = await fleet.watch({ADA: BEGIN}, [BOB], after_s=4)
+    assert fleet.asked == {}
+    assert (watch.pulses[ADA].answers, watch.pulses[ADA].exercised) == (True, True)
+    await fleet.watch({ADA: BEGIN}, [BOB], after_s=8)
+    assert set(fleet.asked) == {ADA}
+
+
+async def test_one_turn_that_fails_is_tried_again_before_it_counts() -> None:
+    fleet = Fleet(turnless={ADA})
+    first = await fleet.watch({ADA: BEGIN}, [BOB, CLEO])
+    assert first.pulses[ADA].failed == ""
+    second = await fleet.watch({ADA: BEGIN}, [BOB, CLEO])
+    assert "no turn" in second.pulses[ADA].failed
+    fleet.turnless.clear()
+    assert (await fleet.watch({ADA: BEGIN}, [BOB, CLEO])).pulses[ADA].failed == ""
+
+
+async def test_a_router_that_is_down_blames_no_release_and_proves_nothing() -> None:
+    fleet = Fleet(turnless={ADA, BOB, CLEO})
+    for _ in range(2):
+        watch = await fleet.watch({ADA: BEGIN}, [BOB, CLEO, DAN])
+    assert (watch.pulses[ADA].failed, watch.pulses[ADA].exercised) == ("", False)
+
+
+async def test_only_so_many_untouched_ones_are_asked_and_the_next_come_first() -> None:
+    fleet = Fleet()
+    many = [InstanceId(f"i{number}") for number in range(CONTROLS + 10)]
+    await fleet.watch({many[0]: BEGIN}, many)
+    assert set(fleet.asked) == set(many[: CONTROLS + 1])
+
+
+class Server:
+    """A Prometheus that knows only how much memory Ada's agent takes."""
+
+    async def vitals(
+        self, instances: Sequence[InstanceId], *, since: datetime, until: datetime
+    ) -> dict[InstanceId, Vitals]:
+        figures = {Vital.MEMORY: 500.0 if since >= BEGIN else 400.0}
+        empty = {each: Vitals(each, since, until, Source.PROMETHEUS) for each in instances}
+        return {each: replace(empty[each], figures=figures if each == ADA else {}) for each in instances}
+
+
+async def test_figures_of_prometheus_count_where_it_has_them() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA, BOB], after_s=-60)
+    fleet.now = BEGIN + timedelta(seconds=90)
+    watch = await Watcher(fleet, fleet, lambda: fleet.now, Server()).watch({ADA: BEGIN}, [BOB])
+    assert pairs(Vital.MEMORY, watch.changed) == {ADA: (400.0, 500.0)}
+    assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 100.0)}
+    assert pairs(Vital.TURN_LATENCY, watch.changed) == {ADA: (1.0, 1.0)}
+
+
+async def test_nothing_is_said_of_one_that_has_not_answered_yet() -> None:
+    fleet = Fleet()
+    await fleet.watch({}, [ADA, BOB])
+    changed = {ADA: fleet.now + timedelta(seconds=1)}
+    assert (await fleet.watch(changed, [BOB])).pulses[ADA].answers
+    fleet.slow = {ADA}
+    watch = await fleet.watch(changed, [BOB])
+    assert ADA not in fleet.asked
+    assert watch.pulses == {}
+    fleet.slow = set()
+    assert (await fleet.watch(changed, [BOB])).pulses[ADA].answers

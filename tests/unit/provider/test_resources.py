@@ -1,0 +1,48 @@
+"""What is looked at when the engine asks without an id: the one of that name."""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from hermesops.provider.actions import Machines
+from hermesops.provider.image_actions import Images
+from hermesops.provider.ports import ImageVendor, Seen, SeenImage, Vendor
+from hermesops.provider.resources import ImageKeeper, MachineKeeper
+
+MACHINE = Seen("id-1", "m", "provisioning", region="hel1", server_type="starter", image_id="img")
+
+
+@dataclass
+class Books:
+    """A vendor that only answers what it has of a name."""
+
+    machine: Seen | None = None
+    listed: tuple[SeenImage, ...] = ()
+
+    async def find(self, name: str) -> Seen | None:
+        return self.machine if self.machine and self.machine.name == name else None
+
+    async def images(self, name: str) -> list[SeenImage]:
+        return [image for image in self.listed if image.name == name]
+
+
+def machines(books: Books) -> MachineKeeper:
+    return MachineKeeper(Machines(lambda: cast("Vendor", books)))
+
+
+def images(*listed: SeenImage) -> ImageKeeper:
+    return ImageKeeper(Images(lambda: cast("ImageVendor", Books(listed=listed))))
+
+
+async def test_a_machine_is_found_by_its_name_alone() -> None:
+    assert await machines(Books(MACHINE)).read("", "m") == MACHINE
+    assert await machines(Books(MACHINE)).read("", "other") is None
+    assert await machines(Books(MACHINE)).read("", "") is None
+    assert await machines(Books(replace(MACHINE, status="deleted"))).read("", "m") is None
+
+
+async def test_an_image_is_found_by_its_name_unless_it_failed() -> None:
+    failed = SeenImage("i-1", "snap", "failed")
+    creating = SeenImage("i-2", "snap", "creating")
+    assert await images(failed, creating).read("", "snap") == creating
+    assert await images(creating).read("", "other") is None
+    assert await images(failed).read("", "snap") is None
