@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""What this computer and this environment need for hermesops to work, and whether it is there."""

@@ -63,7 +63,7 @@ class Downloads(Protocol):
 
 
 class Resolves(Protocol):
-    """Finds the whole set of packages that an agent needs; see ``release.resolver``."""
+    """Finds the whole set of packages that an agent needs; see ``release.builder.resolver``."""
 
     def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
         """The set, as ``uv pip compile --generate-hashes`` prints it."""

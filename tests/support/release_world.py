@@ -60,7 +60,7 @@ class Index:
         return {**agents, f"aiohttp-3.14.1-{tag}-{tag}-manylinux_2_28_x86_64.whl": f"aiohttp for {python}".encode()}
 
     def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
-        """As ``release.resolver.Resolver`` does it."""
+        """As ``release.builder.resolver.Resolver`` does it."""
         self._answer()
         self.resolved += 1
         version = wanted.partition("==")[2]

@@ -44,13 +44,13 @@ class Releasing:
         self._releases = app.releases
 
     async def build(self, order: "Order", *, note: str) -> "Built":
-        """Have a release of an agent; see ``release.build.Builder``."""
+        """Have a release of an agent; see ``release.builder.build.Builder``."""
         from hermesops.app.services.release_builds import builder_of
 
         return await self._built(partial(builder_of(self._app).build, order), note)
 
     async def rebuild(self, lock: "Lock", given: "Sequence[Path]", *, note: str) -> "Built":
-        """Have this very release, whole; see ``release.rebuild.Rebuilder``."""
+        """Have this very release, whole; see ``release.builder.rebuild.Rebuilder``."""
         from hermesops.app.services.release_builds import builder_of
         from hermesops.release.builder.rebuild import Rebuilder
 

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""The bucket as the platform uses it: its API, each instance's keys and rights in it, and what lies there."""

@@ -1,1 +1,1 @@
-"""TODO: what this package is."""
+"""Builds a release: resolves packages, gathers their files, locks and signs them."""
