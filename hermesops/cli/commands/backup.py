@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, is_json, result, table
 from hermesops.cli.options.no_wait import NoWait, run_or_leave
-from hermesops.cli.views import backup as render_backup
+from hermesops.cli.views import backup as backup_view
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def list_(
         return
     instance = composed.registry.find_instance(user)
     found = composed.registry.list_backups(instance.id)
-    shape = render_backup.backup if is_json() else render_backup.line
+    shape = backup_view.backup if is_json() else backup_view.line
     table(
         "backup-list",
         "backups",
@@ -59,7 +59,7 @@ def create(user: User, no_wait: NoWait = False) -> None:
 
     outcome = context.run(work())
     newest = None if no_wait else composed.registry.get_backup(composed.registry.find_instance(user).id, "")
-    shown = render_backup.backup(newest, user) if newest else None
+    shown = backup_view.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
 
@@ -95,7 +95,7 @@ def check(user: User, snapshot: Snapshot = "") -> None:
             return await session.backups.proof.check(chosen)
 
     checked = context.run(work())
-    result("backup-check", {"checked": render_backup.backup(checked, user)}, [_verdict(checked)])
+    result("backup-check", {"checked": backup_view.backup(checked, user)}, [_verdict(checked)])
     if not checked.is_proved:
         raise RefusedError(
             f"backup {checked.id[:8]} of {user} does not hold what was copied: {checked.checked}",
@@ -186,7 +186,7 @@ def _ages(composed: "App") -> None:
     from hermesops.model.backup import RPO
 
     now, newest = composed.registry.now(), composed.registry.newest_backups()
-    rows = [render_backup.age(one, newest.get(one.id), now) for one in composed.registry.list_instances()]
+    rows = [backup_view.age(one, newest.get(one.id), now) for one in composed.registry.list_instances()]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
     loss = composed.registry.loss(RPO)
     empty = "no instances; hermesops provision USER --plan light makes one"

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.views import chore as render_chore
+from hermesops.cli.views import chore as chore_view
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_() -> None:
             chosen = {chore.name for chore in errands.chosen()}
             leases = {lease.subject: lease.holder for lease in composed.registry.list_leases()}
             return [
-                render_chore.chore(
+                chore_view.chore(
                     chore,
                     composed.registry.chore_turn(chore.name),
                     list(chore.due()),

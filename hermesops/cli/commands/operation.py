@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, agree, result, table
-from hermesops.cli.views import operation as render_operation
+from hermesops.cli.views import operation as operation_view
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def show(operation_id: Id) -> None:
     row = registry.get_operation(operation_id)
     lease = next((one for one in registry.list_leases() if one.subject == row.subject), None)
     audit = [entry for entry in registry.list_audit(subject=row.subject, limit=100) if entry.at >= row.created_at]
-    shown = render_operation.detail(row, registry.operation_steps(row.id), lease, audit, _hint(row, lease))
-    result("operation-show", {"operation": shown}, render_operation.lines(shown))
+    shown = operation_view.detail(row, registry.operation_steps(row.id), lease, audit, _hint(row, lease))
+    result("operation-show", {"operation": shown}, operation_view.lines(shown))
 
 
 @app.command("continue")

@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, table
 from hermesops.cli.options.no_wait import NoWait, run_or_leave
-from hermesops.cli.views import cells as render_cells
+from hermesops.cli.views import cells as cells_view
 from hermesops.errors import HermesError, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def list_(cells: Cells = None) -> None:
     named = {composed.registry.get_cell(parse_cell(name)).name for name in cells or ()}
     wanted = composed.env.settings.pool_size
     rows = [
-        render_cells.spare(one)
+        cells_view.spare(one)
         for one in composed.registry.list_spares(purpose=Purpose.POOL)
         if not named or one.cell in named
     ]

@@ -11,7 +11,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.release.signers import signers
 from hermesops.cli.console import Why, Yes, agree, complain, result, table
 from hermesops.cli.options import input_file
-from hermesops.cli.views import release as render_release
+from hermesops.cli.views import release as release_view
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def build(
         return await releasing.build(order, note=note)
 
     built = context.run(work())
-    shape = render_release.built(built.lock, made=built.made)
+    shape = release_view.built(built.lock, made=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
 
@@ -87,7 +87,7 @@ def build(
 @app.command("list")
 def list_() -> None:
     """List releases, newest first."""
-    rows = [render_release.kept(one) for one in context.compose().releases.list()]
+    rows = [release_view.kept(one) for one in context.compose().releases.list()]
     columns = ("id", "agent", "origin", "pythons", "state", "created_at", "who", "note")
     table("release-list", "releases", columns, rows, "no releases; hermesops release build")
 
@@ -103,16 +103,16 @@ def show(
     releases = context.compose().releases
     shown = releases.find(release)
     if not against:
-        result("release", {"release": render_release.lock(shown)}, render_release.lock_lines(shown))
+        result("release", {"release": release_view.lock(shown)}, release_view.lock_lines(shown))
         return
     other = releases.find(against)
     differences = compare(other, shown)
     shape = {
         "from": other.id,
         "to": shown.id,
-        "differences": [render_release.difference(one) for one in differences],
+        "differences": [release_view.difference(one) for one in differences],
     }
-    result("release-difference", shape, [f"{other.id} -> {shown.id}", *render_release.difference_lines(differences)])
+    result("release-difference", shape, [f"{other.id} -> {shown.id}", *release_view.difference_lines(differences)])
 
 
 @app.command()
@@ -176,7 +176,7 @@ def floor(
 
         revocations = context.run(work())
     line = f"machines take in no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
-    result("release-floor", render_release.revocations(revocations), [line])
+    result("release-floor", release_view.revocations(revocations), [line])
 
 
 def _lock_in(file: Path) -> "Lock":

@@ -9,9 +9,9 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import controls, follow, history
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options import rollout as options
-from hermesops.cli.views.rollout import preview as render_rollout_preview
+from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
-from hermesops.cli.views.rollout import status as render_rollout
+from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def preview(
     composed = context.compose()
     wish = rollout_requests.Wish(release, where, everybody, spec, options.parse_action(action), "")
     ahead, closed = rollout_requests.preview(composed, wish)
-    shown = {**render_rollout_preview.preview(ahead), "closed": closed or None}
-    result("rollout-preview", {"preview": shown}, render_rollout_preview.preview_lines(ahead, closed))
+    shown = {**preview_view.preview(ahead), "closed": closed or None}
+    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
 
 
 @app.command()
@@ -154,7 +154,7 @@ def list_(
         "rollout-list",
         "rollouts",
         ("id", "release", "state", "reason", "who", "updated_at"),
-        [render_rollout.rollout(row) for row in rows],
+        [status_view.rollout(row) for row in rows],
         "nothing is being rolled out; hermesops rollout start RELEASE --all begins",
     )
 
@@ -191,9 +191,9 @@ def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[
 
     outlook = outlook_of(found, now)
     shown: dict[str, object] = {
-        "rollout": render_rollout.rollout(found.rollout),
-        "outlook": render_rollout.outlook(outlook),
-        "targets": [render_rollout.target(one) for one in found.targets],
+        "rollout": status_view.rollout(found.rollout),
+        "outlook": status_view.outlook(outlook),
+        "targets": [status_view.target(one) for one in found.targets],
     }
     lines = progress.picture(found, outlook)
     if everything:

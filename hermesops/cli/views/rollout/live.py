@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesops.cli import console
-from hermesops.cli.views.rollout import progress as render_outlook
+from hermesops.cli.views.rollout import progress as progress_view
 from hermesops.node.untrusted.foreign_text import unbroken
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class LiveView:
         size = self._live.console.size
         outlook = outlook_of(self._records, self._now())
         # A terminal scrolls when its last row is written to, and then nothing can be drawn over.
-        return render_outlook.screen(self._records, outlook, list(self._told), width=size.width, height=size.height - 1)
+        return progress_view.screen(self._records, outlook, list(self._told), width=size.width, height=size.height - 1)
 
 
 View = PlainView | LiveView

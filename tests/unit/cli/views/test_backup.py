@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.cli.views import backup as render_backup
+from hermesops.cli.views import backup as backup_view
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
@@ -26,9 +26,9 @@ def test_how_much_would_be_lost_of_an_agent_that_runs_and_nothing_of_one_that_sl
         "age": "2 h 5 min",
     }
     now = AT + timedelta(seconds=7500)
-    assert render_backup.age(ADA, AT, now) == shape
+    assert backup_view.age(ADA, AT, now) == shape
     asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
-    assert render_backup.age(asleep, AT, now) == {**shape, "status": "suspended", "counts": False, "age": None}
+    assert backup_view.age(asleep, AT, now) == {**shape, "status": "suspended", "counts": False, "age": None}
 
 
 def test_a_snapshot() -> None:
@@ -42,9 +42,9 @@ def test_a_snapshot() -> None:
         "disk_gb": 80,
         "created_at": "2026-01-02T03:04:05+00:00",
     }
-    assert render_backup.snapshot(image, ADA) == shape, "ready is what boots, whatever the vendor calls it"
+    assert backup_view.snapshot(image, ADA) == shape, "ready is what boots, whatever the vendor calls it"
     whole = image.model_copy(update={"provider_image_id": "p"})
-    assert render_backup.snapshot(whole, ADA) == {**shape, "status": "ready"}
+    assert backup_view.snapshot(whole, ADA) == {**shape, "status": "ready"}
 
 
 def test_a_state_held_against_a_backup() -> None:
@@ -59,8 +59,8 @@ def test_a_state_held_against_a_backup() -> None:
         "copied": {"memory": {"count": 1, "digest": "a" * 64}},
         "now": {"memory": {"count": 1, "digest": "a" * 64}},
     }
-    assert render_backup.comparison(backup, "ada", COPIED) == shape
-    assert render_backup.comparison(backup, "ada", State({"memory": Part(2, "c" * 64)})) == {
+    assert backup_view.comparison(backup, "ada", COPIED) == shape
+    assert backup_view.comparison(backup, "ada", State({"memory": Part(2, "c" * 64)})) == {
         **shape,
         "same": False,
         "differences": ["memory: 1 (aaaaaaaaaaaa), now 2 (cccccccccccc)"],

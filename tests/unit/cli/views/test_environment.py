@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from hermesops.app.services.environments import Seen, list_environments
-from hermesops.cli.views import environment as render_environment
+from hermesops.cli.views import environment as environment_view
 from hermesops.settings import Environment
 
 
@@ -11,7 +11,7 @@ def environment(home: Path, name: str, **variables: str) -> Environment:
 
 def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: Path) -> None:
     env = environment(tmp_path, "staging", HERMESOPS_API_KEY="canary", HERMESOPS_CELL_SIZE="3")
-    shown = render_environment.chosen(env, because="--env")
+    shown = environment_view.chosen(env, because="--env")
     assert {key: value for key, value in shown.items() if key != "settings"} == {
         "name": "staging",
         "because": "--env",
@@ -39,4 +39,4 @@ def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path)
     assert "nonsense" in seen["broken"].problem
     assert seen["production"].is_chosen
     assert seen["production"].problem == "no api_url is set"
-    assert render_environment.environment(seen["broken"])["vendor"] is None
+    assert environment_view.environment(seen["broken"])["vendor"] is None

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hermesops.cli.views import fleet as render_fleet
+from hermesops.cli.views import fleet as fleet_view
 from hermesops.converge.result import Converged, HostResult, TaskFailure
 from hermesops.drift.changes import happenings
 from hermesops.drift.finding import Kind
@@ -33,7 +33,7 @@ SPARES = {
 
 def test_the_fleet_in_numbers() -> None:
     tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1}, SPARES)
-    assert render_fleet.status([tally]) == {
+    assert fleet_view.status([tally]) == {
         "instances": 3,
         "by_status": {"running": 2, "suspended": 1},
         "by_plan": {"heavy": 1, "light": 2},
@@ -53,23 +53,23 @@ def test_the_fleet_in_numbers() -> None:
 
 
 def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
-    lines = render_fleet.grid([CellTally(CELL, "hel1", (RUNNING,) * 90 + (SUSPENDED,), {Plan.LIGHT: 91})], confirmed=88)
+    lines = fleet_view.grid([CellTally(CELL, "hel1", (RUNNING,) * 90 + (SUSPENDED,), {Plan.LIGHT: 91})], confirmed=88)
     assert lines[0] == f"cell1    91  {'.' * 80}"
     assert lines[1].strip() == "..........S"
     assert lines[-1] == (
         "91 instances in 1 cells: 90 running (88 confirmed), 1 suspended; 91 light   (. running, S suspended)"
     )
     pooled = CellTally(CELL, "hel1", (), {}, SPARES)
-    assert render_fleet.grid([pooled], confirmed=0)[-1] == (
+    assert fleet_view.grid([pooled], confirmed=0)[-1] == (
         "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
     )
-    assert render_fleet.grid([], confirmed=0) == ["no instances; hermesops provision USER --plan light makes one"]
+    assert fleet_view.grid([], confirmed=0) == ["no instances; hermesops provision USER --plan light makes one"]
 
 
 def test_who_is_not_known_to_run_is_named() -> None:
     others = (Unconfirmed("bob", "m2", "gone"), Unconfirmed("cleo", "m3", "stopped"), Unconfirmed("dan", "m4", ""))
     seen, fleet = Confirmation(AT, 3, others), [CellTally(CELL, "hel1", (RUNNING,) * 6, {Plan.LIGHT: 6})]
-    assert render_fleet.confirmation(seen) == {
+    assert fleet_view.confirmation(seen) == {
         "listed_at": "2026-01-02T03:04:05+00:00",
         "confirmed": 3,
         "unconfirmed": [
@@ -78,7 +78,7 @@ def test_who_is_not_known_to_run_is_named() -> None:
             {"user": "dan", "machine": "m4", "status": None},
         ],
     }
-    assert render_fleet.confirmation_lines(seen, fleet) == [
+    assert fleet_view.confirmation_lines(seen, fleet) == [
         "machines: 3 of 6 running were ready at 2026-01-02 03:04 UTC, when JustAVPS was last asked",
         "not confirmed: bob, machine gone",
         "not confirmed: cleo, machine stopped",
@@ -86,22 +86,22 @@ def test_who_is_not_known_to_run_is_named() -> None:
         "hermesops fleet status --live asks; hermesops fleet drift says what to do",
     ]
     crowd = replace(seen, unconfirmed=others * 5)
-    assert "not confirmed: 5 more" in render_fleet.confirmation_lines(crowd, fleet)
-    assert len(render_fleet.confirmation_lines(replace(seen, confirmed=6, unconfirmed=()), fleet)) == 1
+    assert "not confirmed: 5 more" in fleet_view.confirmation_lines(crowd, fleet)
+    assert len(fleet_view.confirmation_lines(replace(seen, confirmed=6, unconfirmed=()), fleet)) == 1
 
 
 def test_where_the_vendor_was_never_asked_nobody_is_known_to_run() -> None:
     never = Confirmation(None, 0)
-    assert render_fleet.confirmation(never) == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
-    assert render_fleet.confirmation_lines(never, [CellTally(CELL, "hel1", (RUNNING, SUSPENDED))]) == [
+    assert fleet_view.confirmation(never) == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
+    assert fleet_view.confirmation_lines(never, [CellTally(CELL, "hel1", (RUNNING, SUSPENDED))]) == [
         "machines: none of 1 running is confirmed, JustAVPS was not asked yet: hermesops fleet status --live asks"
     ]
-    assert render_fleet.confirmation_lines(never, [CellTally(CELL, "hel1", (SUSPENDED,))]) == []
+    assert fleet_view.confirmation_lines(never, [CellTally(CELL, "hel1", (SUSPENDED,))]) == []
 
 
 def test_commands_that_follow_each_other_are_numbered() -> None:
     lost = Clerk("hermesops").write(Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light")
-    assert render_fleet.drift_lines([lost])[2:4] == [
+    assert fleet_view.drift_lines([lost])[2:4] == [
         "    1. $ hermesops instance terminate ada --now --without-backup",
         "    2. $ hermesops provision ada --plan light",
     ]
@@ -109,17 +109,17 @@ def test_commands_that_follow_each_other_are_numbered() -> None:
 
 def test_what_would_be_lost_with_all_machines() -> None:
     well = Loss(agents=40, oldest_s=80_000, late=0, never=1, objective_s=86_400)
-    assert render_fleet.loss(well) == {
+    assert fleet_view.loss(well) == {
         "agents": 40,
         "oldest_s": 80_000,
         "late": 0,
         "never": 1,
         "objective_s": 86_400,
     }
-    assert render_fleet.loss_lines(well) == [
+    assert fleet_view.loss_lines(well) == [
         "backups: at most 22 h 13 min of what agents know would be lost with their machines; 1 have none yet"
     ]
-    late = render_fleet.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
+    late = fleet_view.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
     assert late == [
         "backups: at most 25 h 0 min of what agents know would be lost with their machines",
         (
@@ -127,12 +127,12 @@ def test_what_would_be_lost_with_all_machines() -> None:
             "says what to do"
         ),
     ]
-    assert render_fleet.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []
+    assert fleet_view.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []
 
 
 def test_a_difference_and_what_to_type() -> None:
     finding = Clerk().write(Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light")
-    assert render_fleet.drift([finding]) == {
+    assert fleet_view.drift([finding]) == {
         "findings": [
             {
                 "kind": "stopped",
@@ -147,13 +147,13 @@ def test_a_difference_and_what_to_type() -> None:
         ],
         "by_severity": {"critical": 1},
     }
-    assert render_fleet.drift_lines([finding]) == [
+    assert fleet_view.drift_lines([finding]) == [
         "critical  stopped  ada (m)",
         "    it stands still",
         "    $ hermesops provision ada --plan light",
         "1 differences: 1 critical",
     ]
-    assert render_fleet.drift_lines([]) == ["nothing differs"]
+    assert fleet_view.drift_lines([]) == ["nothing differs"]
 
 
 def test_what_happened_in_order_and_who_did_it() -> None:
@@ -162,7 +162,7 @@ def test_what_happened_in_order_and_who_did_it() -> None:
     seen = AuditEntry(3, later, "ada@desk", "machine_reboot_seen", "machine/m", "", {"boot_id": "1"}, {"boot_id": "2"})
     early = AuditEntry(1, AT.replace(year=2025), "ada@desk", "too_early", "x", "", {}, {})
     run = Finished("update", AT, AT, failed=True, changes={"create": 2, "same": 1})
-    rows = render_fleet.changes(happenings([early, made, seen], {CELL: [run]}, since=AT))
+    rows = fleet_view.changes(happenings([early, made, seen], {CELL: [run]}, since=AT))
     assert [(row["at"], row["who"], row["what"], row["subject"], row["detail"]) for row in rows] == [
         ("2026-01-02T03:04:05+00:00", "pulumi", "stack_update", "stack/cell1", "2 create, failed"),
         ("2026-01-02T04:04:05+00:00", "ada@desk", "status_changed", "instance/i", "status a -> b"),
@@ -172,7 +172,7 @@ def test_what_happened_in_order_and_who_did_it() -> None:
 
 def test_a_rebuilt_registry_shows_no_secret() -> None:
     planned = plan_rebuild([recovered(0).called("")])
-    shape = render_fleet.rebuild(planned, written=1)
+    shape = fleet_view.rebuild(planned, written=1)
     assert shape["instances"] == [
         {
             "instance_id": recovered(0).id,
@@ -185,11 +185,11 @@ def test_a_rebuilt_registry_shows_no_secret() -> None:
         }
     ]
     assert (shape["written"], len(planned.left)) == (1, 1)
-    assert "k" * 43 not in str((shape, render_fleet.rebuild_lines(planned), planned))
+    assert "k" * 43 not in str((shape, fleet_view.rebuild_lines(planned), planned))
 
 
 def test_machines_that_roles_were_applied_to() -> None:
     failed = HostResult("ada", "failed", 3, 0, ("a",), TaskFailure("b : c", "no room"))
-    assert render_fleet.converged(Converged("instance", {"ada": failed}, 1.0)) == [
+    assert fleet_view.converged(Converged("instance", {"ada": failed}, 1.0)) == [
         {"instance": "ada", "status": "failed", "changed": 1, "failure": "b : c: no room"}
     ]

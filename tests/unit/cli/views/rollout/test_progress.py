@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.app.services.outdated import Owed
-from hermesops.cli.views.rollout import preview as render_rollout_preview
+from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress, status
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
@@ -205,7 +205,7 @@ def test_a_way_back() -> None:
 def test_a_preview_says_what_it_knows() -> None:
     targets = [target_of(InstanceId(f"{number:08}-0000-0000-0000-000000000000")).facts for number in range(40)]
     ahead = preview(NEW, targets, Spec())
-    shown = render_rollout_preview.preview(ahead)
+    shown = preview_view.preview(ahead)
     assert {name: shown[name] for name in ("release", "targets", "at_once", "worst_hurt", "seen_machines")} == {
         "release": NEW,
         "targets": 40,
@@ -213,7 +213,7 @@ def test_a_preview_says_what_it_knows() -> None:
         "worst_hurt": ahead.worst_hurt,
         "seen_machines": 22,
     }
-    lines = render_rollout_preview.preview_lines(ahead, "frozen by ada: fair")
+    lines = preview_view.preview_lines(ahead, "frozen by ada: fair")
     assert lines[1] == "not now: frozen by ada: fair"
     assert f"worst case: a release that breaks everybody hurts {ahead.worst_hurt}" in lines
 
@@ -221,7 +221,7 @@ def test_a_preview_says_what_it_knows() -> None:
 def test_a_replay() -> None:
     verdict = Verdict(datetime(2026, 1, 1, tzinfo=UTC), 1, 2, 1, GateResult.FAIL, "1 of 2")
     seen = Replayed((verdict,), halted=True, touched=2, failed=1, recorded_touched=9, recorded_failed=3)
-    assert render_rollout_preview.replayed(seen)["verdicts"] == [
+    assert preview_view.replayed(seen)["verdicts"] == [
         {
             "at": "2026-01-01T00:00:00+00:00",
             "stage": 1,
@@ -231,4 +231,4 @@ def test_a_replay() -> None:
             "why": "1 of 2",
         }
     ]
-    assert render_rollout_preview.replayed_line(seen).startswith("these gates would have halted it: 2 touched")
+    assert preview_view.replayed_line(seen).startswith("these gates would have halted it: 2 touched")
