@@ -208,7 +208,7 @@ def _to_stderr(line: str) -> None:
     try:
         print(visible(line), file=sys.stderr, flush=True)
     except BrokenPipeError:
-        send_nowhere(sys.stderr)
+        send_nowhere(sys.stderr.fileno())
 
 
 def _text(value: object) -> str:

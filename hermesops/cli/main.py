@@ -5,7 +5,6 @@ Kept light: ``--version`` imports nothing but the standard library, and no comma
 
 import gc
 import sys
-from contextlib import suppress
 
 from hermesops import __version__
 from hermesops.cli import streams
@@ -28,8 +27,10 @@ def main() -> int:
 def _run() -> int:
     core_dump.forbid_small()
     if sys.argv[1:] == ["--version"]:
-        with suppress(BrokenPipeError):
+        try:  # noqa: SIM105 - contextlib takes longer to import than all else of this command
             print(f"hermesops {__version__}")
+        except BrokenPipeError:
+            pass
         return 0
     # What is imported stays: looking for garbage in it is a tenth of a short command. ``context.run`` looks again.
     gc.disable()

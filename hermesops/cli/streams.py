@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import TextIO
 
 
 def open_closed() -> None:
@@ -24,11 +23,11 @@ def let_go() -> None:
         try:
             stream.flush()
         except BrokenPipeError:
-            send_nowhere(stream)
+            send_nowhere(stream.fileno())
 
 
-def send_nowhere(stream: TextIO) -> None:
-    """Forget what a stream still holds and all that will be written to it."""
+def send_nowhere(descriptor: int) -> None:
+    """Forget what the stream of a file descriptor still holds, and all that will be written to it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
+    os.dup2(nowhere, descriptor)
     os.close(nowhere)
