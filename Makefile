@@ -26,7 +26,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test lint coverage mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -42,9 +42,17 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 
 test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
-	pytest -n $(WORKERS) --dist loadgroup --durations 15 $(T)
+	pytest -n $(WORKERS) --dist loadgroup --durations 10 $(T)
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
+
+coverage: .venv/installed need-testing ## Which lines of hermesops tests run, their children's included; T chooses tests
+	@echo "==> Measuring which lines tests run"
+	mkdir -p .coverage
+	coverage erase
+	coverage run -m pytest -n $(WORKERS) --dist loadgroup $(T)
+	coverage combine --quiet
+	coverage report
 
 mutants: .venv/installed need-testing ## Planted bugs, each of which a test has to notice; T='L12 R01' chooses among them
 	@echo "==> Testing the tests with planted bugs"
@@ -63,7 +71,7 @@ soak: .venv/installed need-soaking need-bases ## The full counts of what make te
 	pytest tests/integration -m qemu $(T) || [ $$? = 5 ]
 
 clean: ## Remove what was built here; the local world is `hermesops local down --purge`
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ansible
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ansible .coverage
 
 lint-ruff: .venv/installed
 	@echo "==> ruff"
