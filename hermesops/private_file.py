@@ -35,11 +35,11 @@ def read_secret(path: Path, *, what: str) -> str:
     Raises:
         RefusedError: It is missing, empty, unreadable, or readable by others than its owner.
     """
-    put_back = f"put it back at {path} (mode 0600)"
+    put_it_back = f"put it back at {path} (mode 0600)"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise RefusedError(f"the {what} is missing: no file {path}", hint=put_back) from error
+        raise RefusedError(f"the {what} is missing: no file {path}", hint=put_it_back) from error
     except OSError as error:
         raise RefusedError(f"the {what} cannot be read from {path}: {error.strerror}") from error
     with os.fdopen(descriptor, "rb") as file:
@@ -49,5 +49,5 @@ def read_secret(path: Path, *, what: str) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise RefusedError(f"the {what} in {path} is not text") from error
     if not text:
-        raise RefusedError(f"the {what} in {path} is empty", hint=put_back)
+        raise RefusedError(f"the {what} in {path} is empty", hint=put_it_back)
     return text

@@ -103,7 +103,7 @@ class Settings(BaseModel):
         default={Plan.LIGHT: 40, Plan.HEAVY: 80}, description="Gigabytes that the data of each plan may take"
     )
     grace_days: float = Field(
-        7, ge=0, description="Days for which an agent that was ended can be had back; 0 ends it at once"
+        7, ge=0, description="Days for which a termination can be cancelled; 0 terminates at once"
     )
     last_backup: Literal["required", "none"] = Field(
         "required", description="Whether an agent only ends once its last backup was made, restored and compared"
@@ -195,7 +195,7 @@ class Settings(BaseModel):
         "", description="Hosts that --hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
     )
 
-    without_chores: str = Field(
+    without_jobs: str = Field(
         "", description="Chores that no worker here does by itself, comma-separated; all: none of them"
     )
 

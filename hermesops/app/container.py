@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops import child_environment
-from hermesops.app.container_parts.connected import Session
+from hermesops.app.container_parts.connected import Connected
 from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
 from hermesops.app.container_parts.programs import CellPrograms
@@ -38,7 +38,7 @@ _TURN_S = 900.0
 """Seconds to wait for whoever runs a cell's stack; a cell of new machines takes minutes."""
 
 
-class App:
+class Container:
     """Everything of one environment that needs no connection.
 
     Args:
@@ -233,7 +233,7 @@ class App:
         from hermesops.doctor.computer import free_room
         from hermesops.localcloud.drivers.nspawn.computer import resources
 
-        return free_room(resources.look(_existing(self.env.world), []))
+        return free_room(resources.free_room_of(_existing(self.env.world), []))
 
     async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""
@@ -245,7 +245,7 @@ class App:
             account = await client.get_account()
         return f"{self.endpoint.api_url} knows {account.machines_count} machines"
 
-    def alone(self, subject: str) -> "LeaseKeeper":
+    def hold_lease(self, subject: str) -> "LeaseKeeper":
         """Holds the lease of a subject while its context lasts; refused at once when somebody else does."""
         from hermesops.operations.lease import LeaseKeeper
 
@@ -260,7 +260,7 @@ class App:
             yield client
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator["Session"]:
+    async def session(self) -> AsyncIterator["Connected"]:
         """Everything that needs connections, closed at the end."""
         from hermesops.channel.agent import AgentApi
         from hermesops.justavps.proxy import ProxyClient
@@ -270,7 +270,7 @@ class App:
             client = await stack.enter_async_context(self.vendor())
             connections = ProxyClient(self.endpoint.api_url, domain=self.env.settings.proxy_domain)
             proxy = await stack.enter_async_context(connections)
-            yield Session(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
+            yield Connected(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
 
 def _existing(folder: Path) -> Path:

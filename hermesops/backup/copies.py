@@ -109,7 +109,7 @@ class Copies:
         self._rows.note_backup(backup)
         return backup
 
-    async def put_back(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:
+    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:
         """Put a backup's state on a machine whose gateway is fenced; what is there now.
 
         Raises:

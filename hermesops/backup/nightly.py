@@ -44,7 +44,7 @@ class Nightly:
         self._at_once = at_once
 
     def due(self) -> list[Instance]:
-        """Whose turn has come. To those that sleep nothing is said, so that their last backup stays their newest."""
+        """Whose turn has come. Suspended ones are told nothing, so that their last backup stays their newest."""
         now, newest = self._rows.now(), self._rows.newest_backups()
         running = self._rows.list_instances(status=InstanceStatus.RUNNING)
         due = [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]

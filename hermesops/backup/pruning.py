@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from hermesops.backup.retention import Keep, going
-from hermesops.backup.store.repository_contents import Shelf
+from hermesops.backup.store.repository_contents import RepositoryContents
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, instance_subject
@@ -43,13 +43,13 @@ class Pruning:
 
     Args:
         rows: The registry.
-        shelf: What lies in repositories.
+        contents: What lies in repositories.
         keep: How much is kept of an agent that lives.
     """
 
-    def __init__(self, rows: Rows, shelf: Shelf, keep: Keep) -> None:
+    def __init__(self, rows: Rows, contents: RepositoryContents, keep: Keep) -> None:
         self._rows = rows
-        self._shelf = shelf
+        self._contents = contents
         self._keep = keep
 
     def due(self) -> list[Instance]:
@@ -70,10 +70,10 @@ class Pruning:
         What is in the repository counts, not what the registry remembers of it.
         """
         rows = {backup.id: backup for backup in self._rows.list_backups(instance_id)}
-        made = await self._shelf.made(instance_id)
+        made = await self._contents.made(instance_id)
         gone = going(made, self._keep, self._rows.now(), spared=_spared(rows))
         if gone:
-            await self._shelf.remove(instance_id, gone)
+            await self._contents.remove(instance_id, gone)
         lost = [id_ for id_ in rows if id_ not in made or id_ in gone]
         self._rows.forget_backups(instance_id, lost, why="retention")
         return gone
@@ -84,24 +84,24 @@ class EndedBackups:
 
     Args:
         rows: The registry.
-        shelf: What lies in repositories.
+        contents: What lies in repositories.
         revoke: Ends what an instance's machine could open its repository with.
-        alone: Holds the lease of a subject, or refuses.
+        hold_lease: Holds the lease of a subject, or refuses.
         kept: How long they are kept after the end, which nobody can undo any more.
     """
 
     def __init__(
         self,
         rows: Rows,
-        shelf: Shelf,
+        contents: RepositoryContents,
         revoke: Callable[[InstanceId], Awaitable[object]],
-        alone: Callable[[str], AbstractAsyncContextManager[object]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
         kept: timedelta,
     ) -> None:
         self._rows = rows
-        self._shelf = shelf
+        self._contents = contents
         self._revoke = revoke
-        self._alone = alone
+        self._hold_lease = hold_lease
         self._kept = kept
 
     def due(self) -> list[Instance]:
@@ -118,14 +118,14 @@ class EndedBackups:
             LeaseHeldError: Somebody works on it.
             UnavailableError: The object store does not answer.
         """
-        async with self._alone(instance_subject(instance.id)):
+        async with self._hold_lease(instance_subject(instance.id)):
             if self._rows.get_instance(instance.id).status is not InstanceStatus.TERMINATED:
                 raise RefusedError(f"the agent of {instance.title} has not ended: its backups stay")
-            await self._shelf.erase(instance.id)
+            await self._contents.erase(instance.id)
             await self._revoke(instance.id)
             self._rows.forget_repository(instance.id, why=f"its end is more than {self._kept.days} days ago")
 
 
 def _spared(rows: Mapping[str, Backup]) -> list[str]:
     """Last backups of agents that end, which somebody may want back."""
-    return [id_ for id_, backup in rows.items() if backup.why.startswith(("last", "before farewell"))]
+    return [id_ for id_, backup in rows.items() if backup.why.startswith(("last", "before schedule_termination"))]

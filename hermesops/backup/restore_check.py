@@ -118,7 +118,7 @@ class Proof:
         Raises:
             UnavailableError: The object store does not answer, or this computer lacks what it takes.
         """
-        repository, password = await self._keys.look(backup.instance_id)
+        repository, password = await self._keys.observe(backup.instance_id)
         self._tell("looking whether the repository is whole")
         try:
             await self._restic.check(repository, password)
@@ -156,7 +156,7 @@ class Proof:
 
     async def _restored(self, backup: Backup) -> tuple[State, str]:
         """What a backup amounts to, and why some of it cannot be read."""
-        repository, password = await self._keys.look(backup.instance_id)
+        repository, password = await self._keys.observe(backup.instance_id)
         async with _folder() as folder:
             self._refuse_full(folder, backup)
             stream, target = os.pipe()

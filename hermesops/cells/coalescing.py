@@ -14,22 +14,22 @@ Close = Callable[[], None]
 """Called by a run when it is about to read what is wanted: who comes later is served by the next one."""
 
 
-class Group(Generic[T]):
-    """The wishes that one run serves."""
+class CoalescedRun(Generic[T]):
+    """The requests that one run serves."""
 
     def __init__(self) -> None:
-        self._wishes: list[StillWanted] = []
+        self._requests: list[StillWanted] = []
         self._ended = False
         self._result: T | None = None
         self._error: Exception | None = None
 
-    def join(self, wish: StillWanted) -> None:
+    def join(self, request: StillWanted) -> None:
         """Be served with the others."""
-        self._wishes.append(wish)
+        self._requests.append(request)
 
-    def leave(self, wish: StillWanted) -> None:
+    def leave(self, request: StillWanted) -> None:
         """Want nothing any more."""
-        self._wishes.remove(wish)
+        self._requests.remove(request)
 
     @property
     def has_ended(self) -> bool:
@@ -38,12 +38,12 @@ class Group(Generic[T]):
 
     async def is_wanted(self) -> bool:
         """Whether anybody in it still wants the run; asks until the first who does."""
-        for wish in tuple(self._wishes):
-            if await wish():
+        for request in tuple(self._requests):
+            if await request():
                 return True
         return False
 
-    async def lead(self, run: Callable[[], Awaitable[T | None]]) -> T | None:
+    async def run_for_all(self, run: Callable[[], Awaitable[T | None]]) -> T | None:
         """Make the run and keep its end for the others. One that is cancelled is led again by the next of them."""
         try:
             self._result = await run()
@@ -53,19 +53,19 @@ class Group(Generic[T]):
         self._ended = True
         return self._result
 
-    async def share(self, wish: StillWanted) -> T | None:
-        """What the run that somebody else led brought for this wish.
+    async def await_result(self, request: StillWanted) -> T | None:
+        """What the run that somebody else led brought for this request.
 
         A run that failed may have done our part all the same: 99 of 100 machines were made.
         """
         if self._error is None:
             return self._result
-        if await wish():
+        if await request():
             raise self._error
         return None
 
 
-class Gathering(Generic[T]):
+class RunCoalescer(Generic[T]):
     """One run at a time for each key, in this process; a lease keeps other processes out.
 
     However many wait, one of them runs and nobody looks into a database meanwhile.
@@ -73,30 +73,30 @@ class Gathering(Generic[T]):
 
     def __init__(self) -> None:
         self._turns: defaultdict[Hashable, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._open: dict[Hashable, Group[T]] = {}
+        self._open: dict[Hashable, CoalescedRun[T]] = {}
 
     async def join(
-        self, key: Hashable, wish: StillWanted, run: Callable[[Group[T], Close], Awaitable[T | None]]
+        self, key: Hashable, request: StillWanted, run: Callable[[CoalescedRun[T], Close], Awaitable[T | None]]
     ) -> T | None:
         """Be served by the next run of a key that begins.
 
         Args:
             key: What is run.
-            wish: Whether it is still wanted.
+            request: Whether it is still wanted.
             run: Makes the run for a group. It closes the group before it reads what is wanted.
         """
-        group = self._open.setdefault(key, Group())
-        group.join(wish)
+        group = self._open.setdefault(key, CoalescedRun())
+        group.join(request)
         try:
             async with self._turns[key]:
                 if group.has_ended:
-                    return await group.share(wish)
-                return await group.lead(lambda: run(group, lambda: self._close(key, group)))
+                    return await group.await_result(request)
+                return await group.run_for_all(lambda: run(group, lambda: self._close(key, group)))
         finally:
-            group.leave(wish)
+            group.leave(request)
             if group.has_ended:
                 self._close(key, group)
 
-    def _close(self, key: Hashable, group: Group[T]) -> None:
+    def _close(self, key: Hashable, group: CoalescedRun[T]) -> None:
         if self._open.get(key) is group:
             del self._open[key]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
-from hermesops.cells.changes.preview import Outlook
+from hermesops.cells.changes.preview import ChangePreview
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Preview, StackRef, UpResult
@@ -20,7 +20,7 @@ class CellRows(Protocol):
     def cell_spec(self, cell: CellName) -> CellSpec:
         """Machines of all instances of the cell that are not on their way out."""
 
-    def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
+    def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
         """Machines that recorded operations want gone; nothing else may be destroyed."""
 
     def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
@@ -33,7 +33,7 @@ class CellRows(Protocol):
 class Guard(Protocol):
     """Stands before every run."""
 
-    async def __call__(self, outlook: Outlook, /) -> None:
+    async def __call__(self, change_preview: ChangePreview, /) -> None:
         """Let the run begin, or raise RefusedError or UsageError, and nothing is changed."""
 
 
@@ -47,7 +47,7 @@ class Programs(Protocol):
         """What an engine calls machines of a cell, with what they need, when only they are meant."""
 
 
-class Turn(Protocol):
+class HeldLease(Protocol):
     """A lease that is held."""
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from hermesops.cells.changes.guard import NOTHING_NAMED, Named
+from hermesops.cells.changes.guard import NO_OVERRIDES, Overrides
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.operation import Finished
+from hermesops.model.operation import Done
 from hermesops.model.stack import ChangeKind, UpResult
 
 
@@ -20,7 +20,7 @@ def subject_of(cell: CellName) -> str:
 
 
 @dataclass(frozen=True)
-class UpWish:
+class UpRequest:
     """What was asked of a cell; the intent of its row, so that whoever continues it knows as much.
 
     Attributes:
@@ -32,7 +32,7 @@ class UpWish:
 
     cell: CellName
     only: frozenset[MachineName] = frozenset()
-    named: Named = NOTHING_NAMED
+    named: Overrides = NO_OVERRIDES
     saved: str = ""
     approval: str = ""
 
@@ -50,10 +50,10 @@ class UpWish:
         }
 
     @classmethod
-    def from_intent(cls, intent: Mapping[str, Any]) -> "UpWish":
+    def from_intent(cls, intent: Mapping[str, Any]) -> "UpRequest":
         """As it was asked; rows of older versions say less."""
         budget = intent.get("budget")
-        named = Named(
+        named = Overrides(
             _machines(intent.get("named")), intent.get("share"), None if budget is None else Decimal(str(budget))
         )
         saved, approval = (str(intent.get(key) or "") for key in ("saved", "approval"))
@@ -65,7 +65,7 @@ def _machines(raw: object) -> frozenset[MachineName]:
 
 
 @dataclass(frozen=True)
-class Bring:
+class Apply:
     """Run the cell's program."""
 
 
@@ -86,15 +86,15 @@ class StackUp:
         """What this run of it has done so far."""
         return self.result
 
-    def decide(self, seen: UpResult | None) -> Bring | Finished:
+    def decide(self, seen: UpResult | None) -> Apply | Done:
         """Run it once."""
-        return Bring() if seen is None else Finished(f"{self._cell} is what its rows say: {summary(seen)}")
+        return Apply() if seen is None else Done(f"{self._cell} is what its rows say: {summary(seen)}")
 
-    def describe(self, step: Bring, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
+    def describe(self, step: Apply, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
         """The step in a few words."""
         return f"bringing {self._cell} to its rows"
 
-    async def do(self, step: Bring, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
+    async def do(self, step: Apply, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
         """Run it; what is so already stays."""
         self.result = await self._up()
 

@@ -64,7 +64,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Told:
+class CommandStatus:
     """What the machine said of a command.
 
     Attributes:
@@ -80,21 +80,21 @@ class Told:
     age_s: int = 0
 
 
-def told_by(answer: str) -> Told:
+def told_by(answer: str) -> CommandStatus:
     """Read what a script printed. Pure; whatever is not one of its sentences has the state ``""``."""
     head, *lines = answer.split("\n")
     state, *words = head.split()[:3] or [""]
     try:
         if state == scripts.DONE:
             inline = words[1:] == ["inline"]
-            return Told(state, int(words[0]), _decoded(lines) if inline else None)
+            return CommandStatus(state, int(words[0]), _decoded(lines) if inline else None)
         if state == scripts.UNSTARTED:
-            return Told(state, 126, (b"", base64.b64decode(lines[0])))
+            return CommandStatus(state, 126, (b"", base64.b64decode(lines[0])))
         if state == scripts.NEVER:
-            return Told(state, age_s=int(words[0]))
+            return CommandStatus(state, age_s=int(words[0]))
     except (IndexError, ValueError):
-        return Told("")
-    return Told(state if state in scripts.STATES else "")
+        return CommandStatus("")
+    return CommandStatus(state if state in scripts.STATES else "")
 
 
 def _decoded(lines: list[str]) -> tuple[bytes, bytes]:
@@ -148,12 +148,12 @@ class DetachedCommand:
             await self._stop()
         return completed
 
-    async def _started(self, start: str, cwd: str, env: Mapping[str, str]) -> Told | Completed:
+    async def _started(self, start: str, cwd: str, env: Mapping[str, str]) -> CommandStatus | Completed:
         try:
             with translated(self._id, "starting a command"):
                 result = await self._toolbox.execute(self._id, self._request(start, cwd=cwd, env=env))
         except (AnswerLostError, CommandExpiredError):
-            return Told("")  # it may have begun; looking tells
+            return CommandStatus("")  # it may have begun; looking tells
         told = told_by(result.stdout)
         if not told.state and result.exit_code:
             return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
@@ -161,15 +161,15 @@ class DetachedCommand:
         self._is_begun = told.state in _BEGUN
         return told
 
-    async def _ended(self) -> Told:
-        async def look() -> Told | Pending[Told]:
+    async def _ended(self) -> CommandStatus:
+        async def look() -> CommandStatus | Pending[CommandStatus]:
             return self._concluded(await self._look())
 
         return await until(look, what="a command to end", timeout_s=math.inf, every_s=self._pace.every_s)
 
-    async def _look(self) -> Told:
+    async def _look(self) -> CommandStatus:
         look = scripts.look(self._folder, f"{self._pace.answer_s:g}", str(_INLINE))
-        told = Told("")
+        told = CommandStatus("")
         with suppress(*_REPEATED), translated(self._id, "waiting for a command"):
             told = told_by((await self._toolbox.execute(self._id, self._request(look))).stdout)
         if told.state:
@@ -178,7 +178,7 @@ class DetachedCommand:
             raise self._unknown(f"nothing was heard of a command for {self._pace.silence_s:g} s")
         return told
 
-    def _concluded(self, told: Told) -> Told | Pending[Told]:
+    def _concluded(self, told: CommandStatus) -> CommandStatus | Pending[CommandStatus]:
         """What one answer means: the end, or that there is more to wait for."""
         ran_s = time.monotonic() - self._asked_at
         match told.state:

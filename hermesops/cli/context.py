@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from hermesops.app import App
+    from hermesops.app import Container
     from hermesops.app.container_parts.narration import Tell
     from hermesops.settings import Environment
 
@@ -51,7 +51,7 @@ def why_chosen() -> str:
     return "HERMESOPS_ENV" if environment().variables.get("HERMESOPS_ENV") else "default"
 
 
-def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
+def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "Container":
     """The objects of the selected environment.
 
     Args:
@@ -61,14 +61,14 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "App":
     Raises:
         UsageError: There is no such environment.
     """
-    from hermesops.app import App
+    from hermesops.app import Container
     from hermesops.app.services.environments import require_known
     from hermesops.cli.console import say
 
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
     env = environment()
     require_known(env)
-    return App(env, tell or say, _warn)
+    return Container(env, tell or say, _warn)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

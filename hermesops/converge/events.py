@@ -13,7 +13,7 @@ _STDERR_CHARS = 2000
 
 
 @dataclass
-class _Seen:
+class _HostEvents:
     ok: int = 0
     skipped: int = 0
     changed: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class EventFold:
     """
 
     def __init__(self, hosts: tuple[str, ...], tell: Callable[[str], None] | None = None) -> None:
-        self._seen = {host: _Seen() for host in hosts}
+        self._seen = {host: _HostEvents() for host in hosts}
         self._tell = tell
         self.finished = False
 
@@ -56,7 +56,7 @@ class EventFold:
         """What became of each host; one that the run did not finish counts as failed."""
         return {host: self._result(host, seen) for host, seen in self._seen.items()}
 
-    def _result(self, host: str, seen: _Seen) -> HostResult:
+    def _result(self, host: str, seen: _HostEvents) -> HostResult:
         status: Literal["done", "failed", "unreachable"] = "done"
         failure = seen.failure
         if seen.unreachable:
@@ -70,7 +70,7 @@ class EventFold:
         return HostResult(host, status, seen.ok, seen.skipped, tuple(seen.changed), failure)
 
 
-def _note(seen: _Seen, kind: str, data: Mapping[str, Any]) -> None:
+def _note(seen: _HostEvents, kind: str, data: Mapping[str, Any]) -> None:
     result = data.get("res") or {}
     if kind == "runner_on_ok":
         seen.ok += 1

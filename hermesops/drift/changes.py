@@ -6,7 +6,7 @@ from datetime import datetime
 
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import CellName
-from hermesops.model.stack import Finished
+from hermesops.model.stack import StackHistoryEntry
 
 _SEEN = "_seen"
 """How actions end in the audit that somebody saw rather than did."""
@@ -31,7 +31,7 @@ class Happening:
 
 
 def happenings(
-    entries: Iterable[AuditEntry], runs: Mapping[CellName, Iterable[Finished]], *, since: datetime
+    entries: Iterable[AuditEntry], runs: Mapping[CellName, Iterable[StackHistoryEntry]], *, since: datetime
 ) -> tuple[Happening, ...]:
     """Everything since a moment, oldest first.
 
@@ -59,7 +59,7 @@ def _change(name: str, before: object, after: object) -> str:
     return f"{name} {before} -> {after}" if after is not None else f"{name} {before} before"
 
 
-def _of_run(cell: CellName, run: Finished) -> Happening:
+def _of_run(cell: CellName, run: StackHistoryEntry) -> Happening:
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(run.changes.items()) if kind != "same")
     detail = f"{counts or 'no changes'}{', failed' if run.failed else ''}"
     return Happening(run.ended, "pulumi", f"stack_{run.kind}", f"stack/{cell}", detail)

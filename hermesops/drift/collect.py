@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from hermesops.drift.fleet_snapshot import Accounts, MachineAccount, Rebooted, StackAccount, StackMachine
+from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackMachine, StackSnapshot
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Image, Machine
@@ -15,7 +15,7 @@ from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
 from hermesops.model.image import Image as ImageRow
 from hermesops.model.operation import Lease
-from hermesops.model.sighting import Sighting
+from hermesops.model.sighting import MachineObservation
 from hermesops.model.spare import Spare
 
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
@@ -49,8 +49,8 @@ class Rows(Protocol):
         """What new machines of that name boot from."""
 
     def note_sightings(
-        self, seen: Iterable[Sighting], *, missing: Mapping[MachineId, str]
-    ) -> Mapping[MachineId, Sighting]:
+        self, seen: Iterable[MachineObservation], *, missing: Mapping[MachineId, str]
+    ) -> Mapping[MachineId, MachineObservation]:
         """Remember how all machines look, and which are missing; how they looked before."""
 
 
@@ -74,7 +74,7 @@ class States(Protocol):
 MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any]]]
 """Finds the machines in a state."""
 
-Inspect = Callable[[Sequence[tuple[Ordered | None, Machine]]], Awaitable[Mapping[MachineId, MachineAccount]]]
+Inspect = Callable[[Sequence[tuple[Ordered | None, Machine]]], Awaitable[Mapping[MachineId, MachineSnapshot]]]
 """Asks machines; an orphan has no row."""
 
 
@@ -106,7 +106,7 @@ class Survey:
         self._machines_in = machines_in
         self._is_passing = is_passing
 
-    async def look(self) -> Accounts:
+    async def observe(self) -> FleetSnapshot:
         """Registry, stacks and vendor; no machine is asked.
 
         Rows are read before the vendor's list: what an operation makes in between has a row that says it is in hand.
@@ -123,7 +123,7 @@ class Survey:
         machines, images, stacks = await asyncio.gather(
             self._vendor.list_machines(), self._vendor.list_images(), self._look_at_stacks(cells)
         )
-        return Accounts(
+        return FleetSnapshot(
             environment=self._environment,
             rows=rows,
             spares=spares,
@@ -137,35 +137,35 @@ class Survey:
             passing=frozenset(machine.name for machine in machines if self._is_passing(machine)),
         )
 
-    def remember(self, accounts: Accounts) -> Accounts:
+    def remember(self, snapshot: FleetSnapshot) -> FleetSnapshot:
         """Note in the registry how machines look; the accounts, with those that have booted since the last time."""
-        boots = {machine_id: told.boot_id for machine_id, told in accounts.told.items()}
-        seen, missing = listing(accounts.machines, accounts.rows, self._environment, boots)
+        boots = {machine_id: told.boot_id for machine_id, told in snapshot.told.items()}
+        seen, missing = listing(snapshot.machines, snapshot.rows, self._environment, boots)
         before = self._rows.note_sightings(seen, missing=missing)
         rebooted = {
             machine_id: Rebooted(old.boot_seen_at)
-            for machine_id, told in accounts.told.items()
+            for machine_id, told in snapshot.told.items()
             if (old := before.get(machine_id)) and old.boot_seen_at and told.boot_id not in {"", old.boot_id}
         }
-        return replace(accounts, rebooted=rebooted)
+        return replace(snapshot, rebooted=rebooted)
 
     def _wanted_images(self) -> dict[ImageId, str]:
         names = {image.name for image in self._rows.list_images()}
         return {image.id: name for name in sorted(names) if (image := self._rows.latest_image(name))}
 
-    async def _look_at_stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackAccount]:
-        async def one(cell: CellName) -> StackAccount:
+    async def _look_at_stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
+        async def one(cell: CellName) -> StackSnapshot:
             return self._read(await self._states.state(cell))
 
         looked = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return {
-            cell: StackAccount(unseen=seen.message) if isinstance(seen, HermesError) else seen
+            cell: StackSnapshot(unseen=seen.message) if isinstance(seen, HermesError) else seen
             for cell, seen in zip(cells, looked, strict=True)
         }
 
-    def _read(self, state: Mapping[str, Any]) -> StackAccount:
+    def _read(self, state: Mapping[str, Any]) -> StackSnapshot:
         begun = (state.get("deployment") or {}).get("pending_operations") or []
-        return StackAccount(
+        return StackSnapshot(
             machines={name: StackMachine.of(resource) for name, resource in self._machines_in(state).items()},
             interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in begun),
         )
@@ -173,7 +173,7 @@ class Survey:
 
 def listing(
     machines: Iterable[Machine], rows: Iterable[Ordered], environment: str, boots: Mapping[MachineId, str]
-) -> tuple[list[Sighting], dict[MachineId, str]]:
+) -> tuple[list[MachineObservation], dict[MachineId, str]]:
     """What the vendor's list says of the machines of an environment.
 
     Args:
@@ -186,7 +186,7 @@ def listing(
         How each machine looks, and the machines that instances are on and that are not listed, by id, with their names.
     """
     seen = [
-        Sighting(
+        MachineObservation(
             MachineId(machine.id),
             machine.name,
             machine.server_type,
@@ -196,6 +196,6 @@ def listing(
         for machine in machines
         if is_machine_name(machine.name, environment)
     ]
-    there = {sighting.machine_id for sighting in seen}
+    there = {observation.machine_id for observation in seen}
     on = {row.instance.machine_id: row.instance.machine_name for row in rows if row.instance.machine_id}
     return seen, {machine_id: name for machine_id, name in on.items() if machine_id not in there}

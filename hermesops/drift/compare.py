@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hermesops.drift.finding import Finding, Kind, Severity
-from hermesops.drift.fleet_snapshot import Accounts, StackAccount
+from hermesops.drift.fleet_snapshot import FleetSnapshot, StackSnapshot
 from hermesops.drift.on_machine import told_differences
-from hermesops.drift.repairs import Clerk
+from hermesops.drift.repairs import RepairAdvisor
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
@@ -18,12 +18,12 @@ from hermesops.model.spare import Purpose, Spare, SpareStatus, drill_subject, po
 _ORDER = tuple(Severity)
 
 
-def compare(accounts: Accounts, clerk: Clerk) -> tuple[Finding, ...]:
+def compare(snapshot: FleetSnapshot, advisor: RepairAdvisor) -> tuple[Finding, ...]:
     """Everything that differs, the worst first.
 
     An instance that somebody is working on is left out: it differs because of that, and is looked at again later.
     """
-    comparison = _Comparison(accounts, clerk)
+    comparison = _Comparison(snapshot, advisor)
     found = [
         *comparison.of_rows(),
         *comparison.of_spares(),
@@ -36,29 +36,29 @@ def compare(accounts: Accounts, clerk: Clerk) -> tuple[Finding, ...]:
 
 @dataclass
 class _Comparison:
-    accounts: Accounts
-    clerk: Clerk
+    snapshot: FleetSnapshot
+    advisor: RepairAdvisor
 
     @cached_property
     def known(self) -> frozenset[MachineName]:
         """Names of the machines that rows are about."""
-        of_instances = (row.instance.machine_name for row in self.accounts.rows)
-        return frozenset((*of_instances, *(spare.name for spare in self.accounts.spares)))
+        of_instances = (row.instance.machine_name for row in self.snapshot.rows)
+        return frozenset((*of_instances, *(spare.name for spare in self.snapshot.spares)))
 
     def of_rows(self) -> Iterator[Finding]:
-        for row in self.accounts.rows:
-            if instance_subject(row.instance.id) not in self.accounts.in_hand:
+        for row in self.snapshot.rows:
+            if instance_subject(row.instance.id) not in self.snapshot.in_hand:
                 yield from self._of_row(row)
 
     def _of_row(self, row: Ordered) -> Iterator[Finding]:
-        instance, machine = row.instance, self.accounts.machine_of(row)
+        instance, machine = row.instance, self.snapshot.machine_of(row)
         if not row.wanted and machine is None and instance.status is InstanceStatus.SUSPENDED:
             return  # it sleeps in its backup
         if not row.wanted:
             yield self._write(Kind.LEAVING, row, "it was given up, and its instance is not terminated yet")
         elif machine is None and instance.machine_id:
             seen = f"JustAVPS lists no machine {instance.machine_id}"
-            if instance.id in self.accounts.backed_up:
+            if instance.id in self.snapshot.backed_up:
                 yield self._write(Kind.MACHINE_RESTORABLE, row, f"{seen}; its state is in a backup")
             else:
                 yield self._write(Kind.MACHINE_MISSING, row, f"{seen}, and there is no backup")
@@ -79,9 +79,9 @@ class _Comparison:
         if machine.image_id and machine.image_id != row.image_id:
             yield self._write(Kind.WRONG_IMAGE, row, f"it boots from {machine.image_id}, ordered from {row.image_id}")
         yield from self._in_stack(row, machine)
-        told = self.accounts.told.get(MachineId(machine.id))
+        told = self.snapshot.told.get(MachineId(machine.id))
         if told is not None:
-            rebooted = self.accounts.rebooted.get(MachineId(machine.id))
+            rebooted = self.snapshot.rebooted.get(MachineId(machine.id))
             for kind, seen in told_differences(row.instance, told, rebooted):
                 yield self._write(kind, row, seen)
 
@@ -95,7 +95,7 @@ class _Comparison:
                 yield self._write(Kind.NOT_READY, row, f"JustAVPS calls it {machine.status}")
 
     def _in_stack(self, row: Ordered, machine: Machine) -> Iterator[Finding]:
-        stack = self.accounts.stacks.get(row.instance.cell)
+        stack = self.snapshot.stacks.get(row.instance.cell)
         if stack is None or stack.unseen:
             return
         held = stack.machines.get(row.instance.machine_name)
@@ -114,37 +114,37 @@ class _Comparison:
             yield self._write(Kind.STACK_BEHIND, row, f"the stack has {what} {was or 'none'}, the row {wanted}")
 
     def of_spares(self) -> Iterator[Finding]:
-        for spare in self.accounts.spares:
+        for spare in self.snapshot.spares:
             holders = {spare_subject(spare.name), pool_subject(spare.cell)}
             if spare.instance_id:
                 holders |= {instance_subject(spare.instance_id), drill_subject(spare.instance_id)}
-            if not holders & self.accounts.in_hand and (seen := self._of_spare(spare)):
+            if not holders & self.snapshot.in_hand and (seen := self._of_spare(spare)):
                 kind = Kind.SPARE_UNFINISHED if spare.purpose is Purpose.POOL else Kind.SPARE_LEFT
-                yield self.clerk.write(kind, seen, cell=spare.cell, machine=spare.name)
+                yield self.advisor.write(kind, seen, cell=spare.cell, machine=spare.name)
 
     def _of_spare(self, spare: Spare) -> str:
         if not spare.wanted:
             return f"it was given up ({spare.purpose}), and its row is still there"
-        if self.accounts.rented.named(spare.name, spare.machine_id) is None:
+        if self.snapshot.rented.named(spare.name, spare.machine_id) is None:
             return f"JustAVPS lists no machine for this one ({spare.purpose})"
         if spare.purpose is Purpose.POOL and spare.status is not SpareStatus.READY:
             return f"it is {spare.status}, and nobody makes it ready for the pool"
         return ""
 
     def of_orphans(self) -> Iterator[Finding]:
-        yield from map(self._orphan, self.accounts.orphans)
+        yield from map(self._orphan, self.snapshot.orphans)
 
     def _orphan(self, machine: Machine) -> Finding:
         name = MachineName(machine.name)
-        told = self.accounts.told.get(MachineId(machine.id))
+        told = self.snapshot.told.get(MachineId(machine.id))
         kind, seen = Kind.ORPHAN, "no instance has it"
         if name in self.known:
             kind, seen = Kind.DUPLICATE, "its instance is on another machine of the same name"
-        elif name in self.accounts.ended:
-            kind, seen = Kind.ORPHAN_ENDED, f"its instance {self.accounts.ended[name]} is terminated"
+        elif name in self.snapshot.ended:
+            kind, seen = Kind.ORPHAN_ENDED, f"its instance {self.snapshot.ended[name]} is terminated"
         elif told is not None and not told.silence and told.instance_id is None:
-            kind, seen = Kind.ORPHAN_ENDED, "it is nobody's by its own account"
-        return self.clerk.write(
+            kind, seen = Kind.ORPHAN_ENDED, "it reports no instance"
+        return self.advisor.write(
             kind,
             f"machine {machine.id} is rented, and {seen}",
             cell=cell_in_name(name) or "",
@@ -153,36 +153,36 @@ class _Comparison:
         )
 
     def of_stacks(self) -> Iterator[Finding]:
-        for cell, stack in self.accounts.stacks.items():
+        for cell, stack in self.snapshot.stacks.items():
             yield from self._of_stack(cell, stack)
 
-    def _of_stack(self, cell: CellName, stack: StackAccount) -> Iterator[Finding]:
+    def _of_stack(self, cell: CellName, stack: StackSnapshot) -> Iterator[Finding]:
         if stack.unseen:
-            yield self.clerk.write(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
+            yield self.advisor.write(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
         if stack.interrupted:
             seen = f"a run ended in the middle of {', '.join(stack.interrupted)}"
-            yield self.clerk.write(Kind.STACK_INTERRUPTED, seen, cell=cell)
+            yield self.advisor.write(Kind.STACK_INTERRUPTED, seen, cell=cell)
         for name, held in stack.machines.items():
-            if name not in self.known and not self.accounts.rented.has(name):
+            if name not in self.known and not self.snapshot.rented.has(name):
                 seen = f"the stack holds machine {held.id or name}, which JustAVPS does not list and no instance has"
-                yield self.clerk.write(Kind.ONLY_IN_STACK, seen, cell=cell, machine=name)
+                yield self.advisor.write(Kind.ONLY_IN_STACK, seen, cell=cell, machine=name)
 
     def of_images(self) -> Iterator[Finding]:
-        there = {image.id for image in self.accounts.images if image.bootable}
-        for image_id, name in self.accounts.wanted_images.items():
+        there = {image.id for image in self.snapshot.images if image.bootable}
+        for image_id, name in self.snapshot.wanted_images.items():
             if image_id not in there:
                 seen = f"machines boot from {image_id}, which JustAVPS does not have"
-                yield self.clerk.write(Kind.IMAGE_GONE, seen, subject=name, image=name)
-        living = {row.instance.id for row in self.accounts.rows}
-        for image in self.accounts.images:
-            owner = owner_of(image.name, self.accounts.environment)
+                yield self.advisor.write(Kind.IMAGE_GONE, seen, subject=name, image=name)
+        living = {row.instance.id for row in self.snapshot.rows}
+        for image in self.snapshot.images:
+            owner = owner_of(image.name, self.snapshot.environment)
             if owner is not None and owner not in living:
                 seen = f"JustAVPS keeps image {image.id} of what instance {owner} knew, which has ended"
-                yield self.clerk.write(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
+                yield self.advisor.write(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
 
     def _write(self, kind: Kind, row: Ordered, seen: str) -> Finding:
         instance = row.instance
-        return self.clerk.write(
+        return self.advisor.write(
             kind,
             seen,
             cell=instance.cell,

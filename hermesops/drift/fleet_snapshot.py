@@ -34,7 +34,7 @@ class StackMachine:
 
 
 @dataclass(frozen=True)
-class StackAccount:
+class StackSnapshot:
     """One cell's stack.
 
     Attributes:
@@ -48,12 +48,12 @@ class StackAccount:
 
 
 @dataclass(frozen=True)
-class MachineAccount:
+class MachineSnapshot:
     """What one machine says of itself.
 
     Attributes:
         silence: Why it said nothing; empty when it answered.
-        instance_id: Whose it is by its own account; ``None`` when it is nobody's.
+        instance_id: Whose it is by its own account; ``None`` when it reports none.
         is_current: Whether it was handed what the registry says, in full.
         boot_id: Of its present boot; empty when it is not known.
         changed: Tasks of the roles that would change something there; ``None`` when that was not looked at.
@@ -78,7 +78,7 @@ class Rebooted:
 
 
 @dataclass(frozen=True)
-class Accounts:
+class FleetSnapshot:
     """Everything that is compared.
 
     Attributes:
@@ -102,10 +102,10 @@ class Accounts:
     ended: Mapping[MachineName, InstanceId]
     in_hand: frozenset[str]
     wanted_images: Mapping[ImageId, str]
-    stacks: Mapping[CellName, StackAccount]
+    stacks: Mapping[CellName, StackSnapshot]
     machines: Sequence[Machine]
     images: Sequence[Image]
-    told: Mapping[MachineId, MachineAccount] = field(default_factory=dict)
+    told: Mapping[MachineId, MachineSnapshot] = field(default_factory=dict)
     rebooted: Mapping[MachineId, Rebooted] = field(default_factory=dict)
     passing: frozenset[str] = frozenset()
     spares: Sequence[Spare] = ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hermesops.channel import Channel
-from hermesops.drift.fleet_snapshot import MachineAccount
+from hermesops.drift.fleet_snapshot import MachineSnapshot
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Machine, MachineStatus
@@ -21,7 +21,7 @@ _LONGEST_S = 120.0
 """Seconds for everything that is asked of one machine."""
 
 
-class NodeSaid(Protocol):
+class NodeReport(Protocol):
     """What hermes-node says of its machine."""
 
     @property
@@ -38,7 +38,7 @@ class NodeSaid(Protocol):
 
 
 @dataclass(frozen=True)
-class RolesSaid:
+class RolesReport:
     """What Ansible would change on one machine.
 
     Attributes:
@@ -62,10 +62,10 @@ class Asked:
     """
 
     channel: Callable[[MachineId], Channel]
-    node: Callable[[MachineId], Awaitable[NodeSaid | None]]
+    node: Callable[[MachineId], Awaitable[NodeReport | None]]
     payload_digest: Callable[[Instance], str]
     verify: Callable[[Instance], Awaitable[Sequence[Check]]]
-    roles: Callable[[Sequence[Instance]], Awaitable[Mapping[InstanceId, RolesSaid]]]
+    roles: Callable[[Sequence[Instance]], Awaitable[Mapping[InstanceId, RolesReport]]]
 
 
 async def inspect(
@@ -74,7 +74,7 @@ async def inspect(
     *,
     at_once: int = 16,
     tell: Callable[[str], None] = lambda _: None,
-) -> dict[MachineId, MachineAccount]:
+) -> dict[MachineId, MachineSnapshot]:
     """What each of the machines says of itself; those that the vendor does not call ready are not asked.
 
     Args:
@@ -85,13 +85,13 @@ async def inspect(
     """
     ready = [(row, machine) for row, machine in machines if machine.status is MachineStatus.READY]
 
-    async def one(asking: tuple[Ordered | None, Machine]) -> MachineAccount:
+    async def one(asking: tuple[Ordered | None, Machine]) -> MachineSnapshot:
         return await _account_of(asked, asking[0], MachineId(asking[1].id))
 
     tell(f"asking {len(ready)} machines")
     answers = await fan_out(ready, one, Limits(at_once, slow_after_s=_QUICK_S, within_s=_LONGEST_S))
-    accounts = [MachineAccount(silence=said.message) if isinstance(said, HermesError) else said for said in answers]
-    told = {MachineId(machine.id): account for (_, machine), account in zip(ready, accounts, strict=True)}
+    snapshot = [MachineSnapshot(silence=said.message) if isinstance(said, HermesError) else said for said in answers]
+    told = {MachineId(machine.id): account for (_, machine), account in zip(ready, snapshot, strict=True)}
     answering = {
         row.instance.id: MachineId(machine.id)
         for row, machine in ready
@@ -106,13 +106,13 @@ async def inspect(
     return told
 
 
-async def _account_of(asked: Asked, row: Ordered | None, machine_id: MachineId) -> MachineAccount:
+async def _account_of(asked: Asked, row: Ordered | None, machine_id: MachineId) -> MachineSnapshot:
     node = await asked.node(machine_id)
     if node is None:
-        return MachineAccount(silence="hermes-node says nothing")
+        return MachineSnapshot(silence="hermes-node says nothing")
     booted = await asked.channel(machine_id).run(_BOOT_ID, timeout_s=_QUICK_S)
     boot_id = booted.text if booted.exit_code == 0 and len(booted.text) == _BOOT_ID_LENGTH else ""
-    account = MachineAccount(instance_id=node.instance_id, boot_id=boot_id)
+    account = MachineSnapshot(instance_id=node.instance_id, boot_id=boot_id)
     if row is None or node.instance_id != row.instance.id:
         return account
     is_current = node.epoch >= row.instance.epoch and node.digest == asked.payload_digest(row.instance)

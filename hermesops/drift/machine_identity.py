@@ -41,7 +41,7 @@ class Forgotten:
     is_nobodys: bool = False
 
 
-async def recall(channel: Channel, machine: Machine, generation_of: Generation) -> Recovered | Forgotten:
+async def read_identity(channel: Channel, machine: Machine, generation_of: Generation) -> Recovered | Forgotten:
     """Ask a machine whose it is and what it was handed; nothing is raised for one that cannot tell.
 
     Args:
@@ -58,7 +58,7 @@ async def recall(channel: Channel, machine: Machine, generation_of: Generation) 
     try:
         identity = identity_from_json(await channel.get(str(_LAYOUT.identity)))
     except NoSuchFileError:
-        return forgotten("it is nobody's by its own account", is_nobodys=True)
+        return forgotten("it reports no instance", is_nobodys=True)
     except BadRequestError as error:
         return forgotten(f"its identity cannot be read: {error}")
     except HermesError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from hermesops.drift.finding import Kind
-from hermesops.drift.fleet_snapshot import MachineAccount, Rebooted
+from hermesops.drift.fleet_snapshot import MachineSnapshot, Rebooted
 from hermesops.model.check import Verdict
 from hermesops.model.instance import Instance, InstanceStatus
 
@@ -13,7 +13,9 @@ _NAMED = 5
 _LONGEST = 200
 
 
-def told_differences(instance: Instance, told: MachineAccount, rebooted: Rebooted | None) -> Iterator[tuple[Kind, str]]:
+def told_differences(
+    instance: Instance, told: MachineSnapshot, rebooted: Rebooted | None
+) -> Iterator[tuple[Kind, str]]:
     """Kinds and words of everything that differs.
 
     Args:
@@ -42,10 +44,10 @@ def _named(several: Sequence[str]) -> str:
     return "; ".join(one[:_LONGEST] for one in several[:_NAMED]) + more
 
 
-def _identity(instance: Instance, told: MachineAccount) -> Iterator[tuple[Kind, str]]:
+def _identity(instance: Instance, told: MachineSnapshot) -> Iterator[tuple[Kind, str]]:
     if told.instance_id is None:
         if instance.status is InstanceStatus.RUNNING:
-            yield Kind.NOT_PERSONALISED, "it is nobody's by its own account"
+            yield Kind.NOT_PERSONALISED, "it reports no instance"
     elif told.instance_id != instance.id:
         seen = f"by its own account it is of instance {told.instance_id}, by the registry's of {instance.id}"
         yield Kind.FOREIGN_IDENTITY, f"{seen}; what is on it may be another user's"

@@ -78,7 +78,7 @@ def adoption(
 
     Raises:
         UnavailableError: It does not say whose it is.
-        RefusedError: It is nobody's, its instance needs it no more, is on another machine of an earlier epoch, or it
+        RefusedError: It has no instance, its instance needs it no more, is on another machine of an earlier epoch, or it
             cannot prove what it says, or is not alone with it.
     """
     if isinstance(told, Forgotten):
@@ -119,7 +119,7 @@ def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
 def _untold(told: Forgotten) -> HermesError:
     if told.is_nobodys:
         return RefusedError(
-            f"{told.machine_name} is nobody's: there is no instance to give it to",
+            f"{told.machine_name} has no instance: there is none to give it to",
             hint=f"hermesops fleet remove-orphan {told.machine_name}",
         )
     return UnavailableError(

@@ -72,7 +72,7 @@ REMEDIES: Mapping[Kind, Remedy] = {
 
 
 @dataclass(frozen=True)
-class Clerk:
+class RepairAdvisor:
     """Writes findings, with commands as they are typed in one environment.
 
     Attributes:

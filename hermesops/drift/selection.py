@@ -6,7 +6,7 @@ Findings are narrowed, never the accounts: without the rows of all cells, machin
 from collections.abc import Iterable, Sequence
 
 from hermesops.drift.finding import Finding
-from hermesops.drift.fleet_snapshot import Accounts
+from hermesops.drift.fleet_snapshot import FleetSnapshot
 from hermesops.justavps.wire import Machine
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import cell_in_name
@@ -16,11 +16,11 @@ FIELDS = frozenset({"cell", "plan", "status", "user"})
 """What can be selected by."""
 
 
-def machines_asked(accounts: Accounts, selector: Selector) -> list[tuple[Ordered | None, Machine]]:
+def machines_asked(snapshot: FleetSnapshot, selector: Selector) -> list[tuple[Ordered | None, Machine]]:
     """The machines to be asked about themselves: of the instances that are meant, and orphans of their cells."""
-    rows = [row for row in accounts.rows if _is_meant(row, selector)]
-    of_rows = [(row, machine) for row in rows if (machine := accounts.machine_of(row))]
-    orphans = [m for m in accounts.orphans if selector.takes({"cell": cell_in_name(m.name) or ""})]
+    rows = [row for row in snapshot.rows if _is_meant(row, selector)]
+    of_rows = [(row, machine) for row in rows if (machine := snapshot.machine_of(row))]
+    orphans = [m for m in snapshot.orphans if selector.takes({"cell": cell_in_name(m.name) or ""})]
     return [*of_rows, *((None, orphan) for orphan in orphans)]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermesops.engine.cli_events import Told, changes_of, done_by, error_of
+from hermesops.engine.cli_events import CliEvents, changes_of, done_by, error_of
 from hermesops.engine.cli_workspace import Workspace
 from hermesops.engine.embedded.run.destroy_guard import refusal
 from hermesops.engine.embedded.state.file_backend import FileBackend
@@ -75,7 +75,7 @@ class CliEngine(StoredStacks):
         tell: Tell | None = None,
     ) -> Preview:
         """Find out what ``up`` would change; see Engine."""
-        told = Told(tell)
+        told = CliEvents(tell)
 
         def act(opened: "Stack") -> None:
             opened.preview(parallel=self._parallel, target=_listed(targets), on_event=told.hear)
@@ -88,7 +88,7 @@ class CliEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``destroy`` would delete; see Engine."""
         self._backend.existing(stack)
-        told = Told(tell)
+        told = CliEvents(tell)
 
         def act(opened: "Stack") -> None:
             opened.preview_destroy(parallel=self._parallel, target=_listed(targets), on_event=told.hear)
@@ -110,7 +110,7 @@ class CliEngine(StoredStacks):
         await self._prepare(stack, tell)
         if may_destroy is not None:
             refuse_unnamed(await self.preview(stack, program, targets=targets, config=config), may_destroy)
-        told = Told(tell)
+        told = CliEvents(tell)
 
         def act(opened: "Stack") -> None:
             opened.up(parallel=self._parallel, target=_listed(targets), on_event=told.hear, show_secrets=False)
@@ -131,7 +131,7 @@ class CliEngine(StoredStacks):
         await self._prepare(stack, tell)
         if may_destroy is not None:
             refuse_unnamed(await self.preview_destroy(stack, targets=targets), may_destroy)
-        told = Told(tell)
+        told = CliEvents(tell)
 
         def act(opened: "Stack") -> None:
             opened.destroy(parallel=self._parallel, target=_listed(targets), on_event=told.hear, show_secrets=False)
@@ -144,7 +144,7 @@ class CliEngine(StoredStacks):
     ) -> Preview:
         """Find out what ``refresh`` would write; see Engine."""
         self._backend.existing(stack)
-        told = Told(tell)
+        told = CliEvents(tell)
 
         def act(opened: "Stack") -> None:
             opened.preview_refresh(
@@ -158,7 +158,7 @@ class CliEngine(StoredStacks):
         """Bring the state to what is really there; see Engine."""
         self._backend.existing(stack)
         await self._prepare(stack, tell)
-        told = Told(tell)
+        told = CliEvents(tell)
 
         def act(opened: "Stack") -> None:
             opened.refresh(
@@ -190,7 +190,7 @@ class CliEngine(StoredStacks):
                 if asked:
                     opened.import_resources(resources=asked, protect=protect, generate_code=False, show_secrets=False)
 
-        await self._change(stack, _nothing, config, act, Told(tell), "import")
+        await self._change(stack, _nothing, config, act, CliEvents(tell), "import")
         new = [r for r in self._backend.existing(stack).get("resources", []) if (r["urn"], r.get("id")) not in had]
         names = {(w.type, w.id): w.name for w in wanted}
         changes = [
@@ -238,7 +238,7 @@ class CliEngine(StoredStacks):
         program: Program,
         config: StackConfig | None,
         act: Callable[["Stack"], None],
-        told: Told,
+        told: CliEvents,
         what: str,
     ) -> None:
         """Run a command of the CLI that holds the stack's lock: marked as ours, and removed if the CLI dies with it."""
@@ -256,7 +256,7 @@ class CliEngine(StoredStacks):
         program: Program,
         config: StackConfig | None,
         act: Callable[["Stack"], None],
-        told: Told,
+        told: CliEvents,
         what: str,
     ) -> None:
         from pulumi.automation import errors  # noqa: PLC0415  loads the SDK
@@ -299,7 +299,7 @@ def _remembering(program: Program, raised: list[Exception]) -> Program:
     return remembered
 
 
-def _raised_by_program(error: Exception, told: Told, what: str, ref: StackRef) -> Exception:
+def _raised_by_program(error: Exception, told: CliEvents, what: str, ref: StackRef) -> Exception:
     return stopped(error, what, ref, done_by(told, what)) if isinstance(error, HermesError) else error
 
 

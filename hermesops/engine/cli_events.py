@@ -45,7 +45,7 @@ PASSPHRASES = ("incorrect passphrase", "passphrase must be set")
 
 
 @dataclass
-class Told:
+class CliEvents:
     """Collects the events of one command.
 
     Attributes:
@@ -128,19 +128,19 @@ def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as abov
     )
 
 
-def changes_of(told: Told) -> tuple[Change, ...]:
+def changes_of(told: CliEvents) -> tuple[Change, ...]:
     """List what changed, or would change."""
     return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in told.failed)
 
 
-def done_by(told: Told, what: str) -> tuple[Change, ...]:
+def done_by(told: CliEvents, what: str) -> tuple[Change, ...]:
     """List what had changed at a vendor, or had begun to; nothing where it was a preview or a refresh."""
     if what not in CHANGING:
         return ()
     return tuple(change for change in changes_of(told) if change.urn in told.provided)
 
 
-def error_of(told: Told, what: str, ref: StackRef, output: str) -> HermesError:
+def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     """Choose the error that a failed command ends with.
 
     Args:
@@ -174,7 +174,7 @@ def _killed_error(what: str, ref: StackRef, number: int) -> HermesError:
     return UnavailableError(message, hint="run the same command again")
 
 
-def _failed_error(told: Told, what: str, ref: StackRef, output: str) -> HermesError:
+def _failed_error(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     about = [(urn, text) for urn, text in told.errors if urn] or told.errors
     text = " ".join(about[0][1].partition(TRACEBACK)[0].split()) if about else _last_line(output)
     name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError
-from hermesops.model.stack import Change, Finished, Import, Preview, StackRef, StateVersion, Unfinished, UpResult
+from hermesops.model.stack import (
+    Change,
+    Import,
+    Preview,
+    StackHistoryEntry,
+    StackRef,
+    StateVersion,
+    Unfinished,
+    UpResult,
+)
 
 Program = Callable[[], Any]
 """A Pulumi program: called with nothing, registers resources through the pulumi SDK."""
@@ -177,7 +186,7 @@ class Engine(Protocol):
             RefusedError: The copy is damaged, there is no sound one, or somebody else holds the stack.
         """
 
-    async def history(self, stack: StackRef) -> Sequence[Finished]:
+    async def history(self, stack: StackRef) -> Sequence[StackHistoryEntry]:
         """List what was done to a stack, newest first.
 
         Raises:

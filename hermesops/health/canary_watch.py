@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from hermesops.health.comparison import Seen
+from hermesops.health.comparison import VitalsPair
 from hermesops.health.sampler import Question
-from hermesops.health.samples import Reading, vitals_of
+from hermesops.health.samples import HealthSample, vitals_of
 from hermesops.health.schedule import FRESH, FRESH_CONTROL, question, stalest
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Pulse, Source, TurnOutcome, Vitals
+from hermesops.model.vitals import Liveness, Source, TurnOutcome, Vitals
 
 CONTROLS = 64
 """How many untouched instances are looked at."""
@@ -34,25 +34,25 @@ _GRAIN_S = 30
 """Changes so close together are one question to Prometheus."""
 
 
-class Looks(Protocol):
+class Observes(Protocol):
     """The nodes."""
 
     def is_asking(self, instance_id: InstanceId, /) -> bool:
         """Whether one was asked and has not answered yet."""
 
-    async def look(self, asked: Mapping[InstanceId, Question]) -> Mapping[InstanceId, Reading | None]:
+    async def observe(self, asked: Mapping[InstanceId, Question]) -> Mapping[InstanceId, HealthSample | None]:
         """Ask them, and tell of those that answered by now; ``None`` for each that gave no reading."""
 
 
-class Keeps(Protocol):
+class StoresSamples(Protocol):
     """What was read."""
 
-    async def add(self, read: Mapping[InstanceId, Reading]) -> None:
+    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
         """Remember one reading of each."""
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
-    ) -> Mapping[InstanceId, Sequence[Reading]]:
+    ) -> Mapping[InstanceId, Sequence[HealthSample]]:
         """What is remembered of each since then, oldest first."""
 
 
@@ -70,12 +70,12 @@ class Watch:
     """What was seen.
 
     Attributes:
-        pulses: Of those changed that somebody looked at.
+        liveness_of: Of those changed that somebody looked at.
     """
 
-    pulses: Mapping[InstanceId, Pulse] = field(default_factory=dict)
-    changed: Mapping[InstanceId, Seen] = field(default_factory=dict)
-    controls: Mapping[InstanceId, Seen] = field(default_factory=dict)
+    liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
+    changed: Mapping[InstanceId, VitalsPair] = field(default_factory=dict)
+    controls: Mapping[InstanceId, VitalsPair] = field(default_factory=dict)
 
 
 class Watcher:
@@ -90,8 +90,8 @@ class Watcher:
 
     def __init__(
         self,
-        nodes: Looks,
-        kept: Keeps,
+        nodes: Observes,
+        kept: StoresSamples,
         now: Callable[[], datetime],
         prometheus: TakesFigures | None = None,
     ) -> None:
@@ -127,22 +127,22 @@ class Watcher:
             for whose in due
             if not self._nodes.is_asking(whose)
         }
-        told = await self._nodes.look(asked)
+        told = await self._nodes.observe(asked)
         await self._kept.add({whose: reading for whose, reading in told.items() if reading is not None})
-        readings = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
+        samples = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
         # What was read before says nothing of one that has not answered since.
         latest = {
-            whose: told[whose] if whose in told else readings[whose][-1]
+            whose: told[whose] if whose in told else samples[whose][-1]
             for whose in at
-            if whose in told or (readings[whose] and not self._nodes.is_asking(whose))
+            if whose in told or (samples[whose] and not self._nodes.is_asking(whose))
         }
-        seen = {whose: _seen(whose, readings[whose], at[whose], answered=bool(latest.get(whose))) for whose in at}
+        seen = {whose: _seen(whose, samples[whose], at[whose], answered=bool(latest.get(whose))) for whose in at}
         if self._prometheus:
             seen = await self._enriched(self._prometheus, seen, at, now)
-        has_router = _has_router([readings[each] for each in controls])
+        has_router = _has_router([samples[each] for each in controls])
         return Watch(
-            pulses={
-                each: _pulse(readings[each], changed[each], latest[each], has_router)
+            liveness_of={
+                each: _liveness(samples[each], changed[each], latest[each], has_router=has_router)
                 for each in changed
                 if each in latest
             },
@@ -153,10 +153,10 @@ class Watcher:
     async def _enriched(
         self,
         prometheus: TakesFigures,
-        seen: Mapping[InstanceId, Seen],
+        seen: Mapping[InstanceId, VitalsPair],
         at: Mapping[InstanceId, datetime],
         now: datetime,
-    ) -> dict[InstanceId, Seen]:
+    ) -> dict[InstanceId, VitalsPair]:
         groups: defaultdict[datetime, list[InstanceId]] = defaultdict(list)
         for whose, moment in at.items():
             groups[_rounded(moment)].append(whose)
@@ -166,29 +166,33 @@ class Watcher:
             before = await prometheus.vitals(some, since=moment - stretch, until=moment)
             after = await prometheus.vitals(some, since=moment, until=moment + stretch)
             for each in some:
-                merged[each] = Seen(_merged(seen[each].before, before[each]), _merged(seen[each].after, after[each]))
+                merged[each] = VitalsPair(
+                    _merged(seen[each].before, before[each]), _merged(seen[each].after, after[each])
+                )
         return merged
 
 
-def _seen(whose: InstanceId, readings: Sequence[Reading], at: datetime, *, answered: bool) -> Seen:
-    before = [reading for reading in readings if reading.at <= at]
-    after = [reading for reading in readings if reading.at > at] if answered else []
-    return Seen(vitals_of(whose, before) if before else None, vitals_of(whose, after) if after else None)
+def _seen(whose: InstanceId, samples: Sequence[HealthSample], at: datetime, *, answered: bool) -> VitalsPair:
+    before = [reading for reading in samples if reading.at <= at]
+    after = [reading for reading in samples if reading.at > at] if answered else []
+    return VitalsPair(vitals_of(whose, before) if before else None, vitals_of(whose, after) if after else None)
 
 
-def _pulse(readings: Sequence[Reading], changed_at: datetime, latest: Reading | None, has_router: bool) -> Pulse:  # noqa: FBT001 - one of a few facts
-    turns = [each.outcome for each in readings if each.at > changed_at and each.outcome is not TurnOutcome.NOT_TAKEN]
+def _liveness(
+    samples: Sequence[HealthSample], changed_at: datetime, latest: HealthSample | None, *, has_router: bool
+) -> Liveness:
+    turns = [each.outcome for each in samples if each.at > changed_at and each.outcome is not TurnOutcome.NOT_TAKEN]
     exercised = TurnOutcome.ANSWERED in turns or (has_router and bool(turns))
     # One turn may come to nothing by itself: two in a row do not, while others' turns are answered.
     failed = "the agent takes no turn" if has_router and turns[-2:] == [TurnOutcome.FAILED] * 2 else ""
     if latest is None:
-        return Pulse(None, exercised, failed)
-    return Pulse(latest.is_answering, exercised, failed)
+        return Liveness(None, exercised, failed)
+    return Liveness(latest.is_answering, exercised, failed)
 
 
-def _has_router(controls: Sequence[Sequence[Reading]]) -> bool:
+def _has_router(controls: Sequence[Sequence[HealthSample]]) -> bool:
     """Whether turns can be taken at all, as far as untouched instances show."""
-    last = [[each.outcome for each in readings if each.outcome is not TurnOutcome.NOT_TAKEN] for readings in controls]
+    last = [[each.outcome for each in samples if each.outcome is not TurnOutcome.NOT_TAKEN] for samples in controls]
     taken = [outcomes[-1] for outcomes in last if outcomes]
     failed = taken.count(TurnOutcome.FAILED)
     return len(taken) < _CONTROLS_NEEDED or failed < _ROUTER_IS_DOWN * len(taken)

@@ -8,7 +8,7 @@ from hermesops.model.vitals import Vital, Vitals
 
 
 @dataclass(frozen=True)
-class Seen:
+class VitalsPair:
     """What was seen of one instance.
 
     Attributes:
@@ -20,7 +20,7 @@ class Seen:
     after: Vitals | None
 
 
-def pairs(vital: Vital, seen: Mapping[InstanceId, Seen]) -> dict[InstanceId, tuple[float, float]]:
+def pairs(vital: Vital, seen: Mapping[InstanceId, VitalsPair]) -> dict[InstanceId, tuple[float, float]]:
     """One figure of each, before and after; who lacks either is not in it."""
     found = {whose: (_figure(vital, each.before), _figure(vital, each.after)) for whose, each in seen.items()}
     return {

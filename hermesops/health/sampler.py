@@ -9,7 +9,7 @@ from typing import Protocol
 from hermesops.channel import Channel
 from hermesops.errors import HermesError
 from hermesops.fan_out import attempt, held_for
-from hermesops.health.samples import Reading
+from hermesops.health.samples import HealthSample
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 from hermesops.waiting import cancel
@@ -58,13 +58,13 @@ class Observer:
         self._channel_to = channel_to
         self._now = now
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._asked: dict[InstanceId, asyncio.Task[Reading | None]] = {}
+        self._asked: dict[InstanceId, asyncio.Task[HealthSample | None]] = {}
 
     def is_asking(self, instance_id: InstanceId) -> bool:
         """Whether a node was asked and has not answered yet."""
         return instance_id in self._asked
 
-    async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
+    async def observe(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, HealthSample | None]:
         """Ask nodes, and tell of those that answered by now, also of what an earlier look asked.
 
         Args:
@@ -86,18 +86,18 @@ class Observer:
         self._asked.clear()
         await cancel(*asking)
 
-    async def _answer(self, instance_id: InstanceId, question: Question) -> Reading | None:
+    async def _answer(self, instance_id: InstanceId, question: Question) -> HealthSample | None:
         longest_s = 2 * _LOOK_S + question.turn_s
         async with held_for(self._places, _GLANCE_S):
             reading = await attempt(self._look, (instance_id, question), longest_s)
         return None if isinstance(reading, HermesError) else reading
 
-    async def _look(self, asked: tuple[InstanceId, Question]) -> Reading | None:
+    async def _look(self, asked: tuple[InstanceId, Question]) -> HealthSample | None:
         instance_id, question = asked
         at = self._now()
         channel = await self._channel_to(instance_id)
         done = await channel.run(_command(question), timeout_s=_LOOK_S + question.turn_s)
-        reading = Reading.from_json(done.stdout) if done.exit_code == 0 else None
+        reading = HealthSample.from_json(done.stdout) if done.exit_code == 0 else None
         return replace(reading, at=at) if reading else None
 
 

@@ -18,7 +18,7 @@ _ABSENT = frozenset({GatewayHealth.SILENT, GatewayHealth.REFUSED})
 
 
 @dataclass(frozen=True)
-class Reading:
+class HealthSample:
     """One look at one instance, by its machine's own clock.
 
     Attributes:
@@ -105,7 +105,7 @@ class Reading:
         return TurnOutcome.ANSWERED if self.turn_ok else TurnOutcome.FAILED
 
 
-def vitals_of(instance_id: InstanceId, readings: Sequence[Reading]) -> Vitals:
+def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vitals:
     """What looks at one instance amount to, on one release, oldest first.
 
     Errors are a rate over the time that was counted, restarts one over the time between the looks; memory and turns are
@@ -114,18 +114,18 @@ def vitals_of(instance_id: InstanceId, readings: Sequence[Reading]) -> Vitals:
     Raises:
         ValueError: There is no look at all.
     """
-    if not readings:
+    if not samples:
         raise ValueError("nobody looked")
-    first, last = readings[0], readings[-1]
-    taken = [reading for reading in readings if reading.turn_s is not None]
+    first, last = samples[0], samples[-1]
+    taken = [reading for reading in samples if reading.turn_s is not None]
     found: dict[Vital, tuple[float | None, str]] = {
-        Vital.GATEWAY_ERRORS: _errors(readings),
-        Vital.RESTARTS: _restarts(readings),
+        Vital.GATEWAY_ERRORS: _errors(samples),
+        Vital.RESTARTS: _restarts(samples),
         Vital.TURN_LATENCY: _median([each.turn_s for each in taken if each.turn_ok], "no turn was answered"),
-        Vital.MEMORY: _median([each.memory_bytes for each in readings], "the machine counts no memory"),
-        Vital.QUEUE_AGE: _worst([each.queue_age_s for each in readings]),
+        Vital.MEMORY: _median([each.memory_bytes for each in samples], "the machine counts no memory"),
+        Vital.QUEUE_AGE: _worst([each.queue_age_s for each in samples]),
     }
-    outcomes = {each.outcome for each in readings}
+    outcomes = {each.outcome for each in samples}
     worst = next(o for o in (TurnOutcome.FAILED, TurnOutcome.ANSWERED, TurnOutcome.NOT_TAKEN) if o in outcomes)
     return Vitals(
         instance_id,
@@ -138,8 +138,8 @@ def vitals_of(instance_id: InstanceId, readings: Sequence[Reading]) -> Vitals:
     )
 
 
-def _errors(readings: Sequence[Reading]) -> tuple[float | None, str]:
-    counted = [(each.errors, (each.at - each.since).total_seconds()) for each in readings if each.since is not None]
+def _errors(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
+    counted = [(each.errors, (each.at - each.since).total_seconds()) for each in samples if each.since is not None]
     if not counted:
         return None, "nobody counted"
     if any(errors is None for errors, _ in counted):
@@ -150,15 +150,15 @@ def _errors(readings: Sequence[Reading]) -> tuple[float | None, str]:
     return sum(errors or 0 for errors, _ in counted) * _HOUR_S / seconds, ""
 
 
-def _restarts(readings: Sequence[Reading]) -> tuple[float | None, str]:
-    first, last = readings[0], readings[-1]
+def _restarts(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
+    first, last = samples[0], samples[-1]
     seconds = (last.at - first.at).total_seconds()
-    if not any(each.restarts for each in readings):
+    if not any(each.restarts for each in samples):
         return 0.0, ""
     if seconds <= 0:
         return None, f"restarted {last.restarts} times, and nobody looked twice"
     grown, before = 0, first.restarts
-    for each in readings[1:]:
+    for each in samples[1:]:
         # systemd counts anew when somebody starts the unit by hand.
         grown += each.restarts - before if each.restarts >= before else each.restarts
         before = each.restarts

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermesops.health.sampler import Question
-from hermesops.health.samples import Reading
+from hermesops.health.samples import HealthSample
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import TurnOutcome
 
@@ -27,7 +27,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 def stalest(
     some: Sequence[InstanceId],
-    held: Mapping[InstanceId, Sequence[Reading]],
+    held: Mapping[InstanceId, Sequence[HealthSample]],
     begins: Mapping[InstanceId, datetime],
     fresh: datetime,
 ) -> list[InstanceId]:
@@ -37,7 +37,7 @@ def stalest(
     return sorted(due, key=lambda whose: last[whose])
 
 
-def question(held: Sequence[Reading], begin: datetime | None, now: datetime) -> Question:
+def question(held: Sequence[HealthSample], begin: datetime | None, now: datetime) -> Question:
     """What one is asked: errors since the last look, and a turn where it is time for one.
 
     Args:
@@ -52,7 +52,7 @@ def question(held: Sequence[Reading], begin: datetime | None, now: datetime) -> 
     return Question(since, _TURN_S if not turns or _is_time(turns[-1], begin, now) else 0.0)
 
 
-def _is_time(last: Reading, begin: datetime | None, now: datetime) -> bool:
+def _is_time(last: HealthSample, begin: datetime | None, now: datetime) -> bool:
     if last.outcome is TurnOutcome.FAILED:
         return True
     rest = min(max(last.at - begin, _TURN_SOON), _TURN_EVERY) if begin else _TURN_EVERY

@@ -23,7 +23,7 @@ class Audit(Protocol):
         """Append an entry; who acted is known to the registry."""
 
 
-class Visits:
+class AuditedAccess:
     """Lets operators in, with a reason.
 
     Args:

@@ -20,7 +20,7 @@ COUNTED = "changes_plan"
 
 HINT = "hermesops approval request USER… --save LIST; another operator: hermesops approval sign LIST --save APPROVAL"
 
-_KINDS = frozenset({OperationKind.TERMINATE, OperationKind.FAREWELL, OperationKind.RESIZE})
+_KINDS = frozenset({OperationKind.TERMINATE, OperationKind.SCHEDULE_TERMINATION, OperationKind.RESIZE})
 _UNDONE = frozenset({OperationStatus.ABANDONED, OperationStatus.FAILED})
 
 

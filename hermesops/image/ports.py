@@ -65,4 +65,4 @@ class Verify(Protocol):
     """Checks what the roles promise on a machine without a user."""
 
     async def __call__(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
-        """What is not as promised, one line each; nothing is good news."""
+        """What is not as specified, one line each; nothing is good news."""

@@ -79,7 +79,7 @@ class Rows(Protocol):
     """The registry, as far as upkeep reads and writes it."""
 
     def instances_past_grace(self) -> Sequence[Instance]:
-        """Those that nobody had back in time."""
+        """Those whose termination nobody cancelled in time."""
 
     def list_spares(self) -> Sequence[Spare]:
         """Spare machines."""
@@ -134,7 +134,7 @@ class Upkeep:
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
         self._rows.retire_spare(spare.name, why=why)
-        await self._cells.bring(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        await self._cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
         self._rows.forget_spare(spare.name, why=why)
 
     async def _holds(self, cell: CellName, name: MachineName) -> bool:

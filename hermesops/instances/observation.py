@@ -13,7 +13,7 @@ from hermesops.model.instance import Instance
 
 
 @dataclass(frozen=True)
-class MachineSeen:
+class MachineState:
     """A machine as the vendor lists it."""
 
     id: MachineId
@@ -27,7 +27,7 @@ class MachineSeen:
 
 
 @dataclass(frozen=True)
-class NodeSeen:
+class NodeState:
     """What hermes-node says of its machine.
 
     Attributes:
@@ -52,7 +52,7 @@ class NodeSeen:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """Everything known about one instance at one moment.
 
     Attributes:
@@ -63,12 +63,12 @@ class Sight:
     """
 
     instance: Instance
-    machine: MachineSeen | None
-    node: NodeSeen | None = None
+    machine: MachineState | None
+    node: NodeState | None = None
     gateway: GatewayHealth | None = None
     is_backed_up: bool = False
 
     @property
-    def own_node(self) -> NodeSeen | None:
+    def own_node(self) -> NodeState | None:
         """What hermes-node says of a machine that is this instance's; ``None`` for somebody else's, or silence."""
         return self.node if self.node and self.node.instance_id == self.instance.id else None

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
@@ -11,14 +11,14 @@ from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.state import State
 
 
-class Looks(Protocol):
+class Observes(Protocol):
     """The world, as far as it is looked at."""
 
-    async def look(self, instance_id: InstanceId) -> Sight:
+    async def observe(self, instance_id: InstanceId) -> Observation:
         """See one instance whole."""
 
 
-class AwaitsGateways(Looks, Protocol):
+class AwaitsGateways(Observes, Protocol):
     """The world, for whoever starts gateways."""
 
     async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
@@ -41,7 +41,7 @@ class Cells(Protocol):
     async def holds(self, cell: CellName, machine: MachineName) -> bool:
         """Whether the cell's state has that machine."""
 
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
+    async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> object:
         """Run the cell's stack for the rows as they are, unless that has become needless."""
 
 
@@ -59,7 +59,7 @@ class Intents(Protocol):
         """Write the intent, or find the unfinished one."""
 
 
-class Rests(Looks, Protocol):
+class Rests(Observes, Protocol):
     """The world, for whoever brings gateways to rest."""
 
     async def start_machine(self, machine_id: MachineId) -> None:
@@ -95,7 +95,7 @@ class Copies(Protocol):
 
 
 class RestRows(Protocol):
-    """The registry, for whoever puts agents to sleep."""
+    """The registry, for whoever suspends agents."""
 
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
         """Whether the instance's cell should have its machine."""

@@ -7,11 +7,11 @@ from hermesops.channel import Channel, understood
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.instances.remote import node_commands
-from hermesops.instances.remote.releases import Slots
+from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
 from hermesops.model.release import ReleaseId
-from hermesops.model.slot import SlotsSeen, WayBack
+from hermesops.model.slot import RollbackResult, SlotsState
 from hermesops.model.unknown_name import shown, unknown_name
 
 _AT_ONCE = 32
@@ -25,9 +25,9 @@ class Vendor(Protocol):
         """Every machine of the account."""
 
 
-async def go_back(
-    slots: Slots, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
-) -> WayBack:
+async def roll_back_release(
+    slots: ReleaseClient, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
+) -> RollbackResult:
     """Put a machine back; safe to call twice, and done already it says so.
 
     Args:
@@ -43,14 +43,14 @@ async def go_back(
         RefusedError: Rows would be lost, or the release was revoked.
         UnavailableError: It does not answer, or it did not work.
     """
-    seen = await slots.look(machine_id)
+    seen = await slots.observe(machine_id)
     if seen is None:
         raise UnavailableError(
             f"the machine of {title} tells nothing of releases", hint=f"hermesops instance show {title}"
         )
     wanted = _chosen(seen, to, title)
     if wanted == seen.current and seen.switch is None:
-        return WayBack(wanted, wanted, gap_s=0.0, carried=0, listed=0, kept="")
+        return RollbackResult(wanted, wanted, gap_s=0.0, migrated=0, listed=0, kept="")
     return await slots.roll_back(machine_id, to=wanted, loses=loses, even_revoked=even_revoked)
 
 
@@ -84,7 +84,7 @@ async def find_machine(
     return found[0]
 
 
-def _chosen(seen: SlotsSeen, to: str, title: str) -> ReleaseId:
+def _chosen(seen: SlotsState, to: str, title: str) -> ReleaseId:
     if not to:
         if seen.before is None:
             raise RefusedError(

@@ -1,4 +1,4 @@
-"""The way to a release and back, walked once on a machine that is nobody's, before users are asked to walk it.
+"""The way to a release and back, walked once on a machine without an instance, before users are asked to walk it.
 
 What was tried on a machine is not undone there: whoever lends it destroys it.
 """
@@ -9,17 +9,17 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.remote.releases import Bundle
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
-from hermesops.model.slot import Activation, SlotsSeen
+from hermesops.model.slot import Activation, SlotsState
 from hermesops.model.state import State
 
 
-class Slots(Protocol):
+class ReleaseSlots(Protocol):
     """The releases on a machine; see ``instances.remote.releases``."""
 
-    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+    async def observe(self, machine_id: MachineId) -> SlotsState | None:
         """What is on it."""
 
-    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+    async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         """Have it run a release, and stay on it."""
 
     async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None) -> object:
@@ -33,11 +33,11 @@ class States(Protocol):
         """The digest of a machine's state; ``None`` when it does not answer."""
 
 
-class NoWayBackError(RefusedError):
+class NoRollbackError(RefusedError):
     """A machine did not come to the release, or not back from it whole."""
 
 
-async def walk(slots: Slots, states: States, machine_id: MachineId, bundle: Bundle, *, before: Bundle) -> str:
+async def walk(slots: ReleaseSlots, states: States, machine_id: MachineId, bundle: Bundle, *, before: Bundle) -> str:
     """Bring a machine from one release to another and back; what was seen, in words.
 
     The state that goes both ways is what the older release has made on that machine.
@@ -45,41 +45,41 @@ async def walk(slots: Slots, states: States, machine_id: MachineId, bundle: Bund
     Args:
         slots: Its releases.
         states: Its state.
-        machine_id: A machine that is nobody's, and never will be anybody's.
+        machine_id: A machine that has no instance, and never will have one.
         bundle: The release.
         before: The one that is gone back to; brought first where the machine runs another one.
 
     Raises:
-        NoWayBackError: The release does not run there, or what comes back is not what was.
+        NoRollbackError: The release does not run there, or what comes back is not what was.
         HermesError: The machine could not be asked, so nothing is known.
     """
     began = await _seen(slots, machine_id)
     if began.current != before.id:
-        await _bring(slots, machine_id, before, began.python)
+        await _deploy(slots, machine_id, before, began.python)
     was = await _state(states, machine_id)
-    done = await _bring(slots, machine_id, bundle, began.python)
+    done = await _deploy(slots, machine_id, bundle, began.python)
     try:
         await slots.roll_back(machine_id, to=before.id)
     except RefusedError as refusal:
-        raise NoWayBackError(f"a machine does not go back to {before.id}: {refusal.message}") from refusal
+        raise NoRollbackError(f"a machine does not go back to {before.id}: {refusal.message}") from refusal
     now = (await _seen(slots, machine_id)).current
     if now != before.id:
-        raise NoWayBackError(f"a machine that went back runs {now} and not {before.id}")
+        raise NoRollbackError(f"a machine that went back runs {now} and not {before.id}")
     lost = was.differences(await _state(states, machine_id))
     if lost:
-        raise NoWayBackError(f"back on {before.id} a machine's state is another one: {'; '.join(lost)}")
-    return f"a machine went to {bundle.id} and back to {before.id} ({done.way_back or 'unknown'}), with {was}"
+        raise NoRollbackError(f"back on {before.id} a machine's state is another one: {'; '.join(lost)}")
+    return f"a machine went to {bundle.id} and back to {before.id} ({done.rollback_method or 'unknown'}), with {was}"
 
 
-async def _bring(slots: Slots, machine_id: MachineId, bundle: Bundle, python: str) -> Activation:
-    done = await slots.bring(machine_id, bundle, python=python)
+async def _deploy(slots: ReleaseSlots, machine_id: MachineId, bundle: Bundle, python: str) -> Activation:
+    done = await slots.deploy(machine_id, bundle, python=python)
     if done.problem:
-        raise NoWayBackError(f"{bundle.id} does not run on a machine: {done.stage}: {done.problem}")
+        raise NoRollbackError(f"{bundle.id} does not run on a machine: {done.stage}: {done.problem}")
     return done
 
 
-async def _seen(slots: Slots, machine_id: MachineId) -> SlotsSeen:
-    seen = await slots.look(machine_id)
+async def _seen(slots: ReleaseSlots, machine_id: MachineId) -> SlotsState:
+    seen = await slots.observe(machine_id)
     if seen is None:
         raise UnavailableError(f"hermes-node on machine {machine_id} gives no answer")
     return seen

@@ -1,8 +1,8 @@
 """What falls due without anybody asking, done by whichever worker looks first; one at a time does each.
 
 What is due follows from the rows of what it is about, never from a memory of having done it. The memory that there is
-says when a chore was last begun, so that one that fails is not begun over and over.
-It must not know any chore: those are put together in ``hermesops.app``.
+says when a job was last begun, so that one that fails is not begun over and over.
+It must not know any job: those are put together in ``hermesops.app``.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.chore import ChoreTurn, chore_subject
+from hermesops.model.chore import JobRun, job_subject
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operations.lease import LeaseKeeper, Leases
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one turn at a chore.
+    """What came of one turn at a job.
 
     Attributes:
         done: In a line.
@@ -44,7 +44,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Chore:
+class Job:
     """Something that falls due.
 
     Attributes:
@@ -66,12 +66,12 @@ class Chore:
     longest: timedelta = timedelta(hours=1)
 
 
-def may_begin_at(last: ChoreTurn | None, rest: timedelta) -> datetime | None:
-    """From when on a chore may be begun; ``None`` for at any time. Pure.
+def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
+    """From when on a job may be begun; ``None`` for at any time. Pure.
 
     Args:
         last: Its last turn.
-        rest: As the chore has it.
+        rest: As the job has it.
     """
     if last is None:
         return None
@@ -81,46 +81,46 @@ def may_begin_at(last: ChoreTurn | None, rest: timedelta) -> datetime | None:
 
 
 class Rows(Leases, Protocol):
-    """The registry, as far as chores need it."""
+    """The registry, as far as jobs need it."""
 
-    def chore_turn(self, name: str) -> ChoreTurn | None:
+    def job_run(self, name: str) -> JobRun | None:
         """The last turn."""
 
-    def begin_chore(self, name: str, *, lease: Lease) -> None:
+    def begin_job(self, name: str, *, lease: Lease) -> None:
         """Note that it begins."""
 
-    def end_chore(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+    def end_job(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
         """Note what came of it."""
 
     def moment(self) -> datetime:
         """The present moment by the registry's clock."""
 
 
-async def do_now(chore: Chore, rows: Rows) -> Report:
-    """Do what is due of a chore, whenever it was done last.
+async def do_now(job: Job, rows: Rows) -> Report:
+    """Do what is due of a job, whenever it was done last.
 
     Raises:
         LeaseHeldError: Somebody is at it.
         HermesError: It could not be done; its turn says so.
     """
-    async with LeaseKeeper(rows, chore_subject(chore.name)) as keeper:
-        return await _turn(chore, rows, keeper)
+    async with LeaseKeeper(rows, job_subject(job.name)) as keeper:
+        return await _turn(job, rows, keeper)
 
 
-async def _turn(chore: Chore, rows: Rows, keeper: LeaseKeeper) -> Report:
-    rows.begin_chore(chore.name, lease=keeper.lease)
+async def _turn(job: Job, rows: Rows, keeper: LeaseKeeper) -> Report:
+    rows.begin_job(job.name, lease=keeper.lease)
     try:
-        report = await keeper.guard(_done(chore))
+        report = await keeper.guard(_done(job))
     except Exception as error:
         problem = error.message if isinstance(error, HermesError) else f"a bug: {type(error).__name__}: {error}"
         with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
-            rows.end_chore(chore.name, done="", problem=problem, lease=keeper.lease)
+            rows.end_job(job.name, done="", problem=problem, lease=keeper.lease)
         raise
-    rows.end_chore(chore.name, done=report.done, problem=report.problem, lease=keeper.lease)
+    rows.end_job(job.name, done=report.done, problem=report.problem, lease=keeper.lease)
     return report
 
 
-async def _done(chore: Chore) -> Report:
+async def _done(job: Job) -> Report:
     """Do it within its time.
 
     Raises:
@@ -128,25 +128,25 @@ async def _done(chore: Chore) -> Report:
         HermesError: It could not be done.
     """
     try:
-        async with asyncio.timeout(chore.longest.total_seconds()) as limit:
-            return await chore.do()
+        async with asyncio.timeout(job.longest.total_seconds()) as limit:
+            return await job.do()
     except TimeoutError:
         if not limit.expired():
             raise
-    raise UnavailableError(f"{chore.name} took longer than {chore.longest} and was cut short")
+    raise UnavailableError(f"{job.name} took longer than {job.longest} and was cut short")
 
 
-class Chores:
-    """Does chores until told to stop.
+class JobScheduler:
+    """Does jobs until told to stop.
 
     Args:
-        chores: Which.
+        jobs: Which.
         rows: The registry.
         grace_s: Seconds that turns under way have to end after it was told to stop; then they are cut short.
     """
 
-    def __init__(self, chores: Sequence[Chore], rows: Rows, *, grace_s: float) -> None:
-        self._chores = {chore.name: chore for chore in chores}
+    def __init__(self, jobs: Sequence[Job], rows: Rows, *, grace_s: float) -> None:
+        self._jobs = {job.name: job for job in jobs}
         self._rows = rows
         self._grace_s = grace_s
         self._stopping = asyncio.Event()
@@ -166,7 +166,7 @@ class Chores:
         return self._stopping.is_set()
 
     async def run(self) -> None:
-        """Look and do until told to stop; raises nothing that a chore or the registry raises."""
+        """Look and do until told to stop; raises nothing that a job or the registry raises."""
         while not self._stopping.is_set():
             try:
                 self._look()
@@ -182,36 +182,36 @@ class Chores:
 
     def _look(self) -> None:
         now = self._rows.moment()
-        for name, chore in self._chores.items():
+        for name, job in self._jobs.items():
             if name not in self._turns and now >= self._look_at.get(name, now):
-                self._look_at[name] = now + chore.every
-                turn = asyncio.create_task(self._tried(chore))
+                self._look_at[name] = now + job.every
+                turn = asyncio.create_task(self._tried(job))
                 self._turns[name] = turn
                 turn.add_done_callback(lambda _, name=name: self._turns.pop(name))  # type: ignore[misc] # mypy types no default
 
-    async def _tried(self, chore: Chore) -> None:
+    async def _tried(self, job: Job) -> None:
         try:
-            report = await self._when_due(chore)
+            report = await self._when_due(job)
         except LeaseHeldError:
             return  # another worker is at it
         except HermesError as error:
-            _log.warning("chore_failed", chore=chore.name, problem=error.message)
-        except Exception:  # noqa: BLE001 - a bug in one chore keeps no other from being done; its turn and the log say it
-            _log.exception("chore_broke", chore=chore.name)
+            _log.warning("job_failed", job=job.name, problem=error.message)
+        except Exception:  # noqa: BLE001 - a bug in one job keeps no other from being done; its turn and the log say it
+            _log.exception("job_broke", job=job.name)
         else:
             if report is not None:
                 tell = _log.warning if report.problem else _log.info
-                tell("chore_done", chore=chore.name, done=report.done, problem=report.problem)
+                tell("job_done", job=job.name, done=report.done, problem=report.problem)
 
-    async def _when_due(self, chore: Chore) -> Report | None:
-        if self._is_too_early(chore) or not await asyncio.to_thread(chore.due):
+    async def _when_due(self, job: Job) -> Report | None:
+        if self._is_too_early(job) or not await asyncio.to_thread(job.due):
             return None
-        async with LeaseKeeper(self._rows, chore_subject(chore.name)) as keeper:
+        async with LeaseKeeper(self._rows, job_subject(job.name)) as keeper:
             # Another may have done it between the look and the lease.
-            if self._is_too_early(chore) or not await asyncio.to_thread(chore.due):
+            if self._is_too_early(job) or not await asyncio.to_thread(job.due):
                 return None
-            return await _turn(chore, self._rows, keeper)
+            return await _turn(job, self._rows, keeper)
 
-    def _is_too_early(self, chore: Chore) -> bool:
-        from_when = may_begin_at(self._rows.chore_turn(chore.name), chore.rest)
+    def _is_too_early(self, job: Job) -> bool:
+        from_when = may_begin_at(self._rows.job_run(job.name), job.rest)
         return from_when is not None and self._rows.moment() < from_when

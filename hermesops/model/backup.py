@@ -63,7 +63,7 @@ class Loss:
     """What would be lost with all machines now: how long ago the agents that run were backed up.
 
     Attributes:
-        agents: How many run. To those that sleep nothing is said, and their last backup is all of their state.
+        agents: How many run. Suspended ones are told nothing, and their last backup is all of their state.
         oldest_s: Seconds since the newest backup of the one that would lose most, or since it was made; 0 for none.
         late: How many would lose more than the objective allows.
         never: How many have no backup yet.

@@ -5,8 +5,8 @@ from datetime import datetime
 
 
 @dataclass(frozen=True)
-class ChoreTurn:
-    """The last time that a chore was done.
+class JobRun:
+    """The last time that a job was done.
 
     Attributes:
         began_at: When.
@@ -21,6 +21,6 @@ class ChoreTurn:
     problem: str = ""
 
 
-def chore_subject(name: str) -> str:
-    """What is leased while a chore is done."""
-    return f"chore/{name}"
+def job_subject(name: str) -> str:
+    """What is leased while a job is done."""
+    return f"job/{name}"

@@ -9,8 +9,8 @@ SHARE = 0.8
 
 
 @dataclass(frozen=True)
-class Crowded:
-    """An agent that is short of room.
+class LowOnDisk:
+    """An agent that is low on disk.
 
     Attributes:
         user: What a person calls its user.

@@ -48,7 +48,7 @@ class Instance:
         machine_id: ``None`` until a machine is known.
         machine_name: The name a machine of this instance has or will have; written before it is ordered.
         epoch: Counts changes of machine; hermes-node refuses an older one.
-        grace_until: When an agent that shall end does, unless it is had back; ``None`` for one that shall live.
+        grace_until: When an agent is terminated unless that is cancelled; ``None`` for one that stays.
     """
 
     id: InstanceId

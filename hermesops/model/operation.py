@@ -23,7 +23,7 @@ class OperationKind(StrEnum):
     RESUME = "resume"
     RESIZE = "resize"
     RELOCATE = "relocate"
-    FAREWELL = "farewell"
+    SCHEDULE_TERMINATION = "schedule_termination"
     BACKUP = "backup"
     RESTORE = "restore"
     SNAPSHOT = "snapshot"
@@ -128,7 +128,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Finished:
+class Done:
     """Decided when nothing is left to do.
 
     Attributes:
@@ -139,7 +139,7 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Impossible:
+class Refused:
     """Decided when no step can bring the work to its end.
 
     Attributes:

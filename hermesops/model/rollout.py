@@ -60,7 +60,7 @@ class TargetState(StrEnum):
     WAITING = "waiting"
     DEFERRED = "deferred"
     """Busy, or its user's quiet hours: its turn comes later, at a deadline whatever it does."""
-    OWED = "owed"
+    OUTDATED = "outdated"
     """The rollout is over and it did not get the release; never skipped in silence."""
     FETCHING = "fetching"
     ACTIVATING = "activating"
@@ -184,7 +184,7 @@ class RolloutTarget:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class OperatorDecisions:
     """What operators said after the start.
 
     Attributes:
@@ -228,7 +228,7 @@ class Rollout:
     who: str
     created_at: datetime
     updated_at: datetime
-    wishes: Wishes = field(default_factory=Wishes)
+    decisions: OperatorDecisions = field(default_factory=OperatorDecisions)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class RolloutEvent:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReleaseStatus:
     """What a machine says of its releases, now.
 
     Attributes:
@@ -260,7 +260,7 @@ class Standing:
         last: Names its last change as a whole, as its node tells it; empty when there was none.
         last_to: What the last change was to.
         last_failed: Whether that ended on the old release.
-        lapsed: Whether only because nobody confirmed it in time, which says nothing of the release.
+        confirm_timed_out: Whether only because nobody confirmed it in time, which says nothing of the release.
         why: It did.
         busy: What the agent is in the middle of; empty when nobody would be disturbed.
         absent: Why there is no agent to bring anything to, as ``suspended``; empty when there is one.
@@ -272,7 +272,7 @@ class Standing:
     last: str = ""
     last_to: str = ""
     last_failed: bool = False
-    lapsed: bool = False
+    confirm_timed_out: bool = False
     why: str = ""
     busy: str = ""
     absent: str = ""

@@ -20,17 +20,17 @@ class Action(StrEnum):
     """The machine itself: image, kernel, server type."""
 
 
-class HurtCare(StrEnum):
+class HaltRollback(StrEnum):
     """Who is put back by itself when a gate halts a rollout."""
 
-    HURT = "hurt"
+    FAILED = "failed"
     """Those hurt, and those who have not run the release long enough for anybody to know."""
 
     ALL = "all"
-    NOBODY = "nobody"
+    NONE = "none"
 
 
-class DrillWish(StrEnum):
+class DrillPolicy(StrEnum):
     """Whether the way back is tried on a machine of the pool before the second stage."""
 
     REQUIRED = "required"
@@ -195,8 +195,8 @@ class Spec:
     defer_s: float = 24 * 3600.0
     windows: tuple[str, ...] = ()
     gates: Gates = field(default_factory=Gates)
-    on_halt: HurtCare = HurtCare.HURT
-    drill: DrillWish = DrillWish.REQUIRED
+    on_halt: HaltRollback = HaltRollback.FAILED
+    drill: DrillPolicy = DrillPolicy.REQUIRED
     two_person_above: float = 60.0
     emergency: str = ""
 

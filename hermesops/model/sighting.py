@@ -13,7 +13,7 @@ GONE = "gone"
 
 
 @dataclass(frozen=True)
-class Sighting:
+class MachineObservation:
     """One machine at one moment.
 
     Attributes:

@@ -33,7 +33,7 @@ class Switched:
     """How the last switch ended.
 
     Attributes:
-        outcome: ``confirmed``, ``rolled_back``, ``failed``, or ``lapsed`` where nobody confirmed it in time.
+        outcome: ``confirmed``, ``rolled_back``, ``failed``, or ``confirm_timed_out`` where nobody confirmed it in time.
         at: When, as the machine's clock had it.
     """
 
@@ -45,7 +45,7 @@ class Switched:
 
 
 @dataclass(frozen=True)
-class SlotsSeen:
+class SlotsState:
     """The releases on one machine.
 
     Attributes:
@@ -54,7 +54,7 @@ class SlotsSeen:
         python: The machine's Python, as ``3.11``.
         busy: What the agent is in the middle of; empty when nothing, or nobody could tell. A connection that is only
             open, as proxies keep them, is none of it.
-        is_unheard: Whether its gateway runs, and does not tell hermes-node what it is at.
+        is_activity_unknown: Whether its gateway runs, and does not tell hermes-node what it is at.
     """
 
     current: ReleaseId
@@ -63,7 +63,7 @@ class SlotsSeen:
     last: Switched | None = None
     python: str = _DEFAULT_PYTHON
     busy: str = ""
-    is_unheard: bool = False
+    is_activity_unknown: bool = False
 
     @property
     def before(self) -> ReleaseId | None:
@@ -103,7 +103,7 @@ class SlotsSeen:
             else None,
             str(told.get("python") or _DEFAULT_PYTHON),
             _runs((status.get("busy") or {}).get("runs")),
-            _is_unheard(status),
+            _is_activity_unknown(status),
         )
 
 
@@ -128,14 +128,14 @@ class Activation:
     Attributes:
         problem: Why the machine is on its old release; empty when it is on the new one.
         stage: In which part of the work that showed.
-        way_back: ``in_place`` where the old release can run on the state of the new one, else ``copy``.
+        rollback_method: ``in_place`` where the old release can run on the state of the new one, else ``copy``.
     """
 
     release: ReleaseId
     problem: str = ""
     stage: str = ""
     checks: tuple[Check, ...] = ()
-    way_back: str = ""
+    rollback_method: str = ""
 
     @classmethod
     def from_told(cls, release: ReleaseId, told: Mapping[str, Any]) -> Self:
@@ -145,19 +145,19 @@ class Activation:
             str(told.get("error") or ""),
             str(told.get("stage") or ""),
             Check.all_from(told.get("checks") or ()),
-            str(told.get("way_back") or ""),
+            str(told.get("rollback_method") or ""),
         )
 
 
 @dataclass(frozen=True)
-class WayBack:
+class RollbackResult:
     """What came of going back to another slot.
 
     Attributes:
         release: What runs now.
         before: What ran before.
         gap_s: Seconds for which the gateway did not answer.
-        carried: Rows written since that are in the state that counts now.
+        migrated: Rows written since that are in the state that counts now.
         listed: Rows written since that are not, and stand in a file beside the newer state.
         kept: Where the newer state is kept on the machine; empty where it was kept in use.
     """
@@ -165,7 +165,7 @@ class WayBack:
     release: ReleaseId
     before: ReleaseId
     gap_s: float
-    carried: int
+    migrated: int
     listed: int
     kept: str
 
@@ -176,13 +176,13 @@ class WayBack:
             _release(told.get("release")),
             _release(told.get("from")),
             float(told.get("gap_s") or 0),
-            int(told.get("carried") or 0),
+            int(told.get("migrated") or 0),
             int(told.get("listed") or 0),
             str(told.get("kept") or ""),
         )
 
 
-def _is_unheard(status: Mapping[str, Any]) -> bool:
+def _is_activity_unknown(status: Mapping[str, Any]) -> bool:
     runs = (status.get("gateway") or {}).get("state") == "active" and bool(status.get("identity"))
     return runs and "busy" in status and status["busy"] is None
 

@@ -16,7 +16,7 @@ class Purpose(StrEnum):
     """Why a cell has the machine."""
 
     POOL = "pool"
-    """Of the warm pool: nobody's, for whoever comes."""
+    """Of the warm pool: unassigned."""
 
     NEXT = "next"
     """An instance will be on it once it is cut over."""

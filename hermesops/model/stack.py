@@ -91,7 +91,7 @@ class Import:
 
 
 @dataclass(frozen=True)
-class Finished:
+class StackHistoryEntry:
     """One operation in a stack's history.
 
     Attributes:

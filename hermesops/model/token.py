@@ -69,6 +69,6 @@ class ProxyToken:
     token: str = field(repr=False)
     address: str = ""
 
-    def lives_until(self, moment: datetime) -> bool:
+    def is_valid_at(self, moment: datetime) -> bool:
         """Whether it can still be used at ``moment``."""
         return self.expires_at > moment

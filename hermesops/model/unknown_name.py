@@ -13,7 +13,7 @@ from hermesops.errors import UsageError
 Noun = Literal[
     "backup",
     "cell",
-    "chore",
+    "job",
     "copy of the state",
     "environment",
     "fault",
@@ -35,7 +35,7 @@ Noun = Literal[
 LISTED_BY: Mapping[Noun, str] = {
     "backup": "backup list {of}",
     "cell": "cell list",
-    "chore": "chore list",
+    "job": "job list",
     "copy of the state": "stack rollback-state {of} --list",
     "environment": "env list",
     "fault": "local fault kinds",
@@ -76,7 +76,7 @@ def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = 
         text: As typed.
         known: Names that exist, asked for only now. They may come from the vendor or a store: what cannot be shown is
             left out.
-        of: Whose such things are, for the command that lists them; empty where they are nobody's.
+        of: Whose such things are, for the command that lists them; empty where that is no matter.
         where: Where it was looked for, as `` on the machine of ada``; by default `` of `` and ``of``.
     """
     return _unknown(noun, text, _nearest(text, known), of, where)

@@ -67,7 +67,7 @@ class Vitals:
 
 
 @dataclass(frozen=True)
-class Pulse:
+class Liveness:
     """Whether one instance that was changed lives.
 
     Attributes:

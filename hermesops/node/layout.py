@@ -126,7 +126,7 @@ class Layout:
         """What came of the last change of release, and which slot was before."""
         return self.root / "etc/hermes-node/releases.json"
 
-    def way_back(self, name: str) -> Path:
+    def rollback_file(self, name: str) -> Path:
         """A file as it was, or shall be, with the slot that is gone back to; it only has to be renamed."""
         return self.managed / f".back.{name}"
 

@@ -16,8 +16,8 @@ from hermesops.node.release.documents.signers import Kind
 from hermesops.node.release.trial.plan import Trial, Tried
 from hermesops.node.state.adapter import Copied
 from hermesops.node.state.repository import Repository
-from hermesops.node.state.snapshots import PutBack
-from hermesops.node.system.as_user import Home
+from hermesops.node.state.snapshots import RestoreResult
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.data_volume.luks import Room
 from hermesops.node.system.files import Access
 
@@ -97,37 +97,37 @@ class System(Protocol):
 class State(Protocol):
     """The ways to the agent's state, none of which runs as root; see ``node.state.adapter``."""
 
-    def look(self, home: Home, /) -> tuple[dict[str, Any], int]:
+    def look(self, home: AgentHome, /) -> tuple[dict[str, Any], int]:
         """The digest of the agent's state, and the bytes that its home takes."""
 
-    def save(self, home: Home, repository: Repository, access: Access, /) -> Copied:
+    def save(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied:
         """Copy the state into a repository."""
 
-    def fetch(self, home: Home, repository: Repository, access: Access, /) -> Copied:
+    def fetch(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied:
         """Bring a copy beside the state that is there."""
 
-    def switch(self, home: Home, /) -> None:
+    def switch(self, home: AgentHome, /) -> None:
         """Put what was fetched in the place of what is there."""
 
-    def settle(self, home: Home, /) -> None:
+    def settle(self, home: AgentHome, /) -> None:
         """Bring a switch to its end that was cut short."""
 
-    def forget(self, home: Home, /) -> None:
+    def forget(self, home: AgentHome, /) -> None:
         """Remove what the last switch kept."""
 
-    def export(self, home: Home, out: TextIO, /) -> None:
+    def export(self, home: AgentHome, out: TextIO, /) -> None:
         """Write everything as lines of JSON."""
 
-    def keep(self, home: Home, name: str, /) -> None:
+    def keep(self, home: AgentHome, name: str, /) -> None:
         """Keep a copy of the databases and the configuration under a name, while no gateway runs."""
 
-    def weigh(self, home: Home, name: str, /) -> PutBack:
+    def weigh(self, home: AgentHome, name: str, /) -> RestoreResult:
         """What putting a kept copy back would come to by now."""
 
-    def put_back(self, home: Home, name: str, /) -> PutBack:
+    def restore(self, home: AgentHome, name: str, /) -> RestoreResult:
         """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
 
-    def outdated(self, home: Home, /, *, older_than_s: float) -> int:
+    def outdated(self, home: AgentHome, /, *, older_than_s: float) -> int:
         """Remove what was kept for longer than that; how many there were."""
 
 
@@ -167,7 +167,7 @@ class Slots(Protocol):
     def exercise(self, trial: Trial, /) -> Tried:
         """Try a release on a private copy of the state."""
 
-    def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
+    def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
         """Have a release's agent migrate the user's configuration to its schema, under that unit."""
 
     def update_node(self, program: Blob, /) -> str:

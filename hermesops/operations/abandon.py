@@ -10,7 +10,7 @@ from hermesops.operations.reconcile import Ends
 
 
 @dataclass(frozen=True)
-class Remains:
+class AbandonNote:
     """What an operation leaves behind that nobody continues.
 
     Attributes:
@@ -26,7 +26,7 @@ class Rows(Leases, Ends, Protocol):
     """The registry, as far as abandoning writes it."""
 
 
-async def abandon(operation: Operation, rows: Rows, *, reason: str) -> Remains:
+async def abandon(operation: Operation, rows: Rows, *, reason: str) -> AbandonNote:
     """Close an operation's row, so that nobody continues it; nothing else is touched.
 
     Args:
@@ -48,32 +48,32 @@ async def abandon(operation: Operation, rows: Rows, *, reason: str) -> Remains:
     async with LeaseKeeper(rows, operation.subject) as keeper:
         outcome = f"abandoned: {reason.strip()}"
         rows.finish_operation(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
-    return remains_of(operation)
+    return abandon_note(operation)
 
 
-def remains_of(operation: Operation) -> Remains:
+def abandon_note(operation: Operation) -> AbandonNote:
     """What a row of that kind leaves behind when it is not continued. Pure."""
     user = operation.intent.get("user", "USER")
     cell = operation.intent.get("cell", "CELL")
     match operation.kind:
         case OperationKind.PROVISION:
-            return Remains(
+            return AbandonNote(
                 f"the instance of {user} stays provisioning; its machine may exist, and is paid for then",
                 f"hermesops provision {user} --plan {operation.intent.get('plan', 'light')} goes on with it, "
                 f"hermesops instance terminate {user} removes it",
             )
         case OperationKind.TERMINATE:
-            return Remains(
+            return AbandonNote(
                 f"the machine of {user} stays given up: the next up of its cell destroys it; "
                 "its gateway may be stopped already",
                 f"hermesops instance terminate {user} goes on with it",
             )
         case OperationKind.RESTART:
-            return Remains(
+            return AbandonNote(
                 f"the gateway of {user} runs as it was, or anew", f"hermesops instance show {user} says which"
             )
         case OperationKind.CONFIGURE:
-            return Remains(
+            return AbandonNote(
                 f"the registry has the new settings of {user}, its machine may have the old ones",
                 f'hermesops instance settings {user} --back --reason "…" goes back to those before',
             )
@@ -81,37 +81,37 @@ def remains_of(operation: Operation) -> Remains:
             OperationKind.SUSPEND
             | OperationKind.RESUME
             | OperationKind.RESIZE
-            | OperationKind.FAREWELL
+            | OperationKind.SCHEDULE_TERMINATION
             | OperationKind.RESTORE
             | OperationKind.SNAPSHOT
         ):
-            return Remains(
+            return AbandonNote(
                 f"the gateway of {user} may be stopped and fenced, its state untouched",
-                f'hermesops instance resume {user} --reason "…" wakes it',
+                f'hermesops instance resume {user} --reason "…" resumes it',
             )
         case OperationKind.RELOCATE:
-            return Remains(
+            return AbandonNote(
                 f"the gateway of {user} may be stopped and fenced, and the machine that was ordered is paid for",
-                f'hermesops instance resume {user} --reason "…" wakes it, hermesops lifecycle apply gives that '
+                f'hermesops instance resume {user} --reason "…" resumes it, hermesops lifecycle apply gives that '
                 "machine back",
             )
         case OperationKind.DRILL:
-            return Remains(
+            return AbandonNote(
                 f"a machine with a copy of the state of {user} may be there, its gateway fenced, and is paid for",
                 "hermesops lifecycle apply gives that machine back",
             )
         case OperationKind.STACK_UP:
-            return Remains(
+            return AbandonNote(
                 f"{cell} is partly what its rows say; an engine that was killed may have left its lock",
                 f"hermesops stack preview {cell} shows what is missing",
             )
         case OperationKind.POOL_FILL:
-            return Remains(
+            return AbandonNote(
                 f"the warm pool of {cell} holds what it held; machines may be half made, and are paid for then",
                 f"hermesops pool refill {cell} goes on with it",
             )
         case _:  # kinds come with time, and a row may be of one that is newer than this list
-            return Remains(
+            return AbandonNote(
                 f"what its last step did: {operation.step or 'nothing was begun'}",
                 f"hermesops operation show {operation.id}",
             )

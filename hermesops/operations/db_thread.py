@@ -15,7 +15,7 @@ T = TypeVar("T")
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
 
-async def apart(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+async def in_db_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Make a registry call in that thread. It is never left half-way: who is cancelled waits for its end first."""
     made = asyncio.get_running_loop().run_in_executor(_thread, partial(call, *args, **options))
     try:

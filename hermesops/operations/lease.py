@@ -13,9 +13,9 @@ from typing import Any, Protocol, Self, TypeVar
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operations.db_thread import apart
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.holder import is_gone, this_process
-from hermesops.operations.lease_renewal import Held, Renews, renewals_in
+from hermesops.operations.lease_renewal import RenewedLease, Renews, renewals_in
 from hermesops.waiting import cancel
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class LeaseKeeper:
         self._subject = subject
         self._wait_s = wait_s
         self._holder = holder or this_process()
-        self._held: Held
+        self._held: RenewedLease
         self.lease: Lease
 
     async def __aenter__(self) -> Self:
@@ -66,7 +66,7 @@ class LeaseKeeper:
         await renewals_in(self._leases).let_go(self._held)
         if not self._held.lost.is_set():
             with contextlib.suppress(HermesError):  # it expires by itself; the work's own result matters more
-                await apart(self._leases.release_lease, self.lease)
+                await in_db_thread(self._leases.release_lease, self.lease)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work``, and stop it when the lease is lost.

@@ -14,7 +14,7 @@ from typing import Protocol
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease
-from hermesops.operations.db_thread import apart
+from hermesops.operations.db_thread import in_db_thread
 
 RENEW_S = 5.0
 """Seconds between renewals: two may fail before a lease is lost."""
@@ -31,7 +31,7 @@ class Renews(Protocol):
 
 
 @dataclass
-class Held:
+class RenewedLease:
     """A lease that is renewed.
 
     Attributes:
@@ -53,18 +53,18 @@ class Renewals:
 
     def __init__(self, leases: Renews) -> None:
         self._leases = weakref.ref(leases)
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, RenewedLease] = {}
         self._running: asyncio.Task[None] | None = None
 
-    def hold(self, lease: Lease) -> Held:
+    def hold(self, lease: Lease) -> RenewedLease:
         """Renew a lease that was just taken, until it is let go or lost."""
-        held = Held(lease, time.monotonic() + LEASE_S)
+        held = RenewedLease(lease, time.monotonic() + LEASE_S)
         self._held[id(held)] = held
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
         return held
 
-    async def let_go(self, held: Held) -> None:
+    async def let_go(self, held: RenewedLease) -> None:
         """Renew it no more."""
         self._held.pop(id(held), None)
         if not self._held and self._running:
@@ -79,14 +79,14 @@ class Renewals:
             await waiting.pause(pause_s)
             pause_s = await self._renew(tuple(self._held.values()))
 
-    async def _renew(self, held: Sequence[Held]) -> float:
+    async def _renew(self, held: Sequence[RenewedLease]) -> float:
         """Renew these; the seconds until the next time."""
         leases, asked = self._leases(), time.monotonic()
         if leases is None:
             self._lose(held)
             return RENEW_S
         try:
-            gone = await apart(leases.renew_leases, [one.lease for one in held])
+            gone = await in_db_thread(leases.renew_leases, [one.lease for one in held])
         except UnavailableError:
             # No answer says nothing about a lease: it is ours for as long as nobody may take it over.
             self._lose(one for one in held if time.monotonic() + RETRY_S >= one.until)
@@ -99,7 +99,7 @@ class Renewals:
             one.until = asked + LEASE_S
         return RENEW_S
 
-    def _lose(self, held: Iterable[Held]) -> None:
+    def _lose(self, held: Iterable[RenewedLease]) -> None:
         for one in held:
             self._held.pop(id(one), None)
             one.lost.set()

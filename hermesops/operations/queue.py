@@ -50,7 +50,7 @@ _SILENCE_S = 30.0
 
 _log = structlog.get_logger(__name__)
 
-Turn = Callable[[OperationId], Awaitable[bool]]
+RunOperation = Callable[[OperationId], Awaitable[bool]]
 """Works on an operation; whether another turn is to follow after a while."""
 
 
@@ -70,7 +70,7 @@ class DbosQueue:
         turn: Works on an operation.
     """
 
-    def __init__(self, url: str, *, environment: str, worker: str, concurrency: int, turn: Turn) -> None:
+    def __init__(self, url: str, *, environment: str, worker: str, concurrency: int, turn: RunOperation) -> None:
         self._name = f"hermesops-{environment}"
         self._url = url
         self._concurrency = concurrency

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import Finished, Impossible, Lease, LeaseLostError, Operation, OperationStatus
-from hermesops.operations.db_thread import apart
+from hermesops.model.operation import Done, Lease, LeaseLostError, Operation, OperationStatus, Refused
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.lease import LeaseKeeper, Leases
 
 SeenT = TypeVar("SeenT")
@@ -21,13 +21,13 @@ MOST_REPEATS = 3
 """How often the same step may follow from the same sight: what did not help thrice does not help."""
 
 
-class Work(Protocol[SeenT, StepT]):
+class Reconciler(Protocol[SeenT, StepT]):
     """What the loop drives. ``decide`` is pure; ``do`` is idempotent and may be killed at any moment."""
 
     async def observe(self) -> SeenT:
         """Look at the world."""
 
-    def decide(self, seen: SeenT) -> StepT | Finished | Impossible:
+    def decide(self, seen: SeenT) -> StepT | Done | Refused:
         """Say what to do next."""
 
     async def do(self, step: StepT, seen: SeenT) -> None:
@@ -67,7 +67,7 @@ def never() -> bool:
 
 async def drive(
     operation: Operation,
-    make: Callable[[Operation, Lease], Work[SeenT, StepT]],
+    make: Callable[[Operation, Lease], Reconciler[SeenT, StepT]],
     rows: OperationRows,
     leases: Leases,
     tell: Callable[[str], None],
@@ -102,19 +102,21 @@ async def drive(
             words = f"{lost.message}; stopped before touching anything further"
             raise UnavailableError(words, hint=lost.hint) from lost
         except (RefusedError, UsageError) as error:
-            await apart(rows.finish_operation, operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease)
+            await in_db_thread(
+                rows.finish_operation, operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease
+            )
             raise
         except HermesError as error:
             with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
-                await apart(rows.record_problem, operation.id, error.message, lease=keeper.lease)
+                await in_db_thread(rows.record_problem, operation.id, error.message, lease=keeper.lease)
             raise
-        await apart(rows.finish_operation, operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
+        await in_db_thread(rows.finish_operation, operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
         return outcome
 
 
 async def _steps(
     operation: Operation,
-    work: Work[SeenT, StepT],
+    work: Reconciler[SeenT, StepT],
     rows: OperationRows,
     lease: Lease,
     tell: Callable[[str], None],
@@ -126,9 +128,9 @@ async def _steps(
             raise StoppedError(f"stopped between two steps of operation {operation.id}")
         seen = await work.observe()
         match work.decide(seen):
-            case Finished(outcome=outcome):
+            case Done(outcome=outcome):
                 return outcome
-            case Impossible(error=error):
+            case Refused(error=error):
                 raise error
             case step:
                 words = work.describe(step, seen)
@@ -140,5 +142,5 @@ async def _steps(
                         hint=f"hermesops operation continue {operation.id} once you know why",
                     )
                 tell(words)
-                await apart(rows.record_step, operation.id, words, lease=lease)
+                await in_db_thread(rows.record_step, operation.id, words, lease=lease)
                 await work.do(step, seen)

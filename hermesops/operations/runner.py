@@ -7,12 +7,12 @@ from hermesops import waiting
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.lease import Leases
-from hermesops.operations.reconcile import OperationRows, Work, drive, never
+from hermesops.operations.reconcile import OperationRows, Reconciler, drive, never
 
-LEFT = "left to the workers"
+QUEUED = "left to the workers"
 """The step that says of a row that nobody's command is going to do it."""
 
-Make = Callable[[Operation, Lease], Work[Any, Any]]
+Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 """Makes the work of an operation, done under a lease."""
 
 
@@ -28,13 +28,13 @@ class Operations:
 
     Args:
         rows: The registry.
-        works: Makes the work of each kind.
+        handlers: Makes the work of each kind.
         tell: Narration.
     """
 
-    def __init__(self, rows: Rows, works: Mapping[OperationKind, Make], tell: Callable[[str], None]) -> None:
+    def __init__(self, rows: Rows, handlers: Mapping[OperationKind, Handler], tell: Callable[[str], None]) -> None:
         self._rows = rows
-        self._works = works
+        self._handlers = handlers
         self._tell = tell
 
     async def run(self, operation: Operation, *, is_stopping: Callable[[], bool] = never) -> str:
@@ -49,14 +49,14 @@ class Operations:
             RefusedError: It cannot be done.
             HermesError: It stopped halfway; running it again continues.
         """
-        make = self._works.get(operation.kind)
+        make = self._handlers.get(operation.kind)
         if make is None:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
         return await drive(operation, make, self._rows, self._rows, self._tell, is_stopping)
 
     def leave(self, operation: Operation) -> None:
         """Leave an operation to the workers: from here on any of them may take it."""
-        self._rows.record_step(operation.id, LEFT)
+        self._rows.record_step(operation.id, QUEUED)
 
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
         """Continue an operation that was left, or wait for the end of one that somebody is at.

@@ -11,7 +11,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, spare_subject
 from hermesops.model.user import User
 from hermesops.pool.decide import Target, ready_for
-from hermesops.pool.workflow import Turn
+from hermesops.pool.workflow import HeldLease
 
 
 class Rows(Protocol):
@@ -30,18 +30,18 @@ class Claims:
     Args:
         rows: The registry.
         is_up: Whether a machine is there and up at this moment.
-        alone: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
+        hold_lease: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
     """
 
     def __init__(
         self,
         rows: Rows,
         is_up: Callable[[Spare], Awaitable[bool]],
-        alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
     ) -> None:
         self._rows = rows
         self._is_up = is_up
-        self._alone = alone
+        self._hold_lease = hold_lease
 
     async def claim(self, user: Callable[[], User], target: Target, *, region: str) -> Instance | None:
         """Make a ready machine the user's, or ``None`` when there is none.
@@ -56,7 +56,7 @@ class Claims:
         """
         for spare in ready_for(self._rows.list_spares(purpose=Purpose.POOL), target, region=region):
             try:
-                async with self._alone(spare_subject(spare.name)) as turn:
+                async with self._hold_lease(spare_subject(spare.name)) as turn:
                     if not await self._is_up(spare):
                         continue
                     instance = self._rows.claim_spare(

@@ -11,7 +11,7 @@ from typing import assert_never
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus
 
@@ -36,7 +36,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Held:
+class PoolMachine:
     """A spare machine of the cell at one moment.
 
     Attributes:
@@ -44,7 +44,7 @@ class Held:
         status: As the vendor calls it.
         in_stack: Whether the cell's state has it.
         is_silent: Whether hermes-node on it does not answer; not asked of machines that are not up.
-        belongs_to: Whose it is by its own account; ``None`` when nobody's, or when it was not asked.
+        belongs_to: Whose it is by its own account; ``None`` when none is known, or when it was not asked.
     """
 
     spare: Spare
@@ -56,7 +56,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class PoolSight:
+class PoolObservation:
     """Everything known about a cell's pool at one moment.
 
     Attributes:
@@ -67,7 +67,7 @@ class PoolSight:
 
     cell: CellName
     targets: tuple[Target, ...]
-    held: tuple[Held, ...]
+    held: tuple[PoolMachine, ...]
     room: int
     lost: tuple[str, ...] = ()
 
@@ -87,7 +87,7 @@ class Forget:
 
 
 @dataclass(frozen=True)
-class Order:
+class OrderMachines:
     """Write the rows of more machines."""
 
     target: Target
@@ -95,7 +95,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class BringCell:
+class ApplyCell:
     """Run the cell's stack: it makes what is ordered and destroys what was given up."""
 
 
@@ -113,10 +113,10 @@ class MakeReady:
     names: tuple[MachineName, ...]
 
 
-Step = Retire | Forget | Order | BringCell | Record | MakeReady
+Step = Retire | Forget | OrderMachines | ApplyCell | Record | MakeReady
 
 
-def decide(seen: PoolSight) -> Step | Finished | Impossible:
+def decide(seen: PoolObservation) -> Step | Done | Refused:
     """The next step towards a pool that is what settings say, of machines that are well."""
     if retiring := _to_retire(seen):
         return Retire(tuple(retiring))
@@ -124,8 +124,8 @@ def decide(seen: PoolSight) -> Step | Finished | Impossible:
         return Forget(tuple(gone))
     if len(seen.lost) >= MOST_LOST:
         if any(not held.spare.wanted for held in seen.held):
-            return BringCell()
-        return Impossible(
+            return ApplyCell()
+        return Refused(
             UnavailableError(
                 f"{len(seen.lost)} machines for the pool of {seen.cell} did not become well, the last: {seen.lost[-1]}",
                 hint="hermesops image build makes one that is sound; hermesops pool refill goes on",
@@ -134,17 +134,17 @@ def decide(seen: PoolSight) -> Step | Finished | Impossible:
     if (order := _missing(seen)) is not None:
         return order
     if any(_needs_run(held) for held in seen.held):
-        return BringCell()
+        return ApplyCell()
     wanted = [held for held in seen.held if held.spare.wanted]
     if unknown := [held for held in wanted if held.machine_id and held.spare.machine_id != held.machine_id]:
         return Record(tuple((held.spare.name, held.machine_id) for held in unknown if held.machine_id))
     if growing := [held for held in wanted if held.spare.status is SpareStatus.GROWING or held.is_silent]:
         return MakeReady(tuple(held.spare.name for held in growing))
-    return Finished(_outcome(seen))
+    return Done(_outcome(seen))
 
 
-def _to_retire(seen: PoolSight) -> list[tuple[MachineName, str]]:
-    kept: list[Held] = []
+def _to_retire(seen: PoolObservation) -> list[tuple[MachineName, str]]:
+    kept: list[PoolMachine] = []
     retiring = []
     targets = {target.plan: target for target in seen.targets}
     for held in (held for held in seen.held if held.spare.wanted):
@@ -164,7 +164,7 @@ def _to_retire(seen: PoolSight) -> list[tuple[MachineName, str]]:
     return retiring
 
 
-def _unfit(held: Held, target: Target | None) -> str:
+def _unfit(held: PoolMachine, target: Target | None) -> str:
     """Why a machine cannot be in the pool; empty when it can."""
     spare = held.spare
     if held.belongs_to is not None:
@@ -182,25 +182,25 @@ def _unfit(held: Held, target: Target | None) -> str:
     return ""
 
 
-def _is_gone(held: Held) -> bool:
+def _is_gone(held: PoolMachine) -> bool:
     return not held.spare.wanted and held.machine_id is None and not held.in_stack
 
 
-def _needs_run(held: Held) -> bool:
+def _needs_run(held: PoolMachine) -> bool:
     if held.spare.wanted:
         return held.machine_id is None or not held.in_stack
     return True  # those that are gone for good have been forgotten before
 
 
-def _missing(seen: PoolSight) -> Order | None:
+def _missing(seen: PoolObservation) -> OrderMachines | None:
     for target in seen.targets:
         there = sum(held.spare.wanted and held.spare.plan is target.plan for held in seen.held)
         if (count := min(target.size - there, seen.room)) > 0:
-            return Order(target, count)
+            return OrderMachines(target, count)
     return None
 
 
-def _outcome(seen: PoolSight) -> str:
+def _outcome(seen: PoolObservation) -> str:
     if not seen.targets:
         return f"no pool is wanted in {seen.cell}"
     parts = []
@@ -211,16 +211,16 @@ def _outcome(seen: PoolSight) -> str:
     return f"the pool of {seen.cell} is ready: {', '.join(parts)}"
 
 
-def describe(step: Step, seen: PoolSight) -> str:
+def describe(step: Step, seen: PoolObservation) -> str:
     """The step in a few words."""
     match step:
         case Retire(machines=machines):
             return f"giving up {len(machines)} of the pool of {seen.cell}: {machines[0][1]}"
         case Forget(names=names):
             return f"forgetting {len(names)} machines of {seen.cell} that are gone"
-        case Order(target=target, count=count):
+        case OrderMachines(target=target, count=count):
             return f"ordering {count} {target.plan} machines for the pool of {seen.cell}"
-        case BringCell():
+        case ApplyCell():
             return f"making and destroying machines in {seen.cell}"
         case Record(machines=recorded):
             return f"recording {len(recorded)} machines of {seen.cell}"

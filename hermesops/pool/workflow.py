@@ -12,16 +12,16 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.operation import Finished, Impossible, Lease, LeaseHeldError, LeaseLostError
+from hermesops.model.operation import Done, Lease, LeaseHeldError, LeaseLostError, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.pool.decide import (
-    BringCell,
+    ApplyCell,
     Forget,
-    Held,
     MakeReady,
-    Order,
-    PoolSight,
+    OrderMachines,
+    PoolMachine,
+    PoolObservation,
     Record,
     Retire,
     Step,
@@ -69,7 +69,7 @@ class Rows(Protocol):
         """End its row."""
 
 
-class Turn(Protocol):
+class HeldLease(Protocol):
     """A lease that is held."""
 
     @property
@@ -89,7 +89,7 @@ class Listed(Protocol):
         """In the vendor's words."""
 
 
-class Told(Protocol):
+class NodeReport(Protocol):
     """What hermes-node says of its machine."""
 
     @property
@@ -103,7 +103,7 @@ class World(Protocol):
     async def listed(self) -> Mapping[MachineName, Listed]:
         """The vendor's list, by name; of several of a name the newest."""
 
-    async def node(self, machine_id: MachineId) -> Told | None:
+    async def node(self, machine_id: MachineId) -> NodeReport | None:
         """What hermes-node says; ``None`` while it does not answer."""
 
     async def await_machine(self, spare: Spare) -> None:
@@ -119,7 +119,7 @@ class World(Protocol):
 class Cells(Protocol):
     """Stacks of cells."""
 
-    async def bring(self, cell: CellName, *, still_wanted: StillWanted) -> object:
+    async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> object:
         """Run the cell's stack."""
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:
@@ -136,7 +136,7 @@ class PoolFill:
         rows: The registry.
         world: Machines.
         cells: Stacks.
-        alone: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
+        hold_lease: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class PoolFill:
         rows: Rows,
         world: World,
         cells: Cells,
-        alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
     ) -> None:
         self._cell = cell
         self._targets = tuple(targets)
@@ -155,11 +155,11 @@ class PoolFill:
         self._rows = rows
         self._world = world
         self._cells = cells
-        self._alone = alone
+        self._hold_lease = hold_lease
         self._lost: tuple[str, ...] = ()
         self._made: set[MachineName] = set()
 
-    async def observe(self) -> PoolSight:
+    async def observe(self) -> PoolObservation:
         """Look at rows, state, vendor and machines.
 
         Rows last: a machine that was taken meanwhile has none any more.
@@ -175,12 +175,12 @@ class PoolFill:
         told = {one.spare.name: one for one in await self._told(asked)}
         room = self._size - self._rows.get_cell(self._cell).machines
         seen = tuple(told.get(one.spare.name, one) for one in held)
-        return PoolSight(self._cell, self._targets, seen, max(0, room), self._lost)
+        return PoolObservation(self._cell, self._targets, seen, max(0, room), self._lost)
 
-    async def _told(self, asked: Sequence[Held]) -> list[Held]:
+    async def _told(self, asked: Sequence[PoolMachine]) -> list[PoolMachine]:
         """What the machines say; one that answers nonsense, or not in its time, is as good as silent."""
 
-        async def one(held: Held) -> Held:
+        async def one(held: PoolMachine) -> PoolMachine:
             node = await self._world.node(held.machine_id) if held.machine_id else None
             return replace(held, is_silent=node is None, belongs_to=node.instance_id if node else None)
 
@@ -190,15 +190,15 @@ class PoolFill:
             for held, said in zip(asked, answers, strict=True)
         ]
 
-    def decide(self, seen: PoolSight) -> Step | Finished | Impossible:
+    def decide(self, seen: PoolObservation) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen)
 
-    def describe(self, step: Step, seen: PoolSight) -> str:
+    def describe(self, step: Step, seen: PoolObservation) -> str:
         """The step in a few words."""
         return describe(step, seen)
 
-    async def do(self, step: Step, seen: PoolSight) -> None:
+    async def do(self, step: Step, seen: PoolObservation) -> None:
         """Do one step; harmless when it was done before.
 
         Raises:
@@ -211,10 +211,10 @@ class PoolFill:
             case Forget(names=names):
                 for name in names:
                     self._rows.forget_spare(name)
-            case Order(target=target, count=count):
+            case OrderMachines(target=target, count=count):
                 self._order(target, count)
-            case BringCell():
-                await self._cells.bring(self._cell, still_wanted=self._is_wanted)
+            case ApplyCell():
+                await self._cells.apply(self._cell, still_wanted=self._is_wanted)
             case Record(machines=recorded):
                 for name, machine_id in recorded:
                     self._rows.set_spare_machine(name, machine_id)
@@ -226,7 +226,7 @@ class PoolFill:
     async def _retire(self, name: MachineName, why: str) -> None:
         """Give a machine up unless somebody takes it at this very moment: then it is a user's."""
         try:
-            async with self._alone(spare_subject(name)):
+            async with self._hold_lease(spare_subject(name)):
                 self._rows.retire_spare(name, why=why)
         except LeaseHeldError:
             return
@@ -266,7 +266,7 @@ class PoolFill:
         if spare.machine_id is None:
             return
         try:
-            async with self._alone(spare_subject(spare.name)) as turn:
+            async with self._hold_lease(spare_subject(spare.name)) as turn:
                 why = await self._unwell(spare, spare.machine_id)
                 if not why:
                     key = await self._world.warm(spare.machine_id, turn.lease)
@@ -293,14 +293,14 @@ class PoolFill:
             return error.message
 
 
-def _held(spare: Spare, machine: Listed | None, *, is_in_stack: bool) -> Held:
+def _held(spare: Spare, machine: Listed | None, *, is_in_stack: bool) -> PoolMachine:
     """What is known of a spare machine without asking it."""
     if machine is None:
-        return Held(spare, in_stack=is_in_stack)
-    return Held(spare, MachineId(machine.id), machine.status, in_stack=is_in_stack)
+        return PoolMachine(spare, in_stack=is_in_stack)
+    return PoolMachine(spare, MachineId(machine.id), machine.status, in_stack=is_in_stack)
 
 
-def _is_to_be_asked(held: Held) -> bool:
+def _is_to_be_asked(held: PoolMachine) -> bool:
     spare = held.spare
     return spare.wanted and spare.status is SpareStatus.READY and held.status is MachineStatus.READY
 

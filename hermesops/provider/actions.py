@@ -13,7 +13,7 @@ from functools import cached_property
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.provider import deletion
 from hermesops.provider.backoff import Patience, go_on, patiently, unless_stopped
-from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen, Vendor
+from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, ObservedMachine, Order, Vendor
 from hermesops.waiting import Pending, WaitExpiredError
 
 Tell = Callable[[str], Awaitable[None]]
@@ -39,7 +39,7 @@ class Machines:
         """The vendor, opened."""
         return self.open_vendor()
 
-    async def create(self, order: Order, *, timeout_s: float, tell: Tell) -> Seen:
+    async def create(self, order: Order, *, timeout_s: float, tell: Tell) -> ObservedMachine:
         """Rent a machine, or adopt the one of that name, and wait until it is ready.
 
         Args:
@@ -61,7 +61,9 @@ class Machines:
         left_s = (timeout_s or self.patience.ready) - (time.monotonic() - began)
         return await self._settled(machine, timeout_s=max(left_s, 0), tell=tell, newborn=True)
 
-    async def update(self, machine_id: str, name: str, server_type: str, *, timeout_s: float, tell: Tell) -> Seen:
+    async def update(
+        self, machine_id: str, name: str, server_type: str, *, timeout_s: float, tell: Tell
+    ) -> ObservedMachine:
         """Bring a machine to a size, or finish one that was left half made.
 
         Raises:
@@ -81,19 +83,19 @@ class Machines:
         timeout_s = timeout_s or self.patience.ready
         return await self._settled(machine, timeout_s=timeout_s, tell=tell, server_type=server_type)
 
-    async def read(self, machine_id: str, name: str) -> Seen | None:
+    async def read(self, machine_id: str, name: str) -> ObservedMachine | None:
         """The machine, or ``None`` when it is gone.
 
         A machine the vendor does not know by id is looked for in its list as well: right after an order the two
         disagree, and who believes the 404 forgets a machine that is billed.
         """
-        machine = await self.vendor.look(machine_id)
+        machine = await self.vendor.observe(machine_id)
         if machine is None and name:
             found = await self.vendor.find(name)
             machine = found if found is not None and found.id == machine_id else None
         return None if machine is None or machine.status == "deleted" else machine
 
-    async def find(self, name: str) -> Seen | None:
+    async def find(self, name: str) -> ObservedMachine | None:
         """The machine of that name, or ``None`` when there is none."""
         machine = await self.vendor.find(name) if name else None
         return None if machine is None or machine.status == "deleted" else machine
@@ -121,14 +123,14 @@ class Machines:
         )
 
     async def _settled(
-        self, machine: Seen, *, timeout_s: float, tell: Tell, server_type: str = "", newborn: bool = False
-    ) -> Seen:
+        self, machine: ObservedMachine, *, timeout_s: float, tell: Tell, server_type: str = "", newborn: bool = False
+    ) -> ObservedMachine:
         """Wait until a machine is ready (or stopped, if that is how it was found) and of the size asked for."""
         wanted = {"ready", "stopped"} if machine.status == "stopped" else {"ready"}
         watch = _Watch(self, machine, wanted, server_type, tell, newborn=newborn)
         what = f"machine {machine.name}"
         try:
-            return await unless_stopped(patiently(watch.look, what=what, timeout_s=timeout_s), self.stopping, what)
+            return await unless_stopped(patiently(watch.observe, what=what, timeout_s=timeout_s), self.stopping, what)
         except InterruptedWorkError as error:
             raise HalfMadeError(
                 watch.last, f"interrupted while waiting for machine {machine.name} ({machine.id}); it exists"
@@ -144,7 +146,7 @@ class _Watch:
     """Looks at one machine until it is settled, and remembers how it looked last."""
 
     machines: Machines
-    last: Seen
+    last: ObservedMachine
     wanted: set[str]
     server_type: str
     tell: Tell
@@ -153,7 +155,7 @@ class _Watch:
     broken_since: float | None = None
     began: float = field(default_factory=time.monotonic)
 
-    async def look(self) -> Seen | Pending[Seen]:
+    async def observe(self) -> ObservedMachine | Pending[ObservedMachine]:
         name, machine_id = self.last.name, self.last.id
         try:
             seen = await self.machines.read(machine_id, name)
@@ -174,7 +176,7 @@ class _Watch:
         size = f", still {seen.server_type}" if self.server_type not in {"", seen.server_type} else ""
         return await self._pending(f"{seen.status} {seen.stage}".strip() + size)
 
-    async def _missing(self) -> Pending[Seen]:
+    async def _missing(self) -> Pending[ObservedMachine]:
         if self.newborn and time.monotonic() - self.began < self.machines.patience.newborn:
             return await self._pending("not in the vendor's books yet")
         raise RefusedError(
@@ -182,7 +184,7 @@ class _Watch:
             hint="run the same command again; it orders another one",
         )
 
-    async def _broken(self) -> Pending[Seen]:
+    async def _broken(self) -> Pending[ObservedMachine]:
         now = time.monotonic()
         self.broken_since = self.broken_since or now
         if now - self.broken_since < self.machines.patience.broken:
@@ -191,14 +193,14 @@ class _Watch:
             self.last, f"machine {self.last.name} ({self.last.id}) has status error and did not recover"
         )
 
-    async def _pending(self, seen: str) -> Pending[Seen]:
+    async def _pending(self, seen: str) -> Pending[ObservedMachine]:
         if seen != self.said:
             self.said = seen
             await self.tell(f"waiting for {self.last.name} to be ready: {seen}")
         return Pending(seen)
 
 
-def _refuse_another(order: Order, machine: Seen) -> None:
+def _refuse_another(order: Order, machine: ObservedMachine) -> None:
     """Refuse a machine that bears the name and cannot be the one ordered: adopting it would hide the difference."""
     for what, wanted, found in (
         ("region", order.region, machine.region),

@@ -13,7 +13,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, Unknow
 from hermesops.provider import deletion
 from hermesops.provider.actions import Tell
 from hermesops.provider.backoff import Patience, go_on, patiently, unless_stopped
-from hermesops.provider.ports import HalfMadeError, ImageOrder, ImageVendor, InterruptedWorkError, SeenImage
+from hermesops.provider.ports import HalfMadeError, ImageOrder, ImageVendor, InterruptedWorkError, ObservedImage
 from hermesops.waiting import Pending, WaitExpiredError
 
 _LOST_LOOKS_S = 10.0
@@ -40,7 +40,7 @@ class Images:
         """The vendor, opened."""
         return self.open_vendor()
 
-    async def create(self, order: ImageOrder, *, timeout_s: float, tell: Tell) -> SeenImage:
+    async def create(self, order: ImageOrder, *, timeout_s: float, tell: Tell) -> ObservedImage:
         """Save a machine's disk, or adopt the image of that name and machine, and wait until it boots.
 
         Args:
@@ -58,7 +58,7 @@ class Images:
         await tell(f"{order.name} is image {image.id}")
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
 
-    async def finish(self, image_id: str, name: str, *, timeout_s: float, tell: Tell) -> SeenImage:
+    async def finish(self, image_id: str, name: str, *, timeout_s: float, tell: Tell) -> ObservedImage:
         """Wait for one that was left half made; nothing else about an image can change.
 
         Raises:
@@ -72,12 +72,12 @@ class Images:
         deletion.refuse_stranger("image", image, name)
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
 
-    async def read(self, image_id: str) -> SeenImage | None:
+    async def read(self, image_id: str) -> ObservedImage | None:
         """The image, or ``None`` when it is gone."""
         image = await self.vendor.look_image(image_id)
         return None if image is None or image.status == "deleted" else image
 
-    async def find(self, name: str) -> SeenImage | None:
+    async def find(self, name: str) -> ObservedImage | None:
         """The image of that name, or ``None`` when there is none that is or becomes usable."""
         images = await self.vendor.images(name) if name else []
         return next((image for image in images if image.status not in _GONE), None)
@@ -99,7 +99,7 @@ class Images:
             stopping=self.stopping,
         )
 
-    async def _existing(self, order: ImageOrder) -> SeenImage | None:
+    async def _existing(self, order: ImageOrder) -> ObservedImage | None:
         """The image that an earlier call ordered; failed ones of the same order are swept."""
         for image in await self.vendor.images(order.name):
             whose = image.machine_id
@@ -116,7 +116,7 @@ class Images:
             return image
         return None
 
-    async def _saved(self, order: ImageOrder) -> SeenImage:
+    async def _saved(self, order: ImageOrder) -> ObservedImage:
         try:
             return await self.vendor.save_image(order)
         except UnknownOutcomeError:
@@ -125,8 +125,8 @@ class Images:
                 raise
             return found
 
-    async def _looked_for(self, order: ImageOrder) -> SeenImage | None:
-        async def look() -> SeenImage | Pending[SeenImage]:
+    async def _looked_for(self, order: ImageOrder) -> ObservedImage | None:
+        async def look() -> ObservedImage | Pending[ObservedImage]:
             try:
                 return await self._existing(order) or Pending("none of that name")
             except UnavailableError as error:
@@ -137,11 +137,11 @@ class Images:
         except WaitExpiredError:
             return None
 
-    async def _settled(self, image: SeenImage, *, timeout_s: float, tell: Tell) -> SeenImage:
+    async def _settled(self, image: ObservedImage, *, timeout_s: float, tell: Tell) -> ObservedImage:
         last, said = image, ""
         what = f"image {image.name} ({image.id})"
 
-        async def look() -> SeenImage | Pending[SeenImage]:
+        async def look() -> ObservedImage | Pending[ObservedImage]:
             nonlocal last, said
             try:
                 seen = await self.read(image.id)
@@ -170,7 +170,7 @@ class Images:
         except WaitExpiredError as error:
             raise HalfMadeError(last, f"{what} was not saved in time: {error.seen}") from error
 
-    async def _failed(self, image: SeenImage) -> SeenImage:
+    async def _failed(self, image: ObservedImage) -> ObservedImage:
         """Nothing becomes of it any more: take it away, and say why it failed."""
         why = f"image {image.name} ({image.id}) could not be saved: {image.reason or 'the vendor does not say why'}"
         try:

@@ -42,7 +42,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedMachine:
     """A machine as the vendor described it just now; what it did not say is empty.
 
     Attributes:
@@ -67,7 +67,7 @@ class Seen:
 class Vendor(Protocol):
     """Where machines come from."""
 
-    async def order(self, order: Order) -> Seen:
+    async def order(self, order: Order) -> ObservedMachine:
         """Rent a machine, or find the one of that exact name; billing starts when the vendor accepts.
 
         Safe to repeat: it looks for the name before it orders and after every lost answer.
@@ -79,11 +79,11 @@ class Vendor(Protocol):
         """
         ...
 
-    async def find(self, name: str) -> Seen | None:
+    async def find(self, name: str) -> ObservedMachine | None:
         """The machine of that exact name in the vendor's list."""
         ...
 
-    async def look(self, machine_id: str) -> Seen | None:
+    async def observe(self, machine_id: str) -> ObservedMachine | None:
         """The machine of that id; ``None`` when the vendor knows none."""
         ...
 
@@ -105,7 +105,7 @@ class ImageOrder:
 
 
 @dataclass(frozen=True)
-class SeenImage:
+class ObservedImage:
     """An image as the vendor described it just now; what it did not say is empty.
 
     Attributes:
@@ -128,7 +128,7 @@ class SeenImage:
 class ImageVendor(Protocol):
     """Where images come from."""
 
-    async def save_image(self, order: ImageOrder) -> SeenImage:
+    async def save_image(self, order: ImageOrder) -> ObservedImage:
         """Begin to save a disk, blindly.
 
         Raises:
@@ -138,11 +138,11 @@ class ImageVendor(Protocol):
         """
         ...
 
-    async def images(self, name: str) -> list[SeenImage]:
+    async def images(self, name: str) -> list[ObservedImage]:
         """The images of that exact name in the vendor's list, the newest first; names are not unique."""
         ...
 
-    async def look_image(self, image_id: str) -> SeenImage | None:
+    async def look_image(self, image_id: str) -> ObservedImage | None:
         """The image of that id; ``None`` when the vendor knows none."""
         ...
 

@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client, Image, Machine, MachineOrder
 from hermesops.justavps.errors import AnswerError, NotFoundError, scrubbed
 from hermesops.node.protocol import DATA_VARIABLE
-from hermesops.provider.ports import ImageOrder, Order, Seen, SeenImage
+from hermesops.provider.ports import ImageOrder, ObservedImage, ObservedMachine, Order
 
 _ANCIENT = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_SUCH_CALL = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED}
@@ -26,7 +26,7 @@ class JustAvps:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def order(self, order: Order) -> Seen:
+    async def order(self, order: Order) -> ObservedMachine:
         """As ``Vendor.order``."""
         return _seen(
             await self._client.create_machine(
@@ -40,12 +40,12 @@ class JustAvps:
             )
         )
 
-    async def find(self, name: str) -> Seen | None:
+    async def find(self, name: str) -> ObservedMachine | None:
         """As ``Vendor.find``."""
         found = await self._client.find_machine(name)
         return None if found is None else _seen(found)
 
-    async def look(self, machine_id: str) -> Seen | None:
+    async def observe(self, machine_id: str) -> ObservedMachine | None:
         """As ``Vendor.look``."""
         try:
             return _seen(await self._client.get_machine(machine_id))
@@ -76,17 +76,17 @@ class JustAvps:
                 ) from error
             raise
 
-    async def save_image(self, order: ImageOrder) -> SeenImage:
+    async def save_image(self, order: ImageOrder) -> ObservedImage:
         """As ``ImageVendor.save_image``."""
         return _seen_image(await self._client.save_image(order.machine_id, name=order.name))
 
-    async def images(self, name: str) -> list[SeenImage]:
+    async def images(self, name: str) -> list[ObservedImage]:
         """As ``ImageVendor.images``."""
         named = [image for image in await self._client.list_images() if image.name == name]
         named.sort(key=lambda image: image.created_at or _ANCIENT, reverse=True)
         return [_seen_image(image) for image in named]
 
-    async def look_image(self, image_id: str) -> SeenImage | None:
+    async def look_image(self, image_id: str) -> ObservedImage | None:
         """As ``ImageVendor.look_image``; who believes a 404 alone forgets an image that is billed."""
         try:
             return _seen_image(await self._client.get_image(image_id))
@@ -99,8 +99,8 @@ class JustAvps:
         await self._client.delete_image(image_id)
 
 
-def _seen_image(image: Image) -> SeenImage:
-    return SeenImage(
+def _seen_image(image: Image) -> ObservedImage:
+    return ObservedImage(
         id=image.id,
         name=image.name,
         status=image.status.value,
@@ -111,8 +111,8 @@ def _seen_image(image: Image) -> SeenImage:
     )
 
 
-def _seen(machine: Machine) -> Seen:
-    return Seen(
+def _seen(machine: Machine) -> ObservedMachine:
+    return ObservedMachine(
         id=machine.id,
         name=machine.name,
         status=machine.status.value,

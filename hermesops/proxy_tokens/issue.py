@@ -96,7 +96,7 @@ class ProxyTokens:
             raise UsageError("a proxy token needs a purpose")
         async with self._turns.setdefault((machine_id, purpose), asyncio.Lock()):
             last = self._kept.proxy_token(machine_id, purpose)
-            if last and last.token != instead_of and last.lives_until(self._now() + RENEW_BEFORE):
+            if last and last.token != instead_of and last.is_valid_at(self._now() + RENEW_BEFORE):
                 return last.token
             fresh = await issue(self._issuer, machine_id, purpose, now=self._now())
             self._kept.keep_proxy_token(fresh)

@@ -70,7 +70,7 @@ def due_of(
 def _is_used(token: KeptToken, running: Collection[MachineId], used: Collection[MachineId]) -> bool:
     purpose = purpose_of(token.purpose)
     if purpose == PLATFORM:
-        # The platform sends nothing to an agent that sleeps. One that was replaced is of no use anywhere.
+        # The platform sends nothing to an agent that is suspended. One that was replaced is of no use anywhere.
         return token.machine_id in running and token.purpose != former_of(PLATFORM)
     return token.machine_id in used
 
@@ -155,7 +155,7 @@ class TokenRenewal:
         """One that was made and not tried, by somebody who was killed; else a new one."""
         asked_at = self._now()
         left = self._rows.proxy_token(machine_id, next_of(purpose))
-        if left and left.lives_until(asked_at + _LEAST_LEFT + RENEW_BEFORE):
+        if left and left.is_valid_at(asked_at + _LEAST_LEFT + RENEW_BEFORE):
             return ProxyToken(left.id, machine_id, purpose, left.expires_at, left.token)
         if left:
             await self._end(left, left.purpose)

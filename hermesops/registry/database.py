@@ -26,7 +26,7 @@ Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
-class Ending:
+class TransactionEnd:
     """What a transaction does at its end.
 
     Attributes:
@@ -40,9 +40,9 @@ class Ending:
     found: dict[str, str] = field(default_factory=dict)
 
 
-def ending_of(connection: sa.Connection) -> Ending:
+def ending_of(connection: sa.Connection) -> TransactionEnd:
     """What a transaction of ``Database.writing`` does at its end; to be added to."""
-    ending: Ending = connection.get_execution_options()[_ENDING]
+    ending: TransactionEnd = connection.get_execution_options()[_ENDING]
     return ending
 
 
@@ -104,7 +104,7 @@ class Database:
                 _make_private(Path(self.title))
         if guarded and self.before_write:
             self.before_write()
-        ending = Ending()
+        ending = TransactionEnd()
         options = {"hermesops_writes": True, _ENDING: ending}
         with (
             self._translated(),

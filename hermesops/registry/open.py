@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.entries import AuditRows
-from hermesops.registry.audit.log import Trail
+from hermesops.registry.audit.log import AuditLog
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.encryption.reseal import PROOF, ResealingRows
 from hermesops.registry.encryption.sealing import Sealer, place
@@ -19,8 +19,8 @@ from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
 from hermesops.registry.ports import Warn, in_silence
 from hermesops.registry.repositories.backups.backup import BackupRows
 from hermesops.registry.repositories.backups.ended import EndedBackupRows
-from hermesops.registry.repositories.backups.storage_pressure import CrowdingRows
-from hermesops.registry.repositories.base import Desk, insert_if_absent
+from hermesops.registry.repositories.backups.storage_pressure import StoragePressureRows
+from hermesops.registry.repositories.base import WriteContext, insert_if_absent
 from hermesops.registry.repositories.credentials.certificates import CertificateRows
 from hermesops.registry.repositories.credentials.connections import ConnectionRows
 from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRows
@@ -29,11 +29,11 @@ from hermesops.registry.repositories.credentials.relay_callers import RelayCalle
 from hermesops.registry.repositories.images import ImageRows
 from hermesops.registry.repositories.instances.fleet import FleetRows
 from hermesops.registry.repositories.instances.policies import InstancePolicyRows
-from hermesops.registry.repositories.jobs import ChoreRows
+from hermesops.registry.repositories.jobs import JobRows
 from hermesops.registry.repositories.leases import LeaseRows
 from hermesops.registry.repositories.machines.data_keys import DataKeyRows
-from hermesops.registry.repositories.machines.health_samples import ReadingRows
-from hermesops.registry.repositories.machines.observations import SightingRows
+from hermesops.registry.repositories.machines.health_samples import HealthSampleRows
+from hermesops.registry.repositories.machines.observations import MachineObservationRows
 from hermesops.registry.repositories.rollouts.freezes import FreezeRows
 from hermesops.registry.repositories.rollouts.releases import ReleaseRows
 from hermesops.registry.repositories.rollouts.rollout import RolloutRows
@@ -42,7 +42,7 @@ from hermesops.registry.schema import schema_version
 from hermesops.registry.schema.tables import meta
 from hermesops.registry.transactions.assign_machine import MachineChangeRows
 from hermesops.registry.transactions.change_settings import SettingsChangeRows
-from hermesops.registry.transactions.change_status import LifeChangeRows
+from hermesops.registry.transactions.change_status import InstanceChangeRows
 from hermesops.registry.transactions.purge import PurgeRows
 
 _PROVEN = "this key opens this registry"
@@ -51,28 +51,28 @@ _PROVEN = "this key opens this registry"
 class Registry(
     UserRows,
     MachineChangeRows,
-    LifeChangeRows,
+    InstanceChangeRows,
     ModelTokenRows,
     SettingsChangeRows,
     PurgeRows,
     FleetRows,
-    SightingRows,
+    MachineObservationRows,
     RecoveryRows,
     ConsistencyRows,
     ConnectionRows,
     BackupRows,
     CertificateRows,
     DataKeyRows,
-    CrowdingRows,
+    StoragePressureRows,
     EndedBackupRows,
-    ChoreRows,
+    JobRows,
     ImageRows,
     LeaseRows,
     TokenRows,
     RelayCallerRows,
     ReleaseRows,
     RolloutRows,
-    ReadingRows,
+    HealthSampleRows,
     FreezeRows,
     InstancePolicyRows,
     EpochRows,
@@ -87,7 +87,7 @@ class Registry(
     @property
     def actor(self) -> str:
         """Who acts, as the audit has it."""
-        return self._desk.trail.actor
+        return self._context.audit_log.actor
 
     def close(self) -> None:
         """Let go of the database."""
@@ -135,12 +135,12 @@ def open_registry(
             schema_version.migrate(database, copies.take if copies else None)
         schema_version.require(database)
         _prove(database, keys, proof)
-        trail = Trail(database, actor if callable(actor) else lambda: actor, anchor, warn)
-        database.before_write = WriteGuard(database, anchor, copies, warn, lambda: trail.actor)
+        audit_log = AuditLog(database, actor if callable(actor) else lambda: actor, anchor, warn)
+        database.before_write = WriteGuard(database, anchor, copies, warn, lambda: audit_log.actor)
     except BaseException:
         database.close()
         raise
-    return Registry(Desk(database, environment, trail, keys))
+    return Registry(WriteContext(database, environment, audit_log, keys))
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:

@@ -98,7 +98,7 @@ class Agent:
 
 
 @dataclass
-class Told:
+class RequestRecord:
     """What is logged of one request; no word that was said, and no name of a session.
 
     Attributes:
@@ -140,7 +140,7 @@ class Relay:
             writer: To them; closed by whoever made it, and aborted when this raises, so that no answer that is not
                 whole looks as if it were.
         """
-        exchange, told, began = Exchange(reader, writer), Told(), time.monotonic()
+        exchange, told, began = Exchange(reader, writer), RequestRecord(), time.monotonic()
         try:
             await self._answer(certificate, exchange, told)
         except NotRelayedError as refused:
@@ -155,7 +155,7 @@ class Relay:
             self._tally.count(told.outcome)
             log.info("request_ended", **vars(told), seconds=round(time.monotonic() - began, 3))
 
-    async def _answer(self, certificate: bytes, exchange: Exchange, told: Told) -> None:
+    async def _answer(self, certificate: bytes, exchange: Exchange, told: RequestRecord) -> None:
         head = await exchange.head()
         caller = await self._allowed(lambda: self._callers.caller_of(certificate))
         told.caller = caller.name
@@ -170,7 +170,7 @@ class Relay:
                 case _:
                     await self._relay(exchange, head, told)
 
-    async def _relay(self, exchange: Exchange, head: Head, told: Told) -> None:
+    async def _relay(self, exchange: Exchange, head: Head, told: RequestRecord) -> None:
         asked = wanted(head.method, head.target)
         told.route = asked.route.title
         headers = headers_to_agent(head.headers)
@@ -183,7 +183,7 @@ class Relay:
             await _unless_gone(self._carry(exchange, agent, asked, headers, body, told), exchange)
 
     async def _carry(
-        self, exchange: Exchange, agent: Agent, asked: Wanted, headers: dict[str, str], body: bytes, told: Told
+        self, exchange: Exchange, agent: Agent, asked: Wanted, headers: dict[str, str], body: bytes, told: RequestRecord
     ) -> None:
         async with self._asked(agent, asked, headers, body) as stream:
             told.status = stream.status
@@ -241,7 +241,7 @@ class Relay:
             case InstanceStatus.PROVISIONING:
                 raise unavailable("agent_not_ready", "this agent is being made", retry_after_s=10)
         token = self._rows.proxy_token(instance.machine_id, PLATFORM) if instance.machine_id else None
-        if token is None or not token.address or not token.lives_until(self._rows.now()):
+        if token is None or not token.address or not token.is_valid_at(self._rows.now()):
             raise unavailable("agent_not_ready", "nothing opens this agent's machine now; a worker makes a token")
         port = Port(token.address.replace("{port}", str(AGENT_PORT)), token.token)
         return Agent(instance.id, port, self._rows.api_server_key(instance.id))

@@ -13,7 +13,7 @@ from hermesops.node.release.documents.revocations import MAX_BYTES, Revocations
 from hermesops.node.release.documents.signers import Kind
 from hermesops.node.untrusted import strict_json
 from hermesops.release.ports import Signs, Store
-from hermesops.release.trust import RESTORE, PutBackError, Trust
+from hermesops.release.trust import RESTORE, StaleStoreError, Trust
 
 LOCKS, BLOBS, BUILDS, REVOCATIONS = "locks", "blobs", "builds", "revocations.json"
 LIST = "hermesops release list"
@@ -52,7 +52,7 @@ class Documents:
 
     @cached_property
     def signers(self) -> str:
-        """Whose signatures count, in OpenSSH's format, as long as this object lives; empty for nobody's.
+        """Whose signatures count, in OpenSSH's format, as long as this object lives; empty for none.
 
         Raises:
             RefusedError: The store's signers are not those that are trusted here.
@@ -123,15 +123,15 @@ class Documents:
         """Which releases must not run any more; remembered from then on.
 
         Raises:
-            PutBackError: They are older than those that this computer remembers, or gone.
+            StaleStoreError: They are older than those that this computer remembers, or gone.
             RefusedError: They do not hold.
         """
         (revocations, signed), (known, _) = self._read_revocations(), self.remembered()
         where = f"the revocations in {self.store.url}"
         if revocations.number < known.number:
-            raise PutBackError(
+            raise StaleStoreError(
                 f"{where} are number {revocations.number}, and this computer knows number {known.number}: the store "
-                "was put back to an older state, or lost them",
+                "was restored to an older state, or lost them",
                 hint=RESTORE,
             )
         if revocations.number == known.number and revocations != known:
@@ -151,7 +151,7 @@ class Documents:
         """
         try:
             return self.revocations()[0]
-        except PutBackError:
+        except StaleStoreError:
             return self.remembered()[0]
 
     def remembered(self) -> tuple[Revocations, Signed | None]:

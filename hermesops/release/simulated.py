@@ -6,8 +6,8 @@ from pathlib import Path
 from hermesops.errors import UsageError
 from hermesops.node.release.documents.lock import Lock
 from hermesops.release.builder.agent import Agent
-from hermesops.release.builder.build import SKILLS, Builder, Order
-from hermesops.release.builder.gather import Shelf
+from hermesops.release.builder.build import SKILLS, Builder, BuildRequest
+from hermesops.release.builder.gather import BlobStore
 
 CONFIG_SCHEMA = 33
 _NOTHING = b"simulated\n"
@@ -17,19 +17,19 @@ _NOTHING = b"simulated\n"
 class SimulatedBuilder(Builder):
     """Builds releases where there is nothing to build them of."""
 
-    def _lock(self, order: Order, scratch: Path) -> Lock:
+    def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
         del scratch
         if not order.agent:
             raise UsageError("a simulated machine runs no wheel", hint="hermesops release build --agent VERSION")
         self.tell("a simulated world: the release has no wheels")
-        shelf, agent = Shelf(self.releases.store), Agent(order.agent, CONFIG_SCHEMA, notifies=True)
+        blob_store, agent = BlobStore(self.releases.store), Agent(order.agent, CONFIG_SCHEMA, notifies=True)
         return self._written(
-            shelf,
+            blob_store,
             agent,
             "simulated",
             {},
             order.managed,
             uv=_NOTHING,
-            skills=shelf.keep(SKILLS, _NOTHING),
+            skills=blob_store.keep(SKILLS, _NOTHING),
             program=_NOTHING,
         )

@@ -24,8 +24,8 @@ RESTORE = "hermesops release signers restore"
 _WHO = "ask who changed them; hermesops release signers show"
 
 
-class PutBackError(RefusedError):
-    """A store says less than it did before: it was put back to an older state, or lost something."""
+class StaleStoreError(RefusedError):
+    """A store says less than it did before: it was restored to an older state, or lost something."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Chain:
 
     @property
     def lines(self) -> str:
-        """Whose signatures count now, in OpenSSH's format; empty for nobody's."""
+        """Whose signatures count now, in OpenSSH's format; empty for none."""
         return self.documents[-1].lines if self.signed else ""
 
     def begins_with(self, other: "Chain") -> bool:
@@ -174,7 +174,7 @@ class Trust:
                 hint='HERMESOPS_ALLOWED_SIGNERS names a file of lines `identity namespaces="…" ssh-ed25519 …`',
             )
         if known.signed:
-            self._refuse_put_back(chain, known)
+            self._refuse_stale(chain, known)
         if chain.signed:
             self._verify(chain, known)
             if chain.documents != known.documents:
@@ -190,11 +190,11 @@ class Trust:
                 f"{NAME} of {self.store.url} is damaged: {error}", hint=f"{RESTORE}, or a copy of the store"
             ) from error
 
-    def _refuse_put_back(self, chain: Chain, known: Chain) -> None:
+    def _refuse_stale(self, chain: Chain, known: Chain) -> None:
         if known.begins_with(chain) and len(chain.signed) < len(known.signed):
-            raise PutBackError(
+            raise StaleStoreError(
                 f"the signers in {self.store.url} are number {len(chain.signed)}, and this computer knows number "
-                f"{len(known.signed)}: the store was put back to an older state, or lost them",
+                f"{len(known.signed)}: the store was restored to an older state, or lost them",
                 hint=RESTORE,
             )
         if not chain.begins_with(known):

@@ -23,14 +23,14 @@ class Notify:
 
 
 @dataclass(frozen=True)
-class Bring:
+class DeployTargets:
     """These get the release, or are brought to a known end if they were under way."""
 
     targets: tuple[RolloutTarget, ...]
 
 
 @dataclass(frozen=True)
-class Return:
+class RollBackTargets:
     """These are put back, at most so many at once."""
 
     targets: tuple[RolloutTarget, ...]
@@ -38,7 +38,7 @@ class Return:
 
 
 @dataclass(frozen=True)
-class Mark:
+class UpdateTargets:
     """These are as given here now; nothing is done to a machine."""
 
     targets: tuple[RolloutTarget, ...]
@@ -52,7 +52,7 @@ class Drill:
 
 
 @dataclass(frozen=True)
-class Ask:
+class AskHook:
     """A gate that others keep is asked whether a stage may begin, or, behind the last one, whether all is well."""
 
     hook: HookGate
@@ -66,7 +66,7 @@ class Wait:
     seconds: float
 
 
-Step = Change | Notify | Bring | Return | Mark | Drill | Ask | Wait
+Step = Change | Notify | DeployTargets | RollBackTargets | UpdateTargets | Drill | AskHook | Wait
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _S = RolloutState
 
 
 @dataclass(frozen=True)
-class Said:
+class OperatorCommand:
     """Somebody's word.
 
     Attributes:
@@ -36,7 +36,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Steered:
+class Transition:
     """What a word makes of a rollout.
 
     Attributes:
@@ -48,19 +48,21 @@ class Steered:
     targets: tuple[RolloutTarget, ...] = ()
 
 
-def pause(rollout: Rollout, said: Said) -> Steered:
+def pause(rollout: Rollout, command: OperatorCommand) -> Transition:
     """Touch nobody new; those under way are brought to an end, gates are heard."""
     _refuse_unless(rollout, "paused", _S.PENDING, _S.RUNNING)
-    return _to(rollout, _S.PAUSED, said, "pause")
+    return _to(rollout, _S.PAUSED, command, "pause")
 
 
-def resume(rollout: Rollout, said: Said) -> Steered:
+def resume(rollout: Rollout, command: OperatorCommand) -> Transition:
     """Go on; what paused it by itself may do so again."""
     _refuse_unless(rollout, "resumed", _S.PAUSED)
-    return _to(rollout, _S.RUNNING, said, "resume")
+    return _to(rollout, _S.RUNNING, command, "resume")
 
 
-def promote(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *, full: bool = False) -> Steered:
+def promote(
+    rollout: Rollout, targets: tuple[RolloutTarget, ...], command: OperatorCommand, *, full: bool = False
+) -> Transition:
     """Let the next stage begin without soak and without what needs more data or a person; a failing gate still halts.
 
     After a halt it forgives what failed until now: somebody has looked, and answers for it. Those who were well and
@@ -69,65 +71,67 @@ def promote(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said, *,
     Args:
         rollout: It.
         targets: Its targets.
-        said: By whom, and why.
+        command: By whom, and why.
         full: All stages, not only the next.
     """
     _refuse_unless(rollout, "promoted", _S.RUNNING, _S.PAUSED, _S.HALTED)
     entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)
     promoted = len(rollout.spec.stages) if full else min(entered + 1, len(rollout.spec.stages))
-    wishes = replace(rollout.wishes, promoted=max(rollout.wishes.promoted, promoted))
+    decisions = replace(rollout.decisions, promoted=max(rollout.decisions.promoted, promoted))
     if rollout.state is not _S.RUNNING:
-        wishes = replace(wishes, forgiven_at=said.now)
-    steered = _to(replace(rollout, wishes=wishes), _S.RUNNING, said, "promote", {"promoted": wishes.promoted})
-    return replace(steered, targets=tuple(_anew(one, said.now) for one in targets if _was_well(one)))
+        decisions = replace(decisions, forgiven_at=command.now)
+    transition = _to(
+        replace(rollout, decisions=decisions), _S.RUNNING, command, "promote", {"promoted": decisions.promoted}
+    )
+    return replace(transition, targets=tuple(_anew(one, command.now) for one in targets if _was_well(one)))
 
 
-def approve(rollout: Rollout, stage: int, said: Said, approval: str) -> Steered:
+def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: str) -> Transition:
     """Keep a second operator's approval of stages up to a number. One that was halted stays so until it is promoted.
 
     Args:
         rollout: It.
         stage: Number of the last approved stage, from 1.
-        said: By whom: not who started it.
+        command: By whom: not who started it.
         approval: What was signed, with the signature.
     """
     _refuse_unless(rollout, "approved", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
-    wishes = replace(rollout.wishes, approved=stage, approval=approval)
+    decisions = replace(rollout.decisions, approved=stage, approval=approval)
     state = _S.RUNNING if rollout.state is _S.PAUSED else rollout.state
-    return _to(replace(rollout, wishes=wishes), state, said, "approve", {"approved": wishes.approved})
+    return _to(replace(rollout, decisions=decisions), state, command, "approve", {"approved": decisions.approved})
 
 
-def abort(rollout: Rollout, said: Said) -> Steered:
+def abort(rollout: Rollout, command: OperatorCommand) -> Transition:
     """Touch nobody new, and let those under way go back; those that run the release keep it until rolled back."""
     _refuse_unless(rollout, "aborted", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
-    return _to(rollout, _S.ABORTING, said, "abort")
+    return _to(rollout, _S.ABORTING, command, "abort")
 
 
-def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], said: Said) -> Steered:
+def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: OperatorCommand) -> Transition:
     """Give those that failed or gave no answer their turn again; they come first, through the same gates."""
     _refuse_unless(rollout, "retried", _S.RUNNING, _S.PAUSED, _S.HALTED)
     missed = [one for one in targets if one.state.has_failed or one.state is TargetState.UNREACHABLE]
     failed = [one for one in missed if not one.progress.on_release]
-    again = tuple(_anew(one, said.now) for one in [*failed, *filter(_was_well, targets)])
+    again = tuple(_anew(one, command.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
         raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
-    return replace(_to(rollout, _S.RUNNING, said, "retry", {"targets": [one.id for one in again]}), targets=again)
+    return replace(_to(rollout, _S.RUNNING, command, "retry", {"targets": [one.id for one in again]}), targets=again)
 
 
 def roll_back(
     rollout: Rollout,
     targets: tuple[RolloutTarget, ...],
-    said: Said,
+    command: OperatorCommand,
     *,
     lose: bool = False,
     even_revoked: bool = False,
-) -> Steered:
+) -> Transition:
     """Put all back that run the release because of it, never more at once than may be unavailable; no stages.
 
     Args:
         rollout: It.
         targets: Its targets.
-        said: By whom, and why.
+        command: By whom, and why.
         lose: Also those that lose by it what was written since.
         even_revoked: Also to a release that must not run any more.
     """
@@ -135,8 +139,8 @@ def roll_back(
         raise RefusedError(f"rollout {rollout.id} is rolled back", hint=f"hermesops rollout history {rollout.id}")
     free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)
     kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
-    wishes = replace(rollout.wishes, may_lose=lose, even_revoked=even_revoked)
-    return replace(_to(replace(rollout, wishes=wishes), _S.ROLLING_BACK, said, "roll_back"), targets=kept)
+    decisions = replace(rollout.decisions, may_lose=lose, even_revoked=even_revoked)
+    return replace(_to(replace(rollout, decisions=decisions), _S.ROLLING_BACK, command, "roll_back"), targets=kept)
 
 
 def _was_well(target: RolloutTarget) -> bool:
@@ -148,11 +152,13 @@ def _anew(target: RolloutTarget, now: datetime) -> RolloutTarget:
     return replace(waiting, touched_at=None, updated_at=now, progress=Progress())
 
 
-def _to(rollout: Rollout, state: RolloutState, said: Said, verb: str, more: dict[str, object] | None = None) -> Steered:
-    decision = {"why": said.why, "who": said.who, "verb": verb, "from": rollout.state.value, "to": state.value}
-    changed = replace(rollout, state=state, reason=said.why, who=said.who)
+def _to(
+    rollout: Rollout, state: RolloutState, command: OperatorCommand, verb: str, more: dict[str, object] | None = None
+) -> Transition:
+    decision = {"why": command.why, "who": command.who, "verb": verb, "from": rollout.state.value, "to": state.value}
+    changed = replace(rollout, state=state, reason=command.why, who=command.who)
     kind = "state" if state is not rollout.state else "said"
-    return Steered(changed, RolloutEvent(said.now, kind, {**decision, **(more or {})}, {}))
+    return Transition(changed, RolloutEvent(command.now, kind, {**decision, **(more or {})}, {}))
 
 
 def _refuse_unless(rollout: Rollout, done: str, *states: RolloutState) -> None:

@@ -14,7 +14,7 @@ from hermesops.rollout.target.decision import BUSY_AGAIN_S, is_overdue
 
 
 @dataclass(frozen=True)
-class Sight:
+class RolloutObservation:
     """What is decided by.
 
     Attributes:

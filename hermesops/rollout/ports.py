@@ -11,15 +11,15 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
     GateResult,
+    ReleaseStatus,
     Rollout,
     RolloutEvent,
     RolloutState,
     RolloutTarget,
-    Standing,
     Target,
 )
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.model.vitals import Pulse, Vital
+from hermesops.model.vitals import Liveness, Vital
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class ApprovalState:
     Attributes:
         stages: So many stages it covers.
         limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
-        lapsed: Why it counts no more, where nothing is wrong with it; empty otherwise.
+        expired: Why it counts no more, where nothing is wrong with it; empty otherwise.
         objection: What is wrong with it; empty when nothing is, or nobody has signed.
     """
 
     stages: int = 0
     limit: float = inf
-    lapsed: str = ""
+    expired: str = ""
     objection: str = ""
 
 
@@ -92,7 +92,7 @@ class Machines(Protocol):
     Where somebody else works on one, that is an ``UnavailableError``: only the rows tell of the rollout's lease.
     """
 
-    async def look(self, instance_id: InstanceId) -> Standing:
+    async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """Ask the machine.
 
         Raises:
@@ -180,7 +180,7 @@ class Comparison:
 class Watched:
     """What was seen of health at one moment."""
 
-    pulses: Mapping[InstanceId, Pulse] = field(default_factory=dict)
+    liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
 
 

@@ -7,25 +7,25 @@ from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, problem_of
 from hermesops.fan_out import Limits, fan_out
-from hermesops.model.operation import Finished
+from hermesops.model.operation import Done
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
 from hermesops.rollout.actions import (
-    Ask,
-    Bring,
+    AskHook,
     Change,
     Decision,
+    DeployTargets,
     Drill,
-    Mark,
     Notify,
-    Return,
+    RollBackTargets,
     Step,
+    UpdateTargets,
     Wait,
     hook_kind,
     ids,
 )
 from hermesops.rollout.gates.judgement import judge
-from hermesops.rollout.observation import Sight
+from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import (
     Asks,
     Calendar,
@@ -39,8 +39,8 @@ from hermesops.rollout.ports import (
     Watches,
 )
 from hermesops.rollout.reports.progress_lines import narrate
-from hermesops.rollout.target.executor import POLL_S, Bringing
-from hermesops.rollout.target.observations import Observations, Seen
+from hermesops.rollout.target.executor import POLL_S, BatchExecutor
+from hermesops.rollout.target.observations import Observations, TargetAnswers
 
 WHO = "hermesops"
 """Who decided, where no operator did."""
@@ -89,63 +89,63 @@ class Runner:
         self._calendar = calendar
         self._clock = clock
         self._approvals = approvals
-        self._bringing = Bringing(rows, machines, clock)
+        self._executor = BatchExecutor(rows, machines, clock)
         self._observations = Observations(machines, clock)
-        self._seen = Seen()
+        self._seen = TargetAnswers()
 
-    async def observe(self) -> Sight:
+    async def observe(self) -> RolloutObservation:
         """Read what is written, and look at those that were changed."""
         records = await self._rows.read()
         watched = await self._watch(records)
         seen = await self._ask_ahead(records)
         freezes = tuple(await self._calendar.freezes())
         approval = await self._approvals.check(records)
-        return Sight(
+        return RolloutObservation(
             self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.answered, seen.unwell
         )
 
-    def decide(self, seen: Sight) -> Decision | Finished:
+    def decide(self, seen: RolloutObservation) -> Decision | Done:
         """The next step for what was seen."""
         return deciding.decide(seen)
 
-    def describe(self, step: Decision, seen: Sight) -> str:
+    def describe(self, step: Decision, seen: RolloutObservation) -> str:
         """How far the rollout is, and the decision."""
         return narrate(step, seen)
 
-    async def do(self, step: Decision, seen: Sight) -> None:
+    async def do(self, step: Decision, seen: RolloutObservation) -> None:
         """Do one step; harmless when it was done before."""
         match step.step:
             case Wait(seconds=seconds):
                 await self._wait(step, seen, seconds)
             case Change(state=state):
                 await self._change(step, seen, state)
-            case Mark(targets=targets):
+            case UpdateTargets(targets=targets):
                 await self._note(step)
                 await self._rows.put_targets(*targets)
             case Notify(event=event):
                 await self._notify(seen, event)
-            case Bring(targets=targets):
-                await self._bring(step, seen, targets)
-            case Return(targets=targets, at_once=at_once):
+            case DeployTargets(targets=targets):
+                await self._run_batch(step, seen, targets)
+            case RollBackTargets(targets=targets, at_once=at_once):
                 await self._note(step)
-                await self._put_back(seen, targets, at_once)
+                await self._roll_back(seen, targets, at_once)
             case Drill(before=before):
                 result, detail = await self._drill(seen, before)
                 await self._answer("drill", step, {"result": result.value, "detail": detail})
-            case Ask(hook=hook, stage=stage):
+            case AskHook(hook=hook, stage=stage):
                 result, detail = await self._asks.ask(hook, seen.rollout)
                 answer = {"result": result.value, "detail": detail, "stage": stage}
                 await self._answer(hook_kind(hook), step, answer)
             case _ as never:
                 assert_never(never)
 
-    async def _ask_ahead(self, records: Records) -> Seen:
+    async def _ask_ahead(self, records: Records) -> TargetAnswers:
         """See who answers of those whose turn comes next."""
         rollout = records.rollout
         if rollout.state is not RolloutState.RUNNING or rollout.spec.emergency:
             await self._observations.stop()
-            return Seen()
-        if self._bringing.is_busy:  # a gate may have failed: nothing comes before what it says
+            return TargetAnswers()
+        if self._executor.is_busy:  # a gate may have failed: nothing comes before what it says
             return self._seen
         waiting = [target for target in records.targets if target.state is TargetState.WAITING]
         self._seen = await self._observations.ask(rollout, waiting)
@@ -168,13 +168,13 @@ class Runner:
         except HermesError:  # no data is never a pass, and no reason to leave a rollout alone
             return Watched()
 
-    async def _change(self, step: Decision, seen: Sight, state: RolloutState) -> None:
+    async def _change(self, step: Decision, seen: RolloutObservation, state: RolloutState) -> None:
         was = seen.rollout
         changed = replace(was, state=state, reason=step.why, who=WHO)
         event = self._event("state", {"why": step.why, "from": was.state.value, "to": state.value}, step.evidence)
         await self._rows.change(was, changed, event)
 
-    async def _wait(self, step: Decision, seen: Sight, seconds: float) -> None:
+    async def _wait(self, step: Decision, seen: RolloutObservation, seconds: float) -> None:
         """Let time pass, and end that as soon as somebody says something."""
         said = seen.latest("wait")
         if said is None or said.decision.get("why") != step.why:
@@ -183,12 +183,12 @@ class Runner:
         while self._clock.now().timestamp() < ends and await self._rows.state() is seen.rollout.state:
             await self._clock.pause(min(POLL_S, max(0.0, ends - self._clock.now().timestamp())))
 
-    async def _notify(self, seen: Sight, event: RolloutEvent) -> None:
+    async def _notify(self, seen: RolloutObservation, event: RolloutEvent) -> None:
         # Whoever wants to know must not keep a rollout from halting.
         problem = await problem_of(self._notifies.notify(seen.rollout, event))
         await self._rows.add_event(self._event("notify", {"of": event.id, "problem": problem}, {}))
 
-    async def _bring(self, step: Decision, seen: Sight, targets: tuple[RolloutTarget, ...]) -> None:
+    async def _run_batch(self, step: Decision, seen: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> None:
         await self._note(step)
 
         def is_enough(ended: list[RolloutTarget]) -> bool:
@@ -197,14 +197,14 @@ class Runner:
             judgement = judge(seen.rollout, merged, Watched(), at_end=False)
             return judgement.failures.result is GateResult.FAIL
 
-        ended = await self._bringing.bring(seen.rollout, targets, is_enough)
+        ended = await self._executor.run(seen.rollout, targets, is_enough)
         outcomes = [
             {"instance": one.id, "stage": one.stage, "batch": one.batch, "state": one.state.value, "detail": one.detail}
             for one in sorted(ended, key=lambda each: each.position)
         ]
-        await self._rows.add_event(self._event("brought", {"targets": outcomes}, {}))
+        await self._rows.add_event(self._event("deployed", {"targets": outcomes}, {}))
 
-    async def _put_back(self, seen: Sight, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
+    async def _roll_back(self, seen: RolloutObservation, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
         async def one(target: RolloutTarget) -> None:
             await self._rows.put_targets(await self._returned(seen, target))
 
@@ -212,11 +212,11 @@ class Runner:
             if isinstance(outcome, HermesError):
                 raise outcome
 
-    async def _returned(self, seen: Sight, target: RolloutTarget) -> RolloutTarget:
+    async def _returned(self, seen: RolloutObservation, target: RolloutTarget) -> RolloutTarget:
         """Put one target's machine back, and say how it stands then."""
         well = target.state.is_well
         try:
-            await self._back(seen, target)
+            await self._roll_back_target(seen, target)
         except RefusedError as error:
             progress = replace(target.progress, stuck=error.message)
             return self._stands(target, TargetState.KEPT if well else target.state, error.message, progress)
@@ -228,10 +228,10 @@ class Runner:
         progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
         return self._stands(target, state, detail, progress)
 
-    async def _back(self, seen: Sight, target: RolloutTarget) -> None:
+    async def _roll_back_target(self, seen: RolloutObservation, target: RolloutTarget) -> None:
         try:
             async with asyncio.timeout(_BACK_S) as limit:
-                said = seen.rollout.wishes
+                said = seen.rollout.decisions
                 await self._machines.back(target.facts, seen.spec, lose=said.may_lose, even_revoked=said.even_revoked)
         except TimeoutError:
             if not limit.expired():
@@ -243,7 +243,7 @@ class Runner:
         at = target.updated_at if state is target.state else self._clock.now()
         return replace(target, state=state, detail=detail, progress=progress, updated_at=at)
 
-    async def _drill(self, seen: Sight, before: str) -> tuple[GateResult, str]:
+    async def _drill(self, seen: RolloutObservation, before: str) -> tuple[GateResult, str]:
         try:
             return await self._machines.drill(seen.rollout.release, before)
         except HermesError as error:
@@ -260,10 +260,10 @@ class Runner:
 
 
 def _kind(step: Step) -> str:
-    return type(step).__name__.lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(step).__name__).lower()
 
 
 def _told(step: Decision) -> Mapping[str, object]:
-    if isinstance(step.step, Bring | Return | Mark):
+    if isinstance(step.step, DeployTargets | RollBackTargets | UpdateTargets):
         return {"why": step.why, "targets": ids(step.step.targets)}
     return {"why": step.why}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import DrillWish
-from hermesops.rollout.actions import Ask, Change, Decision, Drill, Step, Wait, hook_kind
+from hermesops.model.rollout_spec import DrillPolicy
+from hermesops.rollout.actions import AskHook, Change, Decision, Drill, Step, Wait, hook_kind
 from hermesops.rollout.gates.judgement import Judgement, evidence_of, soaked_at
-from hermesops.rollout.observation import Sight
+from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.plan.blast_radius import blast_radius
 
 LOOK_S = 10.0
@@ -21,55 +21,55 @@ _DRILLED_STAGE = 1
 """Before the second stage the way back is tried."""
 
 
-def closed_door(sight: Sight, judgement: Judgement, stage: int) -> Decision | None:
+def refuse_stage_entry(observation: RolloutObservation, judgement: Judgement, stage: int) -> Decision | None:
     """What comes before a stage; ``None`` when it may begin.
 
     Args:
-        sight: Everything.
+        observation: Everything.
         judgement: What the gates say.
         stage: Number of the stage to be entered, from 0.
     """
     evidence = evidence_of(judgement)
-    for step, why in _obstacles(sight, judgement, stage):
+    for step, why in _obstacles(observation, judgement, stage):
         return Decision(step, why, evidence)
     return None
 
 
-def objections(sight: Sight, judgement: Judgement) -> Decision | None:
+def objections(observation: RolloutObservation, judgement: Judgement) -> Decision | None:
     """What the gates that others keep say before a rollout ends; ``None`` when they are content.
 
     They are asked as at the door of a stage: else nobody would ask them about the last one.
     """
-    for step, why in _of_hooks(sight, len(sight.spec.stages), "all is well"):
+    for step, why in _of_hooks(observation, len(observation.spec.stages), "all is well"):
         return Decision(step, why, evidence_of(judgement))
     return None
 
 
-def _obstacles(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
-    wishes = sight.rollout.wishes
-    yield from _of_two_people(sight, stage)
+def _obstacles(observation: RolloutObservation, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
+    decisions = observation.rollout.decisions
+    yield from _of_two_people(observation, stage)
     if stage == _DRILLED_STAGE:
-        yield from _of_the_drill(sight, promoted=wishes.promoted >= stage)
-    if stage > 0 and wishes.promoted < stage:
-        yield from _of_soak(sight, judgement, stage)
+        yield from _of_the_drill(observation, promoted=decisions.promoted >= stage)
+    if stage > 0 and decisions.promoted < stage:
+        yield from _of_soak(observation, judgement, stage)
     if stage > 0:
-        yield from _of_hooks(sight, stage, f"stage {stage + 1} may begin")
-    if stage + 1 in sight.spec.gates.manual_before and wishes.promoted < stage:
+        yield from _of_hooks(observation, stage, f"stage {stage + 1} may begin")
+    if stage + 1 in observation.spec.gates.manual_before and decisions.promoted < stage:
         yield Change(RolloutState.PAUSED), f"stage {stage + 1} waits for an operator: hermesops rollout promote"
 
 
-def _of_soak(sight: Sight, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
-    ends = sight.soak_ends()
-    if ends and ends > sight.now:
-        left = (ends - sight.now).total_seconds()
+def _of_soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> Iterator[tuple[Step, str]]:
+    ends = observation.soak_ends()
+    if ends and ends > observation.now:
+        left = (ends - observation.now).total_seconds()
         yield Wait(max(1.0, min(LOOK_S, left))), f"stage {stage} soaks until {ends:%H:%M:%S} UTC"
     elif ends:
-        unseen = len(sight.in_state(TargetState.SOAKING))
+        unseen = len(observation.in_state(TargetState.SOAKING))
         yield Wait(LOOK_S), f"stage {stage} has soaked, but {unseen} of it cannot be observed"
         return
     lacking = _lacking(judgement)
     if lacking:
-        step = Wait(LOOK_S) if _may_still_come(sight) else Change(RolloutState.PAUSED)
+        step = Wait(LOOK_S) if _may_still_come(observation) else Change(RolloutState.PAUSED)
         yield step, lacking
 
 
@@ -82,32 +82,32 @@ def _lacking(judgement: Judgement) -> str:
     return ""
 
 
-def _may_still_come(sight: Sight) -> bool:
+def _may_still_come(observation: RolloutObservation) -> bool:
     """Whether figures are waited for: some are only taken every few minutes."""
-    ended = [end for one in sight.targets if (end := soaked_at(one, sight.spec))]
-    return bool(ended) and sight.now < max(ended) + timedelta(seconds=sight.spec.data_s)
+    ended = [end for one in observation.targets if (end := soaked_at(one, observation.spec))]
+    return bool(ended) and observation.now < max(ended) + timedelta(seconds=observation.spec.data_s)
 
 
-def _of_the_drill(sight: Sight, *, promoted: bool) -> Iterator[tuple[Step, str]]:
-    if sight.spec.drill is DrillWish.NO:
+def _of_the_drill(observation: RolloutObservation, *, promoted: bool) -> Iterator[tuple[Step, str]]:
+    if observation.spec.drill is DrillPolicy.NO:
         return
-    drilled = sight.latest("drill")
-    if drilled is None or (_is_old(sight, drilled) and drilled.decision.get("result") != GateResult.PASS):
-        yield Drill(_usual_release(sight.targets)), "rehearse the rollback on a warm-pool machine first"
+    drilled = observation.latest("drill")
+    if drilled is None or (_is_old(observation, drilled) and drilled.decision.get("result") != GateResult.PASS):
+        yield Drill(_usual_release(observation.targets)), "rehearse the rollback on a warm-pool machine first"
         return
     result, detail = str(drilled.decision.get("result")), str(drilled.decision.get("detail"))
     if result == GateResult.FAIL:
         yield Change(RolloutState.HALTED), f"the rollback rehearsal failed: {detail}"
-    elif result != GateResult.PASS and sight.spec.drill is DrillWish.REQUIRED and not promoted:
+    elif result != GateResult.PASS and observation.spec.drill is DrillPolicy.REQUIRED and not promoted:
         yield Change(RolloutState.PAUSED), f"the rollback was not rehearsed ({result.replace('_', ' ')}): {detail}"
 
 
-def _of_hooks(sight: Sight, stage: int, what: str) -> Iterator[tuple[Step, str]]:
-    promoted = sight.rollout.wishes.promoted >= stage
-    for hook in sight.spec.gates.hooks:
-        answer = sight.latest(hook_kind(hook))
-        if answer is None or answer.decision.get("stage") != stage or _is_old(sight, answer):
-            yield Ask(hook, stage), f"ask gate {hook.name} whether {what}"
+def _of_hooks(observation: RolloutObservation, stage: int, what: str) -> Iterator[tuple[Step, str]]:
+    promoted = observation.rollout.decisions.promoted >= stage
+    for hook in observation.spec.gates.hooks:
+        answer = observation.latest(hook_kind(hook))
+        if answer is None or answer.decision.get("stage") != stage or _is_old(observation, answer):
+            yield AskHook(hook, stage), f"ask gate {hook.name} whether {what}"
             return
         result, detail = str(answer.decision.get("result")), str(answer.decision.get("detail"))
         if result == GateResult.FAIL:
@@ -116,30 +116,30 @@ def _of_hooks(sight: Sight, stage: int, what: str) -> Iterator[tuple[Step, str]]
             yield Change(RolloutState.PAUSED), f"gate {hook.name} is {result.replace('_', ' ')}: {detail}"
 
 
-def _is_old(sight: Sight, answer: RolloutEvent) -> bool:
+def _is_old(observation: RolloutObservation, answer: RolloutEvent) -> bool:
     """Whether the rollout was paused or halted since: who resumes it wants to know anew."""
-    state = sight.latest("state")
+    state = observation.latest("state")
     return state is not None and answer.at < state.at
 
 
-def _of_two_people(sight: Sight, stage: int) -> Iterator[tuple[Step, str]]:
-    after = [target for target in sight.targets if target.stage <= stage]
-    approval, limit = sight.approval, min(sight.spec.two_person_above, sight.approval.limit)
-    score = blast_radius(after, sight.spec)
+def _of_two_people(observation: RolloutObservation, stage: int) -> Iterator[tuple[Step, str]]:
+    after = [target for target in observation.targets if target.stage <= stage]
+    approval, limit = observation.approval, min(observation.spec.two_person_above, observation.approval.limit)
+    score = blast_radius(after, observation.spec)
     if score <= limit:
         return
     if approval.objection:
         yield Change(RolloutState.HALTED), f"the approval of stage {stage + 1} does not count: {approval.objection}"
     elif approval.stages < stage + 1:
         words = f"stage {stage + 1} has a blast radius of {score:g}, above {limit:g}: a second operator must approve it"
-        yield Change(RolloutState.PAUSED), f"{words}; {approval.lapsed}" if approval.lapsed else words
+        yield Change(RolloutState.PAUSED), f"{words}; {approval.expired}" if approval.expired else words
 
 
-def altered(sight: Sight, judgement: Judgement, stage: int) -> Decision | None:
+def altered(observation: RolloutObservation, judgement: Judgement, stage: int) -> Decision | None:
     """What stops a stage in its middle: its approval is not what was signed any more; ``None`` for nothing."""
-    if not sight.approval.objection:
+    if not observation.approval.objection:
         return None
-    for step, why in _of_two_people(sight, stage):
+    for step, why in _of_two_people(observation, stage):
         return Decision(step, why, evidence_of(judgement))
     return None
 

@@ -6,7 +6,7 @@ from hermesops.model.unknown_name import unknown_name
 
 
 @dataclass(frozen=True)
-class Needed:
+class SecretSpec:
     """A secret that hermesops needs.
 
     Attributes:
@@ -23,7 +23,7 @@ class Needed:
     rotation: tuple[str, ...] = ()
 
 
-API_KEY = Needed(
+API_KEY = SecretSpec(
     "api.key",
     "opens JustAVPS's API",
     "api_key_file",
@@ -35,8 +35,8 @@ API_KEY = Needed(
         "end the old key in the dashboard",
     ),
 )
-REGISTRY_KEY = Needed("registry.key", "encrypts secrets in the registry", "registry_key_file")
-PULUMI_PASSPHRASE = Needed(
+REGISTRY_KEY = SecretSpec("registry.key", "encrypts secrets in the registry", "registry_key_file")
+PULUMI_PASSPHRASE = SecretSpec(
     "pulumi.passphrase",
     "encrypts secrets in Pulumi's state",
     "pulumi_passphrase_file",
@@ -46,7 +46,7 @@ PULUMI_PASSPHRASE = Needed(
         "hermesops{env} stack preview --all opens every state with it",
     ),
 )
-ROUTER_KEY = Needed(
+ROUTER_KEY = SecretSpec(
     "router.key",
     "signs agents' tokens for the model router",
     "router_key_file",
@@ -57,7 +57,7 @@ ROUTER_KEY = Needed(
         "take the old key from the router: tokens that it signed end",
     ),
 )
-BACKUP_KEY = Needed(
+BACKUP_KEY = SecretSpec(
     "backup.key",
     "opens the bucket of backups, in the form of ~/.aws/credentials",
     "backup_key_file",
@@ -68,7 +68,7 @@ BACKUP_KEY = Needed(
         "end the old one: aws iam delete-access-key",
     ),
 )
-AUTHORITY_KEY = Needed(
+AUTHORITY_KEY = SecretSpec(
     "authority.key",
     "signs machines' certificates",
     "authority_key_file",
@@ -79,7 +79,7 @@ AUTHORITY_KEY = Needed(
         "restart hermesops identity serve",
     ),
 )
-RELEASE_KEY = Needed(
+RELEASE_KEY = SecretSpec(
     "release.key",
     "signs releases, where no operator's key does",
     "release_key_file",
@@ -90,17 +90,17 @@ RELEASE_KEY = Needed(
     ),
 )
 
-NEEDED = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY, AUTHORITY_KEY, RELEASE_KEY)
+CATALOG = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY, AUTHORITY_KEY, RELEASE_KEY)
 """All of them, in the order in which they are shown."""
 
 
-def needed(name: str) -> Needed:
+def needed(name: str) -> SecretSpec:
     """The secret of that name.
 
     Raises:
         UsageError: hermesops needs none of that name.
     """
-    for one in NEEDED:
+    for one in CATALOG:
         if one.name == name:
             return one
-    raise unknown_name("secret", name, [one.name for one in NEEDED])
+    raise unknown_name("secret", name, [one.name for one in CATALOG])

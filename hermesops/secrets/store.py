@@ -10,14 +10,14 @@ from pathlib import Path
 
 from hermesops.errors import RefusedError
 from hermesops.private_file import read_secret
-from hermesops.secrets.backends.folder import FolderHome, Home
-from hermesops.secrets.catalog import Needed
+from hermesops.secrets.backends.folder import FolderBackend, SecretBackend
+from hermesops.secrets.catalog import SecretSpec
 from hermesops.secrets.files import replace_secret
-from hermesops.secrets.temp_files import LentFiles
+from hermesops.secrets.temp_files import TempFiles
 
 
 @dataclass(frozen=True)
-class Held:
+class SecretState:
     """A secret, seen from outside.
 
     Attributes:
@@ -26,7 +26,7 @@ class Held:
         changed_at: When it was written; ``None`` where nobody knows, or there is none.
     """
 
-    needed: Needed
+    needed: SecretSpec
     where: str
     is_there: bool
     changed_at: datetime | None
@@ -41,12 +41,12 @@ class Secrets:
         lent: Takes those that a program wants as a file.
     """
 
-    def __init__(self, files: Mapping[str, Path], home: Home, lent: LentFiles | None = None) -> None:
+    def __init__(self, files: Mapping[str, Path], home: SecretBackend, lent: TempFiles | None = None) -> None:
         self._files = files
         self.home = home
-        self._lent = lent or LentFiles()
+        self._lent = lent or TempFiles()
 
-    def held(self, needed: Needed) -> Held:
+    def held(self, needed: SecretSpec) -> SecretState:
         """What there is of it, without its text.
 
         Raises:
@@ -57,16 +57,16 @@ class Secrets:
         if file is None:
             is_there = needed.name in self.home.names()
             changed_at = self.home.changed_at(needed.name) if is_there else None
-            return Held(needed, self.home.title, is_there, changed_at)
+            return SecretState(needed, self.home.title, is_there, changed_at)
         changed_at = datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
-        return Held(needed, str(file), file.exists(), changed_at)
+        return SecretState(needed, str(file), file.exists(), changed_at)
 
-    def where(self, needed: Needed) -> str:
+    def where(self, needed: SecretSpec) -> str:
         """Its home, or the file that a setting names; for people."""
         file = self._files.get(needed.name) or self.home.path(needed.name)
         return str(file or self.home.title)
 
-    def find(self, needed: Needed) -> str | None:
+    def find(self, needed: SecretSpec) -> str | None:
         """Its text; ``None`` when its home has none.
 
         Raises:
@@ -75,7 +75,7 @@ class Secrets:
         file = self._files.get(needed.name)
         return self.home.read(needed.name) if file is None else read_secret(file, what=needed.name)
 
-    def read(self, needed: Needed) -> str:
+    def read(self, needed: SecretSpec) -> str:
         """Its text.
 
         Raises:
@@ -89,11 +89,11 @@ class Secrets:
             )
         return text
 
-    def made(self, needed: Needed, text: str) -> str:
+    def made(self, needed: SecretSpec, text: str) -> str:
         """Its text, which is ``text`` when there was none: of two that make it at once, one wins."""
         return self.home.make(needed.name, text) if needed.name not in self._files else self.read(needed)
 
-    def write(self, needed: Needed, text: str) -> None:
+    def write(self, needed: SecretSpec, text: str) -> None:
         """Keep a new text where the old one is.
 
         Raises:
@@ -105,17 +105,17 @@ class Secrets:
         else:
             replace_secret(file, text)
 
-    def file(self, needed: Needed) -> Path:
+    def file(self, needed: SecretSpec) -> Path:
         """A file with its text, for programs that take nothing else: its own, or one lent while this process lives."""
         file = self._files.get(needed.name) or self.home.path(needed.name)
         return file or self.lend(needed, self.read(needed))
 
-    def lend(self, needed: Needed, text: str) -> Path:
+    def lend(self, needed: SecretSpec, text: str) -> Path:
         """A file with this text, until this process ends."""
         return self._lent.lend(needed.name, text)
 
 
-def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Home) -> Home:
+def home_of(setting: str, *, keys: Path, identity: Path | None, variables: SecretBackend) -> SecretBackend:
     """The home that a setting names.
 
     Args:
@@ -129,17 +129,17 @@ def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Home)
     """
     kind, _, rest = setting.partition(":")
     if not setting:
-        return FolderHome(keys)
+        return FolderBackend(keys)
     if setting == "environment":
         return variables
     if kind == "age" and rest:
-        from hermesops.secrets.backends.age import AgeHome  # noqa: PLC0415 - one home is needed of all
+        from hermesops.secrets.backends.age import AgeBackend  # noqa: PLC0415 - one home is needed of all
 
-        return AgeHome(Path(rest).expanduser(), identity)
+        return AgeBackend(Path(rest).expanduser(), identity)
     if kind == "aws" and rest:
-        from hermesops.secrets.backends.aws import AwsHome  # noqa: PLC0415 - as above
+        from hermesops.secrets.backends.aws import AwsBackend  # noqa: PLC0415 - as above
 
-        return AwsHome(rest)
+        return AwsBackend(rest)
     raise RefusedError(
         f"secrets_home {setting!r} is none", hint="age:FILE, aws:PREFIX, environment, or nothing for keys/"
     )

@@ -19,7 +19,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a tmpfs; what is ours in it is checke
 _LOCK = ".lock"
 
 
-class LentFiles:
+class TempFiles:
     """Files that are there until this object or its process ends.
 
     Args:

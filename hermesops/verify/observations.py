@@ -23,7 +23,7 @@ class Observations:
 
     Attributes:
         unit: systemd's properties of the gateway.
-        identity: Whose the machine is by its own account; ``None`` when nobody's.
+        identity: Whose the machine is by its own account; ``None`` when none is known.
         release: The running slot's record.
         alive_status: What ``/health`` answered; 0 when nobody did, and then ``alive_reason`` says why.
         version: The running agent's.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.settings import Environment
 from tests.bench import (
     bench_ansible,
@@ -57,7 +57,7 @@ async def in_a_world(board: Board, folder: Path) -> None:
         await bench_demo.measure(board, command)
         await bench_provision.measure(board, command, MACHINES - len(bench_demo.USERS) - POOLED)
         await bench_pool.measure(board, command, POOLED)
-        app = App(Environment.load("local", command.environ), lambda _: None)
+        app = Container(Environment.load("local", command.environ), lambda _: None)
         await bench_verify.measure(board, app)
         await bench_ansible.measure(board, app, folder)
         await bench_rollout.measure(board, app, folder)

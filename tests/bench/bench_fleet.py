@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
@@ -49,7 +49,7 @@ async def measure(board: Board, folder: Path, cache: str) -> None:
         tell(f"==> {AT_ONCE} provisions at once, machines simulated")
         await command.ok("local", "up")
         await command.ok("image", "build")
-        app = App(Environment.load("local", command.environ), lambda _: None)
+        app = Container(Environment.load("local", command.environ), lambda _: None)
         await provisions_at_once(board, app)
         for count in FLEETS:
             tell(f"==> an up in a fleet of {count}")
@@ -61,8 +61,8 @@ async def measure(board: Board, folder: Path, cache: str) -> None:
         await command.ok("local", "down", "--purge", "--yes")
 
 
-async def provisions_at_once(board: Board, app: App) -> None:
-    """A hundred users to living agents, in one process."""
+async def provisions_at_once(board: Board, app: Container) -> None:
+    """A hundred users to running agents, in one process."""
     counted = Counted(app.engine.up)
     app.engine.up = counted  # type: ignore[assignment,method-assign]
 
@@ -87,7 +87,7 @@ async def provisions_at_once(board: Board, app: App) -> None:
     )
 
 
-async def up_in_a_fleet(board: Board, command: Command, app: App, count: int) -> None:
+async def up_in_a_fleet(board: Board, command: Command, app: Container, count: int) -> None:
     """One machine more, and no change at all, in a cell of a fleet of that many machines in cells of 40."""
     await end_server(command)
     await asyncio.to_thread(grow_registry, app.env.folder / "registry.db", count)
@@ -129,7 +129,7 @@ def is_dead(pid: int) -> bool:
         return True
 
 
-async def seconds_of_listing(app: App) -> float:
+async def seconds_of_listing(app: Container) -> float:
     """How long the vendor takes to list every machine."""
     async with app.session() as session:
         started = time.perf_counter()

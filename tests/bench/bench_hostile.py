@@ -141,7 +141,7 @@ async def stopped(fleet: HostileFleet, word: str) -> Measured:
         ran = await fleet.world.run("rollout", "status", "--json")
         told = ran.json if ran.exit_code == 0 else {}
         is_it = told.get("rollout", {}).get("release") == release
-        return (is_it and told["outlook"]["touched"] > 0) or Pending("nobody is touched yet")
+        return (is_it and told["progress"]["touched"] > 0) or Pending("nobody is touched yet")
 
     await until(has_begun, what="the first that is touched", timeout_s=300, every_s=0.2)
     began = time.monotonic()
@@ -221,8 +221,8 @@ CASES: dict[str, Case] = {
     "instance show, a bad one": words("instance", "show", "BAD"),
     "fleet status --live": words("fleet", "status", "--live"),
     "fleet drift --deep": words("fleet", "drift", "--deep", times=1),
-    "chore run tokens": words("chore", "run", "tokens", rows=_TOKENS, due=True),
-    "chore run backups": words("chore", "run", "backups", rows=_BACKUPS, due=True, times=1),
+    "job run tokens": words("job", "run", "tokens", rows=_TOKENS, due=True),
+    "job run backups": words("job", "run", "backups", rows=_BACKUPS, due=True, times=1),
     "backup create, a good one": words("backup", "create", "GOOD"),
     "exec, a good one": words("instance", "exec", "GOOD", "--reason", "bench", "--", "true"),
     "exec, a bad one": words("instance", "exec", "BAD", "--reason", "bench", "--", "true"),
@@ -241,7 +241,7 @@ CASES: dict[str, Case] = {
     ),
     "move, a bad one": of_one_taken_over("instance", "move", "BAD", "--region", "nbg1", "--reason", "bench"),
     "terminate, a bad one": of_one_taken_over("instance", "terminate", "BAD", "--yes", "--reason", "bench"),
-    "chore run model-tokens": words("chore", "run", "model-tokens", rows=_MODEL_TOKENS, due=True),
+    "job run model-tokens": words("job", "run", "model-tokens", rows=_MODEL_TOKENS, due=True),
     "identity renew --all": words("identity", "renew", "--all"),
     "lifecycle apply": words("lifecycle", "apply", "--yes"),
     "pool refill": pool,

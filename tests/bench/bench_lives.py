@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from hermesops import waiting
-from hermesops.app import App
-from hermesops.app.container_parts.connected import Session
+from hermesops.app import Container
+from hermesops.app.container_parts.connected import Connected
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment
@@ -79,7 +79,7 @@ async def measure(board: Board, command: Command) -> None:
     size = await _grow_old(lives)
     await lives.ok("backup", "create", USER)
     gaps, whole = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
-    app = App(Environment.load("local", command.environ), lambda _: None)
+    app = Container(Environment.load("local", command.environ), lambda _: None)
     async with app.session() as session:
         for turn in range(TURNS):
             for name, words in _ACTS.items():
@@ -117,7 +117,7 @@ async def _grow_old(command: Command) -> int:
 
 
 @asynccontextmanager
-async def _watched(session: Session) -> AsyncIterator[Watch]:
+async def _watched(session: Connected) -> AsyncIterator[Watch]:
     watch = Watch()
     asking = asyncio.create_task(_ask(session, watch))
     try:
@@ -127,14 +127,14 @@ async def _watched(session: Session) -> AsyncIterator[Watch]:
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _ask(session: Session, watch: Watch) -> None:
+async def _ask(session: Connected, watch: Watch) -> None:
     registry = session.app.registry
     while True:
         watch.saw(await _health(session, registry.find_instance(USER)))
         await waiting.pause(_EVERY_S)
 
 
-async def _health(session: Session, instance: Instance) -> GatewayHealth:
+async def _health(session: Connected, instance: Instance) -> GatewayHealth:
     machine = await session.client.find_machine(instance.machine_name)
     if machine is None:
         return GatewayHealth.SILENT

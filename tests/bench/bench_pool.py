@@ -1,4 +1,4 @@
-"""A user to a living agent out of the warm pool: the whole command, as its user waits for it."""
+"""A user to a running agent out of the warm pool: the whole command, as its user waits for it."""
 
 import statistics
 

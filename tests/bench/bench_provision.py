@@ -1,4 +1,4 @@
-"""A user to a living agent from the image: the whole command, for one user after the other."""
+"""A user to a running agent from the image: the whole command, for one user after the other."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ async def measure(board: Board, command: Command, users: int) -> None:
     )
     restarts = [(await command.ok("instance", "restart", f"user{number}")).seconds for number in range(min(3, users))]
     board.add(
-        "hermesops instance restart, a living agent",
+        "hermesops instance restart, a running agent",
         f"p50 {statistics.median(restarts):.2f} s",
         against="a start of the agent on a quiet computer, recorded: 1.9 s",
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops import assets
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.channel import Channel
 from hermesops.converge import Access, Converger, Host
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
@@ -67,7 +67,7 @@ class Spent:
         return f"{by_clock:.0f} hosts a minute and core by the clock, {60 / self.cpu_s:.0f} by processor time"
 
 
-async def measure(board: Board, app: App, folder: Path) -> None:
+async def measure(board: Board, app: Container, folder: Path) -> None:
     """Add the figures, on every living instance's machine.
 
     Raises:
@@ -77,7 +77,7 @@ async def measure(board: Board, app: App, folder: Path) -> None:
     machines = [instance.machine_id for instance in living if instance.machine_id]
     cpu = Cpu(app.env.world)
     async with app.session() as session:
-        channels = [session.reach.channel(machine) for machine in machines]
+        channels = [session.instance_client.channel(machine) for machine in machines]
         tell(f"==> ten looks at {len(channels)} machines, {_TURNS} times by hermes-node")
         await _pass(channels, 1)  # the first look warms the machines' page caches
         node = await _timed(cpu, len(channels) * _TURNS, lambda: _pass(channels, _TURNS))
@@ -112,7 +112,7 @@ async def _pass(channels: Sequence[Channel], turns: int, command: str = f"{PROGR
         await asyncio.gather(*map(one, channels))
 
 
-async def _ansible(app: App, hosts: Sequence[Host], folder: Path) -> None:
+async def _ansible(app: Container, hosts: Sequence[Host], folder: Path) -> None:
     tell(f"==> the same as ten tasks of Ansible on {len(hosts)} machines")
     playbook = folder / "ten-looks.yml"
     playbook.write_text(_PLAYBOOK, encoding="utf-8")

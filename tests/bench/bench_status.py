@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.settings import Environment
 from tests.bench.figures import Board, seconds_of, spread
 from tests.support.fake_justavps import FakeJustAvps, served
@@ -52,7 +52,7 @@ def _home(folder: Path, count: int) -> dict[str, str]:
     home = folder / f"home-{count}"
     variables = {**_inherited(), "HERMESOPS_HOME": str(home)}
     if not home.exists():
-        fill(App(Environment.load("local", variables), lambda _: None).registry, count)
+        fill(Container(Environment.load("local", variables), lambda _: None).registry, count)
     return variables
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.channel import Channel
 from hermesops.model.check import Verdict
 from hermesops.model.instance import InstanceStatus
@@ -22,7 +22,7 @@ _TARGET_MACHINES = 10
 Machines = Sequence[tuple[Channel, Expected]]
 
 
-async def measure(board: Board, app: App) -> None:
+async def measure(board: Board, app: Container) -> None:
     """Add the figures, on every living instance's machine, at most ten.
 
     Raises:
@@ -32,7 +32,7 @@ async def measure(board: Board, app: App) -> None:
         living = app.registry.list_instances(status=InstanceStatus.RUNNING)[:_TARGET_MACHINES]
         machines = [
             (
-                await session.reach.channel_to(instance),
+                await session.instance_client.channel_to(instance),
                 Expected.of(instance, api_server_key=app.registry.api_server_key(instance.id)),
             )
             for instance in living

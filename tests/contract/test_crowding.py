@@ -1,10 +1,10 @@
-"""Who is short of room, by the newest backups, alike on SQLite and PostgreSQL."""
+"""Who is low on disk, by the newest backups, alike on SQLite and PostgreSQL."""
 
 from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import data
 from hermesops.model.backup import Backup
-from hermesops.model.crowding import Crowded
+from hermesops.model.crowding import LowOnDisk
 from hermesops.model.ids import InstanceId
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
@@ -29,15 +29,15 @@ def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(regist
     back_up(registry, cid.id, 1, 38)
     back_up(registry, dan.id, 40)
     registry.mark_terminated(dan.id)
-    found = registry.list_crowded(SIZES)
-    assert found == (Crowded("cid", Plan.LIGHT, 38 * GB, 40 * GB), Crowded("ada", Plan.LIGHT, 32 * GB, 40 * GB))
-    assert registry.list_crowded({}) == ()
+    found = registry.list_low_on_disk(SIZES)
+    assert found == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
+    assert registry.list_low_on_disk({}) == ()
     assert data.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
     assert "cid has 38.0 of 40 GB" in data.crowded_lines(found)[0]
 
 
 def test_people_are_told_of_the_first_and_how_many_more_there_are() -> None:
-    many = [Crowded(f"user-{n}", Plan.LIGHT, 39 * GB, 40 * GB) for n in range(13)]
+    many = [LowOnDisk(f"user-{n}", Plan.LIGHT, 39 * GB, 40 * GB) for n in range(13)]
     assert data.crowded_lines(many)[-1] == "data: 3 more are as full"
     assert len(data.crowded_lines(many)) == 11
     assert data.crowded_lines([]) == []

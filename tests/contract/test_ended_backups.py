@@ -12,7 +12,7 @@ import pytest
 from hermesops.backup.pruning import EndedBackups
 from hermesops.backup.repository import Repository
 from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.repository_contents import RepositoryShelf
+from hermesops.backup.store.repository_contents import ResticContents
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
@@ -78,7 +78,7 @@ class Ended:
             await self.keys.revoke(instance_id)
 
         self.keys = Keys(registry, found, "test", begin)
-        shelf = RepositoryShelf(self.keys, Restic({}, credential), found)
+        shelf = ResticContents(self.keys, Restic({}, credential), found)
         self.backups = EndedBackups(registry, shelf, revoke, _alone, KEPT)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.channel import ToolboxChannel
-from hermesops.instances.remote.gateway import GatewayUnits
+from hermesops.instances.remote.gateway import GatewayService
 from hermesops.instances.remote.node_commands import admit, change
 from hermesops.justavps import Client
 from hermesops.localcloud.drivers.sim.driver import SimDriver
@@ -45,7 +45,7 @@ async def test_who_lost_the_lease_neither_personalises_nor_restarts_nor_fences(
     clock.turn(16)
     quick = registry.take_lease(SUBJECT, "quick:2:bb")
     await admit(channel, quick)
-    gateways = GatewayUnits(lambda _: channel, slow)
+    gateways = GatewayService(lambda _: channel, slow)
     before = await _seen(channel)
     for work in (
         change(channel, "configure --wait 0", slow, timeout_s=10),
@@ -71,6 +71,6 @@ async def _personalise(channel: ToolboxChannel, name: str) -> None:
 
 async def _seen(channel: ToolboxChannel) -> tuple[object, ...]:
     status = json.loads((await channel.run(f"{PROGRAM} status", timeout_s=10)).stdout)
-    start = await GatewayUnits(lambda _: channel).invocation(MachineId("any"))
+    start = await GatewayService(lambda _: channel).invocation(MachineId("any"))
     assert start, "the gateway runs"
     return status["lease"], status["payload"], start

@@ -12,7 +12,7 @@ import pulumi
 import pytest
 
 from hermesops import assets
-from hermesops.app import App, fleet_program
+from hermesops.app import Container, fleet_program
 from hermesops.engine.embedded.state import secrets
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.model.stack import StackRef
@@ -26,7 +26,7 @@ OTHER = "v1:2iw3vNn+TcY=:v1:ZHCViKEMRemN7cdb:LHG1pVQiE2THeZhaAxCPI2x5cFDv9g=="
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Container:
     """An environment with one cell, and a person in a project's folder with its Python environment activated."""
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
@@ -36,12 +36,12 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    composed = App(Environment.load(), pytest.fail)
+    composed = Container(Environment.load(), pytest.fail)
     placed(composed.registry)
     return composed
 
 
-def seal(app: App, salt: str) -> Path:
+def seal(app: Container, salt: str) -> Path:
     file = Path(app.pulumi_backend) / ".pulumi" / "stacks" / "fleet" / f"{CELL}.json"
     file.parent.mkdir(parents=True)
     provider = {"secrets_providers": {"type": "passphrase", "state": {"salt": salt}}} if salt else {}
@@ -58,27 +58,27 @@ def stops_with() -> str:
     return str(raised.value)
 
 
-def test_the_program_is_the_selected_cells(app: App) -> None:
+def test_the_program_is_the_selected_cells(app: Container) -> None:
     program = fleet_program()
     assert isinstance(program, FleetProgram)
     assert program.spec == app.registry.cell_spec(CELL)
     assert program.spec.machines
 
 
-def test_a_stack_that_is_no_cell_is_one_line(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_is_no_cell_is_one_line(app: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     del app
     monkeypatch.setattr(pulumi, "get_stack", lambda: "cell9")
     assert stops_with() == "no cell 'cell9'; nearest: cell1: hermesops cell list"
 
 
-def test_a_missing_plugin_is_named(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_plugin_is_named(app: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     del app
     monkeypatch.setenv("PATH", "/nowhere")
     assert stops_with().startswith("pulumi-resource-justavps is not on PATH: activate")
 
 
 @pytest.mark.parametrize("quote", ["", '"', "'"])
-def test_a_salt_that_is_not_the_states_stops_the_run(app: App, quote: str) -> None:
+def test_a_salt_that_is_not_the_states_stops_the_run(app: Container, quote: str) -> None:
     """The CLI has written it before the program runs, for a passphrase of anybody's (recorded: passphrase, step 17)."""
     seal(app, SALT)
     Path(f"Pulumi.{CELL}.yaml").write_text(f"config: {{}}\nencryptionsalt: {quote}{OTHER}{quote}\n")
@@ -92,7 +92,7 @@ def test_a_salt_that_is_not_the_states_stops_the_run(app: App, quote: str) -> No
 @pytest.mark.parametrize(
     ("state", "settings"), [("", f"encryptionsalt: {OTHER}\n"), (SALT, "config: {}\n"), (SALT, None)]
 )
-def test_a_salt_that_only_one_of_them_has_stops_nobody(app: App, state: str, settings: str | None) -> None:
+def test_a_salt_that_only_one_of_them_has_stops_nobody(app: Container, state: str, settings: str | None) -> None:
     seal(app, state)
     if settings is not None:
         Path(f"Pulumi.{CELL}.yaml").write_text(settings)
@@ -111,7 +111,7 @@ def test_a_salt_that_only_one_of_them_has_stops_nobody(app: App, state: str, set
     ],
 )
 def test_another_passphrase_stops_the_run(
-    app: App, monkeypatch: pytest.MonkeyPatch, text: str | None, in_file: str | None, *, stops: bool
+    app: Container, monkeypatch: pytest.MonkeyPatch, text: str | None, in_file: str | None, *, stops: bool
 ) -> None:
     """The CLI itself asks for it only when it meets a secret, where it takes the salt from the state."""
     monkeypatch.setattr(secrets, "ROUNDS", 10)
@@ -130,7 +130,7 @@ def test_another_passphrase_stops_the_run(
         assert isinstance(fleet_program(), FleetProgram)
 
 
-async def test_the_projects_main_runs_it(app: App, tmp_path: Path) -> None:
+async def test_the_projects_main_runs_it(app: Container, tmp_path: Path) -> None:
     del app
     stack = FakeStack(tmp_path / "fake").install()
     main = assets.folder("pulumi") / "fleet" / "__main__.py"

@@ -362,10 +362,10 @@ class TestProxy:
 
     async def test_a_token_lives_seven_days_at_most(self, cloud: LocalCloud) -> None:
         machine = await cloud.ready()
-        wish, longest = [
+        request, longest = [
             (await cloud.token(machine, expires_in_seconds=seconds))["expires_at"] for seconds in (10**9, 604_800)
         ]
-        assert str(wish)[:15] == str(longest)[:15]
+        assert str(request)[:15] == str(longest)[:15]
 
     async def test_nothing_listening_is_502_and_a_stopped_machine_503(self, cloud: LocalCloud) -> None:
         machine = await cloud.ready()

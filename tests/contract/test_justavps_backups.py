@@ -113,7 +113,7 @@ class TestBackups:
         async with serving(tmp_path / "world", driver) as before:
             machine = await before.ready(enable_backups=True)
             backup_id = await backed_up(before, machine, driver)
-        # As if it had died between writing the wish down and acting on it.
+        # As if it had died between writing the request down and acting on it.
         with sqlite3.connect(tmp_path / "world" / "world.db") as database:
             database.execute("UPDATE machines SET restore = ?", (backup_id,))
         async with serving(tmp_path / "world", driver) as after:

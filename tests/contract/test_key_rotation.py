@@ -106,7 +106,7 @@ def known(registry: Registry) -> list[str]:
     """Every secret, in clear."""
     with registry._database.reading() as connection:
         cells = list(sealed_cells(connection))
-    return sorted(f"{cell.place} {registry._desk.sealer.unseal(cell.sealed, place=cell.place)}" for cell in cells)
+    return sorted(f"{cell.place} {registry._context.sealer.unseal(cell.sealed, place=cell.place)}" for cell in cells)
 
 
 def rotation(

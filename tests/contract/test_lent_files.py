@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.secrets.temp_files import _MEMORY, LentFiles
+from hermesops.secrets.temp_files import _MEMORY, TempFiles
 
 LENDING = """
 import sys
@@ -31,7 +31,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_lent_file_is_its_owners_and_gone_with_its_lender(tmp_path: Path) -> None:
-    lent = LentFiles(tmp_path)
+    lent = TempFiles(tmp_path)
     file = lent.lend("api.key", "one")
     assert lent.lend("api.key", "two") == file
     assert file.read_text() == "two"
@@ -55,7 +55,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert left.exists()
-    lent = LentFiles(tmp_path)
+    lent = TempFiles(tmp_path)
     lent.lend("router.key", "x")
     assert not left.parent.exists()
     assert held.read_text() == "secret"
@@ -63,7 +63,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one
 
 
 def test_by_default_files_are_lent_in_memory() -> None:
-    lent = LentFiles()
+    lent = TempFiles()
     file = lent.lend("api.key", "x")
     if _MEMORY.is_dir():
         assert file.is_relative_to(_MEMORY)

@@ -19,7 +19,7 @@ from hermesops.settings import Environment
 from tests.support.registries import TurnedClock, placed
 
 LIMIT = 2
-END, RESIZE, FAREWELL = OperationKind.TERMINATE, OperationKind.RESIZE, OperationKind.FAREWELL
+END, RESIZE, SCHEDULE_TERMINATION = OperationKind.TERMINATE, OperationKind.RESIZE, OperationKind.SCHEDULE_TERMINATION
 
 
 class Place:
@@ -75,7 +75,7 @@ def place(tmp_path: Path, registry: Registry) -> Place:
 def test_beyond_so_many_a_day_another_operator_approves(place: Place, clock: TurnedClock) -> None:
     for agent, kind in zip(place.agents[:LIMIT], (END, RESIZE), strict=True):
         place.changes().refuse_unapproved(place.begin(agent, kind))
-    for kind in (END, RESIZE, FAREWELL, OperationKind.RELOCATE):
+    for kind in (END, RESIZE, SCHEDULE_TERMINATION, OperationKind.RELOCATE):
         with pytest.raises(RefusedError, match=r"2 other agents end .* more than 2 need another operator's approval"):
             place.begin(place.agents[2], kind)
     place.changes().refuse_unapproved(place.begin(place.agents[0]))  # it goes on
@@ -94,7 +94,7 @@ def test_where_no_approvals_are_asked_for_nothing_is_counted(place: Place) -> No
     assert changes.admit(OperationKind.RELOCATE, place.agents[0].id) == {COUNTED: True}
 
 
-@pytest.mark.parametrize("kind", [END, RESIZE, FAREWELL, OperationKind.RELOCATE])
+@pytest.mark.parametrize("kind", [END, RESIZE, SCHEDULE_TERMINATION, OperationKind.RELOCATE])
 def test_rows_written_by_hand_are_stopped_where_their_work_begins(place: Place, kind: OperationKind) -> None:
     given = place.listed(place.agents[:1])
     intents: list[dict[str, object]] = [
@@ -135,7 +135,7 @@ def test_a_list_that_was_changed_and_another_approval_do_not_count(place: Place)
 def test_who_was_approved_for_days_of_grace_is_approved_for_the_end(place: Place, clock: TurnedClock) -> None:
     given = place.listed(place.agents)
     for agent in place.agents:
-        farewell = place.begin(agent, FAREWELL, given)
+        farewell = place.begin(agent, SCHEDULE_TERMINATION, given)
         place.registry.finish_operation(farewell.id, OperationStatus.DONE, "sleeps")
     clock.turn(8 * 24 * 3600)
     for agent in place.agents:  # as the job does it, with nothing brought along

@@ -45,7 +45,7 @@ def test_an_instance_is_placed_once(registry_url: str) -> None:
 def test_what_leaves_still_takes_its_place_until_it_is_gone(registry_url: str) -> None:
     registry = registry_at(registry_url)
     ada = place(registry, "ada", size=1)
-    registry.give_up_machine(ada.id, why="terminate")
+    registry.mark_for_deletion(ada.id, why="terminate")
     assert place(registry, "bob", size=1).cell == "cell2"
     registry.mark_terminated(ada.id)
     assert place(registry, "eve", size=1).cell == "cell1"
@@ -56,13 +56,13 @@ def test_what_leaves_still_takes_its_place_until_it_is_gone(registry_url: str) -
 def test_computers_that_place_at_once_overfill_no_cell(registry_url: str, seed: int, size: int) -> None:
     """Each computer has its own registry; some users come twice, and some leave in between."""
     dice = random.Random(seed)  # noqa: S311 - a test's, and repeatable
-    wishes = [(f"u{dice.randrange(26)}", dice.choice(list(Plan)), dice.choice(REGIONS)) for _ in range(32)]
+    requests = [(f"u{dice.randrange(26)}", dice.choice(list(Plan)), dice.choice(REGIONS)) for _ in range(32)]
     computers = [registry_at(registry_url) for _ in range(4)]
     start = Barrier(4)
 
     def work(number: int) -> None:
         start.wait()
-        for alias, plan, region in wishes[number::4]:
+        for alias, plan, region in requests[number::4]:
             made = place(computers[number], alias, plan, region, size=size, apart=seed % 2 == 0)
             if int(alias[1:]) % 5 == 0:
                 computers[number].mark_terminated(made.id)

@@ -13,7 +13,7 @@ from hermesops.node.protocol import VARIABLES
 from hermesops.node.system.data_volume.size import wanted_gb
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import ImageOrder, Order, Seen
+from hermesops.provider.ports import ImageOrder, ObservedMachine, Order
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
 
@@ -27,7 +27,7 @@ class World:
     machines: Machines
     images: Images
 
-    async def create(self) -> Seen:
+    async def create(self) -> ObservedMachine:
         return await self.machines.create(ORDER, timeout_s=30, tell=_nobody)
 
     async def names(self) -> list[str]:

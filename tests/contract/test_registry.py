@@ -594,11 +594,11 @@ def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
 
 def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> None:
     ada, bob, eve = (placed(registry, alias) for alias in ("ada", "bob", "eve"))
-    registry.give_up_machine(bob.id, why="terminate")
+    registry.mark_for_deletion(bob.id, why="terminate")
     registry.mark_terminated(eve.id)
     spec = registry.cell_spec(CELL)
     assert [(machine.name, machine.owner) for machine in spec.machines] == [(ada.machine_name, ada.id)]
-    assert registry.doomed_machines(CELL) == {bob.machine_name}
+    assert registry.machines_to_delete(CELL) == {bob.machine_name}
     assert registry.get_cell(CELL).machines == 2
 
 

@@ -165,7 +165,7 @@ def test_a_registry_put_back_by_hand_is_not_written_to_before_a_new_epoch(
     write(registry, 1, 2, 3)
     lease = registry.take_lease("instance/1", "one")
     rewrite(registry, "DELETE FROM audit WHERE id = 3")
-    anchor = registry._desk.trail.anchor
+    anchor = registry._context.audit_log.anchor
     again = registry_at(registry_url, anchor=anchor)
     attempts: list[Callable[[], object]] = [
         lambda: write(again, 4),
@@ -189,7 +189,7 @@ def test_an_epoch_outranks_all_that_the_anchor_knows(registry: Registry, registr
     write(registry, 1)
     assert registry.open_epoch("once") == 2
     rewrite(registry, "DELETE FROM audit WHERE id = 2", "UPDATE meta SET value = '1' WHERE name = 'epoch'")
-    again = registry_at(registry_url, anchor=registry._desk.trail.anchor)
+    again = registry_at(registry_url, anchor=registry._context.audit_log.anchor)
     assert again.open_epoch("twice, from the same copy") == 3
     assert again.check_audit().findings == ()
     again.close()
@@ -210,7 +210,7 @@ def test_a_torn_line_of_the_anchor_is_skipped(registry: Registry, anchor: Anchor
 def test_an_anchor_that_cannot_be_written_undoes_nothing(registry_url: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
     registry = registry_at(registry_url)
-    registry._desk.trail.anchor = Anchor(tmp_path / "file" / "anchor")
+    registry._context.audit_log.anchor = Anchor(tmp_path / "file" / "anchor")
     write(registry, 1)
     assert len(registry.list_audit()) == 1
     registry.close()
@@ -227,7 +227,7 @@ def test_an_anchor_that_cannot_be_written_is_told_to_the_log(registry_url: str, 
         sealer=lambda _new: KEYS,
         warn=lambda event, **_fields: warned.append(event),
     )
-    registry._desk.trail.anchor = Anchor(tmp_path / "file" / "anchor")
+    registry._context.audit_log.anchor = Anchor(tmp_path / "file" / "anchor")
     write(registry, 1)
     registry.close()
     assert warned == ["audit_not_anchored"]

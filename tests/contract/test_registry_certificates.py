@@ -131,7 +131,7 @@ def _given_up(registry: Registry, instance: Instance) -> None:
     spare = next_of(registry, instance)
     registry.retire_spare(spare.name)
     assert not registry.good_certificate("b2")
-    registry.give_up_machine(instance.id)
+    registry.mark_for_deletion(instance.id)
 
 
 @pytest.mark.parametrize("what", [_moved, _ended, _left, _given_up])

@@ -1,4 +1,4 @@
-"""Turns of chores, tokens that replace one another, and what is left of ended agents; alike on both databases."""
+"""Turns of jobs, tokens that replace one another, and what is left of ended agents; alike on both databases."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
-from hermesops.model.chore import ChoreTurn
+from hermesops.model.chore import JobRun
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
@@ -26,24 +26,24 @@ def ada(registry: Registry) -> Instance:
 
 
 def test_a_turn_is_remembered_with_what_came_of_it(registry: Registry, clock: TurnedClock) -> None:
-    assert registry.chore_turn("prune") is None
-    lease = registry.take_lease("chore/prune", "me")
-    registry.begin_chore("prune", lease=lease)
-    assert registry.chore_turn("prune") == ChoreTurn(NOON)
+    assert registry.job_run("prune") is None
+    lease = registry.take_lease("job/prune", "me")
+    registry.begin_job("prune", lease=lease)
+    assert registry.job_run("prune") == JobRun(NOON)
     clock.turn(9)
-    registry.end_chore("prune", done="2 pruned", problem="ada: no answer", lease=lease)
-    assert registry.chore_turn("prune") == ChoreTurn(NOON, NOON + timedelta(seconds=9), "2 pruned", "ada: no answer")
-    assert registry.chore_turn("backups") is None
+    registry.end_job("prune", done="2 pruned", problem="ada: no answer", lease=lease)
+    assert registry.job_run("prune") == JobRun(NOON, NOON + timedelta(seconds=9), "2 pruned", "ada: no answer")
+    assert registry.job_run("backups") is None
 
 
 def test_who_lost_a_chore_says_nothing_of_it_any_more(registry: Registry, clock: TurnedClock) -> None:
-    lost = registry.take_lease("chore/prune", "me")
-    registry.begin_chore("prune", lease=lost)
+    lost = registry.take_lease("job/prune", "me")
+    registry.begin_job("prune", lease=lost)
     clock.turn(60)
-    registry.begin_chore("prune", lease=registry.take_lease("chore/prune", "another"))
-    with pytest.raises(LeaseLostError, match="chore/prune is lost"):
-        registry.end_chore("prune", done="done", problem="", lease=lost)
-    assert registry.chore_turn("prune") == ChoreTurn(NOON + timedelta(seconds=60))
+    registry.begin_job("prune", lease=registry.take_lease("job/prune", "another"))
+    with pytest.raises(LeaseLostError, match="job/prune is lost"):
+        registry.end_job("prune", done="done", problem="", lease=lost)
+    assert registry.job_run("prune") == JobRun(NOON + timedelta(seconds=60))
 
 
 def token(id_: str) -> ProxyToken:

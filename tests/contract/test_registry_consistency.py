@@ -9,7 +9,7 @@ from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.sighting import Confirmation, Sighting
+from hermesops.model.sighting import Confirmation, MachineObservation
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
 from tests.support.fleets import recovered
@@ -116,7 +116,7 @@ def test_a_fleet_in_one_look(registry: Registry) -> None:
 
 
 def test_what_machines_looked_like_and_what_has_changed_since(registry: Registry) -> None:
-    first = Sighting(MACHINE, "hermes-a", "starter", "ready", "boot1")
+    first = MachineObservation(MACHINE, "hermes-a", "starter", "ready", "boot1")
     assert registry.note_sightings([first]) == {}
     assert registry.note_sightings([replace(first, boot_id="")])[MACHINE].boot_id == "boot1"
     seen = registry.note_sightings([replace(first, server_type="pro", boot_id="boot2")])
@@ -135,7 +135,7 @@ def test_who_should_run_is_confirmed_by_what_the_vendor_listed_last(registry: Re
         registry.set_machine(rows[user].id, MachineId(f"m-{user}"))
         registry.set_status(rows[user].id, InstanceStatus.RUNNING)
     assert registry.confirmation() == Confirmation(None, 0)
-    seen = [Sighting(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()]
+    seen = [MachineObservation(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()]
     before = registry.now()
     registry.note_sightings(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
     registry.set_machine(rows["dan"].id, MachineId("m-another"))
@@ -149,7 +149,7 @@ def test_who_should_run_is_confirmed_by_what_the_vendor_listed_last(registry: Re
     registry.note_sightings(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
     gone = [entry.action for entry in registry.list_audit(subject="machine/hermes-cleo")]
     assert gone == ["machine_gone_seen"], "what is gone is told once"
-    registry.note_sightings([*seen, Sighting(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
+    registry.note_sightings([*seen, MachineObservation(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
     assert registry.confirmation().confirmed == 2
 
 
@@ -185,7 +185,7 @@ def test_a_user_has_one_living_instance_whatever_machines_say(registry: Registry
 
 def test_an_instance_takes_another_machine(registry: Registry) -> None:
     instance = placed(registry, "ada")
-    registry.give_up_machine(instance.id)
+    registry.mark_for_deletion(instance.id)
     name = MachineName("hermes-local-cell1-ffffffffffff")
     registry.take_machine(instance.id, MACHINE, name, why="found")
     [ordered] = registry.list_ordered()

@@ -23,7 +23,7 @@ def test_a_plan_is_changed_with_its_server_type(registry: Registry) -> None:
 def test_a_machine_is_wanted_until_it_is_given_up(registry: Registry) -> None:
     ada = placed(registry)
     assert registry.is_machine_wanted(ada.id)
-    registry.give_up_machine(ada.id)
+    registry.mark_for_deletion(ada.id)
     assert not registry.is_machine_wanted(ada.id)
 
 

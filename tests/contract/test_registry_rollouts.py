@@ -9,12 +9,12 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.instance_policy import QuietHours
 from hermesops.model.operation import LeaseLostError, OperationKind
 from hermesops.model.rollout import (
+    OperatorDecisions,
     Progress,
     RolloutEvent,
     RolloutState,
     RolloutTarget,
     TargetState,
-    Wishes,
     rollout_subject,
 )
 from hermesops.model.rollout_spec import Action, FailureGate, Gates, HookGate, Spec
@@ -34,7 +34,7 @@ def test_a_rollout_is_read_as_it_was_written(registry: Registry) -> None:
     )
     facts = replace(target_of(ada).facts, opted_in=True, quiet=QuietHours(time(22), time(7), "Asia/Tokyo"))
     targets = [replace(target_of(ada), facts=facts), target_of(bob, 1, stage=1)]
-    written = replace(ROLLOUT, spec=spec, wishes=Wishes(promoted=1, forgiven_at=AT))
+    written = replace(ROLLOUT, spec=spec, decisions=OperatorDecisions(promoted=1, forgiven_at=AT))
     operation = registry.add_rollout(written, targets, STARTED)
     assert (operation.kind, operation.subject) == (OperationKind.ROLLOUT, rollout_subject(written.id))
     assert registry.get_rollout(written.id) == written
@@ -78,13 +78,16 @@ def test_the_database_itself_lets_no_two_hold_one_instance(registry: Registry, m
 
 def test_a_state_is_changed_only_from_where_it_stands(registry: Registry) -> None:
     rollout = started(registry, placed(registry))
-    halted = replace(rollout, state=RolloutState.HALTED, reason="two failed", wishes=Wishes(approved=2))
-    for another in (replace(rollout, state=RolloutState.RUNNING), replace(rollout, wishes=Wishes(promoted=1))):
+    halted = replace(rollout, state=RolloutState.HALTED, reason="two failed", decisions=OperatorDecisions(approved=2))
+    for another in (
+        replace(rollout, state=RolloutState.RUNNING),
+        replace(rollout, decisions=OperatorDecisions(promoted=1)),
+    ):
         assert not registry.change_rollout(another, halted, HALTED)
     assert registry.change_rollout(rollout, halted, HALTED)
     assert not registry.change_rollout(rollout, halted, HALTED)
     now = registry.get_rollout(rollout.id)
-    assert (now.state, now.reason, now.wishes) == (RolloutState.HALTED, "two failed", Wishes(approved=2))
+    assert (now.state, now.reason, now.decisions) == (RolloutState.HALTED, "two failed", OperatorDecisions(approved=2))
     assert registry.rollout_state(rollout.id) is RolloutState.HALTED
     assert [event.kind for event in registry.rollout_events(rollout.id)] == ["start", "halt"]
     assert registry.latest_rollout_events(rollout.id)["halt"].evidence == {"failures": 2, "touched": 3}
@@ -165,21 +168,24 @@ def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: 
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
     rollout = started(registry, ada, bob)
     for target in registry.rollout_targets(rollout.id):
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
     registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), HALTED)
-    assert [(release, target.id) for _, release, target in registry.owed_targets()] == [(NEW, ada.id), (NEW, bob.id)]
+    assert [(release, target.id) for _, release, target in registry.outdated_targets()] == [
+        (NEW, ada.id),
+        (NEW, bob.id),
+    ]
     clock.turn(1)
     started(registry, ada, rollout_id="r2")
-    assert [target.facts.user for _, _, target in registry.owed_targets()] == ["bob"]
+    assert [target.facts.user for _, _, target in registry.outdated_targets()] == ["bob"]
 
 
 @pytest.mark.parametrize("state", [RolloutState.RUNNING, RolloutState.ABORTED, RolloutState.ROLLED_BACK])
 def test_nobody_is_owed_what_did_not_come_to_everybody(registry: Registry, state: RolloutState) -> None:
     rollout = started(registry, placed(registry))
     [target] = registry.rollout_targets(rollout.id)
-    registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
+    registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
     registry.change_rollout(rollout, replace(rollout, state=state), HALTED)
-    assert registry.owed_targets() == ()
+    assert registry.outdated_targets() == ()
 
 
 def test_an_exposure_is_noted_once(registry: Registry, clock: TurnedClock) -> None:

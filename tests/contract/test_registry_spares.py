@@ -57,16 +57,16 @@ def test_a_cell_has_its_spare_machines_too(registry: Registry) -> None:
     ada, pooled = placed(registry), spare(registry)
     assert machines(registry) == {ada.machine_name: ada.id, pooled.name: None}
     assert registry.get_cell(CELL).machines == 2
-    assert registry.doomed_machines(CELL) == frozenset()
+    assert registry.machines_to_delete(CELL) == frozenset()
     assert (pooled.status, pooled.machine_id, pooled.ready_at, pooled.epoch) == (SpareStatus.GROWING, None, None, 0)
     assert registry.retire_spare(pooled.name, why="shrink")
     assert not registry.retire_spare(pooled.name)
     assert machines(registry) == {ada.machine_name: ada.id}
-    assert registry.doomed_machines(CELL) == {pooled.name}
+    assert registry.machines_to_delete(CELL) == {pooled.name}
     assert registry.get_cell(CELL).machines == 2
     registry.forget_spare(pooled.name)
     registry.forget_spare(pooled.name)
-    assert (registry.list_spares(), registry.doomed_machines(CELL)) == ((), frozenset())
+    assert (registry.list_spares(), registry.machines_to_delete(CELL)) == ((), frozenset())
     assert registry.get_cell(CELL).machines == 1
 
 
@@ -78,7 +78,7 @@ def test_a_machine_is_lent_to_a_drill_once_and_is_in_no_pool_afterwards(registry
     assert (lent.name, lent.instance_id, lent.status) == (pooled.name, None, SpareStatus.CLAIMED)
     assert claim(registry, "ada", pooled) is None
     assert registry.retire_spare(pooled.name)
-    assert registry.doomed_machines(CELL) == {pooled.name}
+    assert registry.machines_to_delete(CELL) == {pooled.name}
 
 
 def test_a_machine_that_is_wanted_is_not_forgotten(registry: Registry) -> None:
@@ -203,14 +203,14 @@ def test_a_cut_over_moves_the_instance_and_keeps_the_machine_before(registry: Re
     assert machines(registry, OTHER) == {made.name: ada.id}
     assert registry.contradictions() == ()
     assert registry.retire_spare(former.name, why="verified")
-    assert registry.doomed_machines(CELL) == {ada.machine_name}
+    assert registry.machines_to_delete(CELL) == {ada.machine_name}
 
 
 def test_a_machine_that_is_gone_is_not_kept(registry: Registry) -> None:
     ada, made = placed(registry), ready(registry, spare(registry))
     registry.cut_over(ada.id, made.name, keep_former=False, why="restore")
     assert machines(registry) == {made.name: ada.id}
-    assert registry.doomed_machines(CELL) == {ada.machine_name}
+    assert registry.machines_to_delete(CELL) == {ada.machine_name}
 
 
 def test_another_ones_machine_is_not_cut_over_to(registry: Registry) -> None:
@@ -232,10 +232,10 @@ def test_a_machine_that_was_given_up_is_not_cut_over_to(registry: Registry) -> N
     with pytest.raises(RefusedError, match="could be put on"):
         registry.cut_over(ada.id, given_up.name)
     assert registry.get_instance(ada.id) == ada
-    assert registry.doomed_machines(CELL) == {given_up.name}
+    assert registry.machines_to_delete(CELL) == {given_up.name}
 
 
-@pytest.mark.parametrize("how", ["give_up_machine", "mark_terminated"])
+@pytest.mark.parametrize("how", ["mark_for_deletion", "mark_terminated"])
 def test_what_an_instance_leaves_behind_goes_with_it(registry: Registry, how: str) -> None:
     ada, pooled = placed(registry), spare(registry)
     made = ready(registry, spare(registry, Purpose.NEXT, instance_id=ada.id))
@@ -244,8 +244,8 @@ def test_what_an_instance_leaves_behind_goes_with_it(registry: Registry, how: st
     getattr(registry, how)(ada.id, why="terminate")
     wanted = [one.name for one in registry.list_spares() if one.wanted]
     assert wanted == [pooled.name]
-    assert {ada.machine_name} <= registry.doomed_machines(CELL)
-    assert registry.doomed_machines(OTHER) == {further.name}
+    assert {ada.machine_name} <= registry.machines_to_delete(CELL)
+    assert registry.machines_to_delete(OTHER) == {further.name}
 
 
 def test_an_instance_that_lives_on_keeps_what_it_was_on_before(registry: Registry) -> None:

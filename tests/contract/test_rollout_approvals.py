@@ -15,7 +15,7 @@ from hermesops.identity.approval import FILE, Approval
 from hermesops.identity.signatures import Signers
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, Wishes
+from hermesops.model.rollout import OperatorDecisions, Rollout
 from hermesops.rollout.ports import ApprovalState, Records
 from hermesops.settings import Environment
 from tests.support.instances import ADA
@@ -65,7 +65,7 @@ class Place:
         return self.keeping(text)
 
     def keeping(self, text: str, stage: int = STAGES) -> Records:
-        rollout: Rollout = replace(self.records.rollout, wishes=Wishes(approved=stage, approval=text))
+        rollout: Rollout = replace(self.records.rollout, decisions=OperatorDecisions(approved=stage, approval=text))
         return replace(self.records, rollout=rollout)
 
     async def check(self, records: Records, **more: str) -> ApprovalState:
@@ -100,7 +100,7 @@ async def test_rows_that_were_altered_since_are_refused(place: Place, altered: s
         "a target in an earlier stage": replace(kept, targets=(kept.targets[0], replace(kept.targets[1], stage=0))),
         "another release": replace(kept, rollout=replace(kept.rollout, release=ReleaseId("0.20.0-0123456789ab"))),
         "another way": replace(kept, rollout=replace(kept.rollout, spec=replace(kept.rollout.spec, soak_s=0))),
-        "more stages": place.keeping(kept.rollout.wishes.approval, STAGES + 1),
+        "more stages": place.keeping(kept.rollout.decisions.approval, STAGES + 1),
         "a starter": replace(place.started("eve@example.org@ssh:laptop"), rollout=kept.rollout),
     }[altered]
     state = await place.check(changed)
@@ -156,10 +156,10 @@ async def test_another_kind_of_signature_is_no_approval(place: Place) -> None:
 async def test_an_approval_that_grew_old_lapses_and_is_no_fault(place: Place) -> None:
     approval = Approval(asked_for(place.records, STAGES, "staging"), datetime.now(UTC) - timedelta(hours=25))
     state = await place.check(place.keeping(Signers(place.folder / "bob").sign_file(FILE, approval)))
-    assert (state.stages, state.objection, "counts for 24 h" in state.lapsed) == (0, "", True)
+    assert (state.stages, state.objection, "counts for 24 h" in state.expired) == (0, "", True)
 
 
 async def test_a_computer_that_can_check_no_signature_waits_rather_than_halts(place: Place) -> None:
     state = await place.check(place.approved(), allowed_signers="")
     assert (state.stages, state.objection) == (0, "")
-    assert "no allowed_signers is set" in state.lapsed
+    assert "no allowed_signers is set" in state.expired

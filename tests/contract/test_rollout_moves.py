@@ -2,11 +2,11 @@
 
 import pytest
 
-from hermesops.app.adapters.rollout_reprovision import standing_of, whereabouts
+from hermesops.app.adapters.rollout_reprovision import status_of, whereabouts
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.rollout import Standing
+from hermesops.model.rollout import ReleaseStatus
 from hermesops.registry import Registry
 from tests.support.registries import placed
 
@@ -24,18 +24,18 @@ def asked(registry: Registry, ada: Instance, image: str) -> Operation:
     return registry.open_operation(OperationKind.RELOCATE, subject, intent=intent, instance_id=ada.id)
 
 
-def standing(registry: Registry, ada: Instance) -> Standing:
-    return standing_of(whereabouts(registry, ada.id))
+def standing(registry: Registry, ada: Instance) -> ReleaseStatus:
+    return status_of(whereabouts(registry, ada.id))
 
 
 def test_it_is_where_it_was(registry: Registry, ada: Instance) -> None:
-    assert standing(registry, ada) == Standing("")
+    assert standing(registry, ada) == ReleaseStatus("")
 
 
 def test_one_that_was_left_halfway_waits_for_who_goes_on_with_it(registry: Registry, ada: Instance) -> None:
     asked(registry, ada, "new")
     found = whereabouts(registry, ada.id)
-    assert (standing_of(found).activation, standing_of(found).phase) == ("new", "unconfirmed")
+    assert (status_of(found).activation, status_of(found).phase) == ("new", "unconfirmed")
     assert not found.is_cut_over
 
 

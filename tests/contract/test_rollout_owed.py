@@ -1,8 +1,8 @@
-"""Who is brought what he is owed without being asked, in both databases."""
+"""Outdated instances are updated without being asked, in both databases."""
 
 from dataclasses import replace
 
-from hermesops.app.services.outdated import can_be_brought, owed, wishes
+from hermesops.app.services.outdated import can_be_updated, outdated, requests
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
@@ -17,16 +17,16 @@ def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Regis
         registry.set_status(one.id, InstanceStatus.RUNNING)
     rollout = started(registry, *agents)
     for target in registry.rollout_targets(rollout.id):
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
     registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
     registry.set_status(agents[1].id, InstanceStatus.SUSPENDED)
-    assert {one.user for one in owed(registry)} == {"ada", "bob", "eve"}
-    assert {one.user for one in can_be_brought(registry, owed(registry))} == {"ada", "eve"}
+    assert {one.user for one in outdated(registry)} == {"ada", "bob", "eve"}
+    assert {one.user for one in can_be_updated(registry, outdated(registry))} == {"ada", "eve"}
     started(registry, agents[2], rollout_id="r2")
-    found = can_be_brought(registry, owed(registry))
+    found = can_be_updated(registry, outdated(registry))
     assert [(one.user, one.action) for one in found] == [("ada", Action.SLOT)]
-    [wish] = wishes(found, "owed", Spec())
-    assert (wish.release, wish.where, wish.everybody, wish.action) == (NEW, "user=ada", False, Action.SLOT)
+    [request] = requests(found, "outdated", Spec())
+    assert (request.release, request.where, request.everybody, request.action) == (NEW, "user=ada", False, Action.SLOT)
 
 
 def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> None:
@@ -34,7 +34,10 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
     for number, (agent, action) in enumerate(((ada, Action.SLOT), (bob, Action.MACHINE))):
         rollout = started(registry, agent, rollout_id=f"r{number}", action=action)
         [target] = registry.rollout_targets(rollout.id)
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OWED)])
+        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
         registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
-    asked = wishes(owed(registry), "owed", Spec())
-    assert [(wish.action, wish.where) for wish in asked] == [(Action.MACHINE, "user=bob"), (Action.SLOT, "user=ada")]
+    asked = requests(outdated(registry), "outdated", Spec())
+    assert [(request.action, request.where) for request in asked] == [
+        (Action.MACHINE, "user=bob"),
+        (Action.SLOT, "user=ada"),
+    ]

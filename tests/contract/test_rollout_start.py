@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.app.services.rollout_requests import Wish
+from hermesops.app.services.rollout_requests import RolloutRequest
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import UnavailableError
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
-from hermesops.operations.runner import LEFT, Operations
+from hermesops.operations.runner import QUEUED, Operations
 from hermesops.registry import Registry
 from hermesops.settings import Settings
 from tests.support.registries import placed
 from tests.support.rollouts import NEW, ROLLOUT, STARTED, target_of
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
 
-WISH = Wish(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
+WISH = RolloutRequest(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
 
 
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
@@ -30,7 +30,7 @@ def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     env = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}), is_local=True)
     app = SimpleNamespace(registry=registry, releases=releases, env=env)
     operations = Operations(registry, {}, lambda _: None)
-    return Rollouts(cast("Session", SimpleNamespace(app=app, operations=operations)))
+    return Rollouts(cast("Connected", SimpleNamespace(app=app, operations=operations)))
 
 
 def begun(registry: Registry, state: RolloutState) -> Rollout:
@@ -64,4 +64,4 @@ def test_only_who_has_a_runner_is_left_to_the_workers(registry: Registry, state:
 def test_a_rollout_that_goes_on_is_left_to_the_workers(registry: Registry) -> None:
     rollouts_of(registry).leave(begun(registry, RolloutState.RUNNING))
     [operation] = registry.list_operations(unfinished=True)
-    assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, LEFT)
+    assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, QUEUED)

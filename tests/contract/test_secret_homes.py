@@ -9,9 +9,9 @@ import pytest
 from moto import mock_aws
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.secrets.backends.age import AgeHome
-from hermesops.secrets.backends.aws import AwsHome
-from hermesops.secrets.backends.folder import FolderHome, Home, VariablesHome
+from hermesops.secrets.backends.age import AgeBackend
+from hermesops.secrets.backends.aws import AwsBackend
+from hermesops.secrets.backends.folder import EnvironmentBackend, FolderBackend, SecretBackend
 from hermesops.secrets.files import make_secret
 from hermesops.secrets.store import home_of
 
@@ -24,10 +24,10 @@ def identity(folder: Path, name: str = "identity") -> tuple[Path, str]:
     return folder / name, str(made.to_public())
 
 
-def age_home(folder: Path, *more: str) -> AgeHome:
+def age_home(folder: Path, *more: str) -> AgeBackend:
     file, public = identity(folder)
     (folder / "secrets.age.recipients").write_text("\n".join(["# who may read them", public, *more]) + "\n")
-    return AgeHome(folder / "secrets.age", file)
+    return AgeBackend(folder / "secrets.age", file)
 
 
 @pytest.fixture
@@ -40,24 +40,24 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(params=["folder", "age", "aws"])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> SecretBackend:
     if request.param == "aws":
         request.getfixturevalue("aws")
-    made: dict[str, Callable[[], Home]] = {
-        "folder": lambda: FolderHome(tmp_path / "keys"),
+    made: dict[str, Callable[[], SecretBackend]] = {
+        "folder": lambda: FolderBackend(tmp_path / "keys"),
         "age": lambda: age_home(tmp_path),
-        "aws": lambda: AwsHome("hermesops/staging"),
+        "aws": lambda: AwsBackend("hermesops/staging"),
     }
     return made[request.param]()
 
 
-def test_a_home_is_empty_at_first(home: Home) -> None:
+def test_a_home_is_empty_at_first(home: SecretBackend) -> None:
     assert home.names() == frozenset()
     assert home.read("api.key") is None
     assert home.changed_at("api.key") is None
 
 
-def test_what_is_written_is_read_and_replaces_what_was(home: Home) -> None:
+def test_what_is_written_is_read_and_replaces_what_was(home: SecretBackend) -> None:
     home.write("api.key", "one\n")
     home.write("router.key", "other")
     home.write("api.key", "two\nlines")
@@ -67,7 +67,7 @@ def test_what_is_written_is_read_and_replaces_what_was(home: Home) -> None:
     assert home.changed_at("api.key") is not None
 
 
-def test_a_secret_is_made_once(home: Home) -> None:
+def test_a_secret_is_made_once(home: SecretBackend) -> None:
     assert home.make("registry.key", "first") == "first"
     assert home.make("registry.key", "second") == "first"
     assert home.read("registry.key") == "first"
@@ -81,10 +81,10 @@ def test_an_age_file_shows_nothing_and_opens_for_each_recipient(tmp_path: Path) 
     assert text.startswith("-----BEGIN AGE ENCRYPTED FILE-----")
     assert CANARY not in text
     assert "api.key" not in text
-    assert AgeHome(tmp_path / "secrets.age", theirs).read("api.key") == CANARY
+    assert AgeBackend(tmp_path / "secrets.age", theirs).read("api.key") == CANARY
     stranger, _ = identity(tmp_path, "stranger")
     with pytest.raises(RefusedError, match="does not open"):
-        AgeHome(tmp_path / "secrets.age", stranger).read("api.key")
+        AgeBackend(tmp_path / "secrets.age", stranger).read("api.key")
 
 
 def test_an_ssh_key_opens_an_age_file(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_ssh_key_opens_an_age_file(tmp_path: Path) -> None:
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     make_secret(tmp_path / "id_ed25519", private)
     (tmp_path / "s.recipients").write_text(f"{public} ada@example.org\n")
-    home = AgeHome(tmp_path / "s", tmp_path / "id_ed25519")
+    home = AgeBackend(tmp_path / "s", tmp_path / "id_ed25519")
     home.write("api.key", CANARY)
     assert home.read("api.key") == CANARY
 
@@ -114,7 +114,7 @@ def test_an_age_file_is_written_for_somebody(tmp_path: Path, recipients: str, sa
     file, _ = identity(tmp_path)
     (tmp_path / "s.recipients").write_text(recipients)
     with pytest.raises(RefusedError, match=says):
-        AgeHome(tmp_path / "s", file).write("api.key", CANARY)
+        AgeBackend(tmp_path / "s", file).write("api.key", CANARY)
     assert not (tmp_path / "s").exists()
 
 
@@ -123,7 +123,7 @@ def test_nobody_locks_themselves_out(tmp_path: Path) -> None:
     _, other = identity(tmp_path, "other")
     (tmp_path / "s.recipients").write_text(f"{other}\n")
     with pytest.raises(RefusedError, match="could not read what you wrote"):
-        AgeHome(tmp_path / "s", file).write("api.key", CANARY)
+        AgeBackend(tmp_path / "s", file).write("api.key", CANARY)
     assert not (tmp_path / "s").exists()
 
 
@@ -142,12 +142,12 @@ def test_a_broken_identity_is_refused_without_repeating_it(tmp_path: Path, text:
     (tmp_path / "broken").touch(0o600)
     (tmp_path / "broken").write_text(text)
     with pytest.raises(RefusedError, match="broken holds no identity") as refused:
-        AgeHome(tmp_path / "secrets.age", tmp_path / "broken").read("api.key")
+        AgeBackend(tmp_path / "secrets.age", tmp_path / "broken").read("api.key")
     assert text not in refused.value.message
 
 
 def test_files_of_a_folder_are_the_owners_alone(tmp_path: Path) -> None:
-    home = FolderHome(tmp_path / "keys")
+    home = FolderBackend(tmp_path / "keys")
     home.write("api.key", CANARY)
     assert stat.S_IMODE((tmp_path / "keys/api.key").stat().st_mode) == 0o600
     (tmp_path / "keys/api.key").chmod(0o640)
@@ -157,10 +157,10 @@ def test_files_of_a_folder_are_the_owners_alone(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("aws")
 def test_homes_of_two_prefixes_do_not_see_each_other() -> None:
-    AwsHome("hermesops/staging").write("api.key", "one")
-    AwsHome("hermesops/staging2").write("router.key", "two")
-    assert AwsHome("hermesops/staging").names() == {"api.key"}
-    assert AwsHome("hermesops/staging2").read("api.key") is None
+    AwsBackend("hermesops/staging").write("api.key", "one")
+    AwsBackend("hermesops/staging2").write("router.key", "two")
+    assert AwsBackend("hermesops/staging").names() == {"api.key"}
+    assert AwsBackend("hermesops/staging2").read("api.key") is None
 
 
 def test_aws_that_does_not_let_us_in_says_who_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ def test_aws_that_does_not_let_us_in_says_who_asked(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(RefusedError, match="aws:x"):
-        AwsHome("x").read("api.key")
+        AwsBackend("x").read("api.key")
 
 
 @pytest.mark.usefixtures("aws")
 def test_aws_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     from botocore.exceptions import EndpointConnectionError  # noqa: PLC0415 - this test alone
 
-    home = AwsHome("x")
+    home = AwsBackend("x")
 
     def silence(**_asked: object) -> None:
         raise EndpointConnectionError(endpoint_url="https://secretsmanager")
@@ -188,7 +188,7 @@ def test_aws_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch
 
 
 def test_variables_are_read_and_never_written() -> None:
-    home = VariablesHome({"API_KEY": f" {CANARY}\n"}, prefix="HERMESOPS_SECRET_")
+    home = EnvironmentBackend({"API_KEY": f" {CANARY}\n"}, prefix="HERMESOPS_SECRET_")
     assert home.names() == {"api.key"}
     assert home.read("api.key") == CANARY
     assert home.make("api.key", "other") == CANARY
@@ -201,4 +201,4 @@ def test_variables_are_read_and_never_written() -> None:
 @pytest.mark.parametrize("setting", ["vault", "age:", "aws:", "age", "environment:x"])
 def test_a_home_that_is_none_is_refused(setting: str, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="secrets_home"):
-        home_of(setting, keys=tmp_path, identity=None, variables=VariablesHome({}, prefix=""))
+        home_of(setting, keys=tmp_path, identity=None, variables=EnvironmentBackend({}, prefix=""))

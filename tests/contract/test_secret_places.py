@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.app.services.key_rotation import prepare_registry_key, rotate_registry_key
 from hermesops.app.services.secret_checks import check_secrets, unneeded
 from hermesops.errors import RefusedError, UsageError
@@ -13,7 +13,7 @@ from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
 from hermesops.registry.open import migrate_registry
-from hermesops.secrets.catalog import API_KEY, NEEDED, PULUMI_PASSPHRASE
+from hermesops.secrets.catalog import API_KEY, CATALOG, PULUMI_PASSPHRASE
 from hermesops.secrets.files import make_secret
 from hermesops.settings import Environment
 
@@ -21,10 +21,10 @@ CANARY = "canary-7731"
 URL = "https://api.example.org/api/v1"
 
 
-def app_of(home: Path, **variables: str) -> App:
+def app_of(home: Path, **variables: str) -> Container:
     given = {f"HERMESOPS_{name}": value for name, value in variables.items()}
     environ = {"HOME": str(home), "HERMESOPS_HOME": str(home), "HERMESOPS_API_URL": URL, **given}
-    return App(Environment.load("staging", environ), lambda _line: None)
+    return Container(Environment.load("staging", environ), lambda _line: None)
 
 
 def test_a_key_of_any_home_opens_the_vendor_and_is_lent_to_programs_as_a_file(tmp_path: Path) -> None:
@@ -122,5 +122,5 @@ def test_what_no_one_needs_is_named(tmp_path: Path) -> None:
 
 async def test_every_secret_that_is_needed_is_checked(tmp_path: Path) -> None:
     checks = await check_secrets(app_of(tmp_path, API_URL="http://127.0.0.1:9/api/v1"))
-    assert [check.name for check in checks] == [one.name for one in NEEDED]
+    assert [check.name for check in checks] == [one.name for one in CATALOG]
     assert {check.name: check.verdict for check in checks}["registry.key"] is Verdict.OK

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.registry.schema import tables
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
@@ -20,7 +20,7 @@ DAY_OLD = timedelta(hours=25)
 
 @pytest.fixture(scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
-    async with local_world(tmp_path_factory.mktemp("chores"), driver="sim") as command:
+    async with local_world(tmp_path_factory.mktemp("jobs"), driver="sim") as command:
         yield command.with_variables(
             HERMESOPS_DRILL_DAYS="1", HERMESOPS_ENDED_BACKUPS_DAYS="0", HERMESOPS_POOL_SIZE="light=1"
         )
@@ -28,7 +28,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 
 def grow_old(world: Command) -> None:
     """Let everything that was done have been done yesterday."""
-    registry = App(Environment.load("local", world.environ), lambda _: None).registry
+    registry = Container(Environment.load("local", world.environ), lambda _: None).registry
     columns = (tables.backups.c.at, tables.hermes_instances.c.created_at)
     with registry._database.writing() as connection:
         for column in columns:
@@ -39,12 +39,12 @@ def grow_old(world: Command) -> None:
     registry.close()
 
 
-async def chores(world: Command) -> dict[str, dict[str, Any]]:
-    return {row["chore"]: row for row in (await world.ok("chore", "list", "--json")).json["chores"]}
+async def jobs(world: Command) -> dict[str, dict[str, Any]]:
+    return {row["job"]: row for row in (await world.ok("job", "list", "--json")).json["jobs"]}
 
 
 async def all_done(world: Command) -> bool | Pending[bool]:
-    rows = await chores(world)
+    rows = await jobs(world)
     open_ones = {name: row for name, row in rows.items() if row["due"]}
     busy = (await world.ok("operation", "list", "--json")).json["operations"]
     return Pending(f"{open_ones} {busy}") if open_ones or busy else True
@@ -58,7 +58,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
         await world.ok("backup", "create", user)
     await world.ok("instance", "terminate", "bob", "--yes", "--reason", "test")
     grow_old(world)
-    due = {name: row["due"] for name, row in (await chores(world)).items()}
+    due = {name: row["due"] for name, row in (await jobs(world)).items()}
     assert {name for name, count in due.items() if count} == {"backups", "tokens", "pools", "drill", "ended"}
     assert (await world.ok("fleet", "status", "--json")).json["backups"]["late"] == 2
 
@@ -68,7 +68,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
     first.kill()
     await told
 
-    done = await chores(world)
+    done = await jobs(world)
     assert {name: row["problem"] for name, row in done.items() if row["problem"]} == {}
     loss = (await world.ok("fleet", "status", "--json")).json["backups"]
     assert (loss["late"], loss["never"]) == (0, 0)
@@ -100,15 +100,15 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
 @pytest.mark.turns(6, at=0)
 async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> None:
     grow_old(world)
-    without = world.with_variables(HERMESOPS_WITHOUT_CHORES="backups, drill")
-    shown = await chores(without)
+    without = world.with_variables(HERMESOPS_WITHOUT_JOBS="backups, drill")
+    shown = await jobs(without)
     assert (shown["backups"]["by_workers"], shown["tokens"]["by_workers"]) == (False, True)
-    ran = await world.ok("chore", "run", "backups", "--json")
+    ran = await world.ok("job", "run", "backups", "--json")
     assert ran.json["done"] == "2 agents backed up"
-    assert (await chores(world))["backups"]["due"] == 0
-    refused = await world.run("chore", "run", "laundry")
-    assert (refused.exit_code, "no chore 'laundry'" in refused.stderr) == (2, True)
-    unknown = await world.with_variables(HERMESOPS_WITHOUT_CHORES="laundry").run("chore", "list")
+    assert (await jobs(world))["backups"]["due"] == 0
+    refused = await world.run("job", "run", "laundry")
+    assert (refused.exit_code, "no job 'laundry'" in refused.stderr) == (2, True)
+    unknown = await world.with_variables(HERMESOPS_WITHOUT_JOBS="laundry").run("job", "list")
     assert unknown.exit_code == 2
 
 

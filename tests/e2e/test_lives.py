@@ -75,7 +75,7 @@ async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_rev
 async def test_who_sleeps_is_left_alone_until_woken_on_whatever_machine(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
     first = await _row(simulated, "ada")
-    refused(await simulated.run("instance", "resume", "ada", *ASKED), 3, "is awake")
+    refused(await simulated.run("instance", "resume", "ada", *ASKED), 3, "is running")
     refused(await simulated.run("instance", "suspend", "ada"), 2, "say why")
     refused(await simulated.run("instance", "suspend", "ada", "--machine", "sold", *ASKED), 2, "stopped, removed")
 
@@ -155,7 +155,7 @@ async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(si
 async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated: Command) -> None:
     lives, hasty = (simulated.with_variables(**{**LIVES, "HERMESOPS_GRACE_DAYS": days}) for days in ("7", "0.00001"))
     await lives.ok("provision", "eve", "--plan", "light")
-    refused(await lives.run("instance", "terminate", "eve", "--undo"), 3, "is awake")
+    refused(await lives.run("instance", "terminate", "eve", "--undo"), 3, "is running")
     refused(await lives.run("instance", "terminate", "eve", "--undo", "--now"), 2, "--undo goes alone")
     refused(await lives.run("instance", "terminate", "eve", "--without-backup", "--yes"), 2, "--now")
     refused(await lives.run("instance", "terminate", "eve"), 3, "not confirmed")

@@ -28,7 +28,7 @@ ENDS: Mapping[str, tuple[str, ...]] = {
 }
 LIVES_ON = {"move", "restore", "restore onto a new machine", "token revoke"}
 STEPS: Mapping[str, tuple[str, ...]] = {
-    "suspend": ("stopping the gateway", "switching machine", "the agent sleeps"),
+    "suspend": ("stopping the gateway", "switching machine", "the agent is suspended"),
     "terminate now": ("stopping the gateway", "giving"),
     "move": ("changing ", "starting the gateway"),
     "restore": ("is in place", "starting the gateway"),
@@ -83,7 +83,7 @@ async def test_a_woken_agent_has_a_token_that_nobody_had_before(simulated: Comma
     user = await provisioned(simulated)
     copy = await copied(simulated, user)
     await simulated.ok("instance", "suspend", user, *WHY)
-    # For an agent that sleeps too: what it will be handed is a later one again.
+    # For an agent that is suspended too: what it will be handed is a later one again.
     revoked = await simulated.ok("token", "revoke", user, "--models", "--json", *WHY)
     assert revoked.json["models_from_generation"] == 3
     assert (await model_row(simulated, user))["left"] == "none since it was revoked"
@@ -118,7 +118,7 @@ async def test_killed_after_the_revocation_the_agent_is_due_for_another_token(si
     copy = await copied(simulated, user)
     for seconds in (0.3, 0.6, 0.9, 1.2):
         await simulated.killed_after(seconds, "token", "revoke", user, "--models", *WHY)
-    await simulated.run("chore", "run", "model-tokens")
+    await simulated.run("job", "run", "model-tokens")
     await simulated.ok("token", "revoke", user, "--models", *WHY)
     await dies(simulated, copy)
     assert (await simulated.ok("instance", "chat", user, "hello", *WHY)).stdout
@@ -140,7 +140,7 @@ async def test_a_router_that_was_down_knows_of_the_revocation_from_its_first_ans
     await simulated.ok("local", "up")
     assert await asked_with(simulated, copy) in {401, 503}
     await dies(simulated, copy)
-    await simulated.ok("chore", "run", "model-tokens")
+    await simulated.ok("job", "run", "model-tokens")
     assert (await simulated.ok("instance", "chat", user, "hello", *WHY)).stdout
 
 
@@ -152,11 +152,11 @@ async def test_a_token_that_runs_out_is_renewed_before_it_does_while_the_agent_r
     assert await asked_with(short, copy) == 200
 
     async def is_due() -> bool | Pending[bool]:
-        rows = {row["chore"]: row["due"] for row in (await short.ok("chore", "list", "--json")).json["chores"]}
+        rows = {row["job"]: row["due"] for row in (await short.ok("job", "list", "--json")).json["jobs"]}
         return True if rows["model-tokens"] else Pending("not yet")
 
     await until(is_due, what="the token to be due", timeout_s=30, every_s=1)
-    await short.ok("chore", "run", "model-tokens")
+    await short.ok("job", "run", "model-tokens")
     new = await copied(short, user)
     assert (new == copy, await asked_with(short, new)) == (False, 200)
 
@@ -180,7 +180,7 @@ async def test_a_running_agent_answers_over_a_renewal_and_a_revocation_without_a
     # A turn that is under way is not cut short by the renewal, which is due at once where tokens shall live longer.
     turn = asyncio.create_task(answers("SLEEP 20"))
     longer = world.with_variables(HERMESOPS_MODEL_TOKEN_DAYS="30")
-    await longer.ok("chore", "run", "model-tokens")
+    await longer.ok("job", "run", "model-tokens")
     copies.append(await copied(world, user))
     assert "SLEPT" in await turn
     assert "hello" in await answers()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.settings import Environment
 from tests.support.command import Command
 
@@ -14,7 +14,7 @@ from tests.support.command import Command
 async def ops(tmp_path: Path) -> Command:
     """An environment whose registry was written to twice."""
     command = Command(tmp_path / "home")
-    registry = App(Environment.load("local", command.environ), lambda _: None).registry
+    registry = Container(Environment.load("local", command.environ), lambda _: None).registry
     registry.append_audit("command_run", "instance/1", why="first")
     registry.close()
     await command.ok("registry", "restored", "--reason", "second")

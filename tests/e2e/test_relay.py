@@ -58,7 +58,7 @@ async def admitted(world: Command, folder: Path, name: str) -> ssl.SSLContext:
 async def test_a_service_talks_to_agents_and_holds_no_token(simulated: Command, tmp_path: Path) -> None:
     for user in ("ada", "bob"):
         await simulated.ok("provision", user, "--plan", "light")
-    await simulated.ok("chore", "run", "tokens")
+    await simulated.ok("job", "run", "tokens")
     tokens = (await simulated.ok("token", "list", "--json")).json["tokens"]
     assert {(row["user"], row["holder"]) for row in tokens if row["purpose"] == PLATFORM} == {
         ("ada", "relay"),
@@ -87,7 +87,7 @@ async def test_a_service_talks_to_agents_and_holds_no_token(simulated: Command, 
         await simulated.ok("token", "revoke", "bob", *ASKED)
         away = await http.get("/agents/bob/health")
         assert (away.status_code, away.json()["relay"]["code"]) == (503, "agent_not_ready")
-        await simulated.ok("chore", "run", "tokens")
+        await simulated.ok("job", "run", "tokens")
         assert (await http.get("/agents/bob/health")).status_code == 200
 
         await simulated.ok("relay", "revoke", "message-router", "--yes", *ASKED)

@@ -46,19 +46,19 @@ async def reached(command: Command, release: str) -> bool | Pending[bool]:
     """Whether the rollout under way is of that release and somebody runs it."""
     ran = await command.run("rollout", "status", "--json")
     told = ran.json if ran.exit_code == 0 else {}
-    has_it = told.get("outlook", {}).get("reached", 0) > 0 and told["rollout"]["release"] == release
+    has_it = told.get("progress", {}).get("reached", 0) > 0 and told["rollout"]["release"] == release
     return has_it or Pending("not yet")
 
 
 async def test_a_good_release_reaches_everybody_and_every_decision_is_explained(fleet: Command) -> None:
     told = await status(fleet)
-    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
-    assert [stage["targets"] for stage in told["outlook"]["stages"]] == [1, 1, 6]
+    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS)
+    assert [stage["targets"] for stage in told["progress"]["stages"]] == [1, 1, 6]
     assert all(target["on_release"] for target in told["targets"])
     events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
-    assert all(event["why"] for event in events if event["kind"] in {"start", "bring", "state"})
-    assert {"start", "bring", "brought", "state"} <= {event["kind"] for event in events}
-    assert (await fleet.ok("fleet", "owed")).stdout == "nobody is owed a release\n"
+    assert all(event["why"] for event in events if event["kind"] in {"start", "deploy_targets", "state"})
+    assert {"start", "deploy_targets", "deployed", "state"} <= {event["kind"] for event in events}
+    assert (await fleet.ok("fleet", "outdated")).stdout == "no instance is outdated\n"
 
 
 async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_that_one_heals(fleet: Command) -> None:
@@ -66,7 +66,7 @@ async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_tha
     ran = await fleet.run("rollout", "start", broken, "--all", *QUICK, "--json")
     assert ran.exit_code == 8, ran
     assert ran.json["rollout"]["state"] == "halted"
-    assert (ran.json["outlook"]["touched"], ran.json["outlook"]["failed"]) == (1, 1)
+    assert (ran.json["progress"]["touched"], ran.json["progress"]["failed"]) == (1, 1)
     told = await status(fleet)
     [hurt] = [target for target in told["targets"] if target["touched_at"]]
     assert not hurt["on_release"]
@@ -100,17 +100,19 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
     await fleet.ok("provision", "late", "--plan", "light")
     await fleet.ok("provision", "asleep", "--plan", "light")
     await fleet.ok("instance", "suspend", "asleep", "--reason", "holidays")
-    [owed] = [one for one in (await fleet.ok("fleet", "owed", "--json")).json["owed"] if one["user"] == "late"]
-    due = {row["chore"]: row["due"] for row in (await fleet.ok("chore", "list", "--json")).json["chores"]}
-    assert due["owed"] == 1
-    await fleet.ok("chore", "run", "owed")
-    worker = await fleet.start("worker", "--without-chores")
-    await until(lambda: reached(fleet, owed["release"]), what="who came later", timeout_s=120, every_s=0.5)
+    [outdated] = [
+        one for one in (await fleet.ok("fleet", "outdated", "--json")).json["outdated"] if one["user"] == "late"
+    ]
+    due = {row["job"]: row["due"] for row in (await fleet.ok("job", "list", "--json")).json["jobs"]}
+    assert due["outdated"] == 1
+    await fleet.ok("job", "run", "outdated")
+    worker = await fleet.start("worker", "--without-jobs")
+    await until(lambda: reached(fleet, outdated["release"]), what="who came later", timeout_s=120, every_s=0.5)
     worker.send_signal(signal.SIGTERM)
     await asyncio.wait_for(worker.communicate(), 60)
-    assert (await fleet.ok("instance", "show", "late", "--json")).json["instance"]["release"] == owed["release"]
+    assert (await fleet.ok("instance", "show", "late", "--json")).json["instance"]["release"] == outdated["release"]
     await fleet.ok("rollout", "promote", "--full", "--reason", "no time")
-    assert [one["user"] for one in (await fleet.ok("fleet", "owed", "--json")).json["owed"]] == []
+    assert [one["user"] for one in (await fleet.ok("fleet", "outdated", "--json")).json["outdated"]] == []
     for user in ("late", "asleep"):
         await fleet.ok("instance", "terminate", user, "--yes", "--reason", "test")
 
@@ -151,7 +153,7 @@ async def test_agents_that_move_while_a_release_is_brought_get_it_all_the_same(f
     starts = ("rollout", "start", release, "--all", *QUICK)
     await asyncio.gather(*(fleet.ok(*words) for words in (starts, *moves)))
     told = await status(fleet)
-    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
+    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS)
     for user in movers:
         assert (await fleet.ok("instance", "show", user, "--json")).json["instance"]["release"] == release
 
@@ -183,7 +185,7 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
     touched = {target["user"]: target["touched_at"] for target in told["targets"] if target["on_release"]}
     await fleet.ok("rollout", "promote", "--full", "--reason", "no time")
     told = await status(fleet)
-    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS)
+    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS)
     assert touched.items() <= {target["user"]: target["touched_at"] for target in told["targets"]}.items()
     back = await fleet.ok("rollback", "--rollout", told["rollout"]["id"], "--yes", "--json")
     assert back.json["rollout"]["state"] == "rolled_back"

@@ -62,7 +62,7 @@ async def comes_to(command: Command, release: str, state: str, *, reached: int) 
             return Pending("not begun")
         told: dict[str, Any] = ran.json
         changing = [one for one in told["targets"] if one["state"] in {"fetching", "activating", "unconfirmed"}]
-        is_there = told["rollout"]["state"] == state and told["outlook"]["reached"] >= reached and not changing
+        is_there = told["rollout"]["state"] == state and told["progress"]["reached"] >= reached and not changing
         return told if is_there else Pending(str(told["rollout"]))
 
     return await until(look, what=f"the rollout is {state}", timeout_s=180, every_s=0.3)
@@ -83,9 +83,9 @@ async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replay
     assert rollout["state"] == "halted"
     assert rollout["reason"].startswith("turn_latency ")
     assert "(1.25 times allowed); by chance with a probability of" in rollout["reason"]
-    touched = ran.json["outlook"]["touched"]
+    touched = ran.json["progress"]["touched"]
     assert 5 <= touched <= USERS // 2
-    assert ran.json["outlook"]["failed"] == 0, "none of them alone is slow enough to fail"
+    assert ran.json["progress"]["failed"] == 0, "none of them alone is slow enough to fail"
     first, *told, _, _ = ran.stderr.splitlines()
     assert first == f"rollout {rollout['id']} deploys {slow} to {USERS} instances"
     assert all(f" of {USERS} healthy" in line.partition(": ")[0] for line in told)
@@ -111,13 +111,13 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
         assert refused.exit_code == 3, refused
         assert problem in refused.stderr
     told = await status(fleet)
-    assert (told["rollout"], told["outlook"]["touched"]) == (rollout, 0)
+    assert (told["rollout"], told["progress"]["touched"]) == (rollout, 0)
     assert "approve" not in {one["what"] for one in await changes(fleet, rollout["id"])}
 
     approved = (await bob.ok("rollout", "approve", "--stage", "1", "--reason", "looks fine", "--json")).json
     assert (approved["stage"], approved["approved_by"]) == (1, "bob@example.net")
     told = await comes_to(fleet, release, "paused", reached=USERS // 4)
-    assert told["outlook"]["touched"] == USERS // 4
+    assert told["progress"]["touched"] == USERS // 4
     assert told["rollout"]["reason"].startswith("stage 2 has a blast radius of")
     events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
     [event] = [one for one in events if one["decision"].get("verb") == "approve"]
@@ -133,7 +133,7 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     await bob.ok("rollout", "approve", "--stage", "2")
     _, said = await asyncio.wait_for(process.communicate(), 180)
     assert process.returncode == 0, said.decode()
-    assert (await status(fleet))["outlook"]["reached"] == USERS
+    assert (await status(fleet))["progress"]["reached"] == USERS
 
 
 async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Command) -> None:
@@ -143,12 +143,12 @@ async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Co
     shown = (await fleet.ok("rollout", "pause", "--reason", "a demonstration", "--json")).json["rollout"]
     assert (shown["state"], shown["reason"]) == ("paused", "a demonstration")
     told = await comes_to(fleet, release, "paused", reached=1)
-    assert told["outlook"]["touched"] < USERS
+    assert told["progress"]["touched"] < USERS
     await pause(3)
-    assert (await status(fleet))["outlook"]["touched"] == told["outlook"]["touched"]
+    assert (await status(fleet))["progress"]["touched"] == told["progress"]["touched"]
     assert (await fleet.run("rollout", "pause")).exit_code == 3
     resumed = await fleet.ok("rollout", "resume", "--reason", "it is over", "--json")
-    assert (resumed.json["rollout"]["state"], resumed.json["outlook"]["reached"]) == ("done", USERS)
+    assert (resumed.json["rollout"]["state"], resumed.json["progress"]["reached"]) == ("done", USERS)
     await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     steered = [(one["what"], one["to"], one["why"]) for one in await changes(fleet, shown["id"])]

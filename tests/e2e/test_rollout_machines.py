@@ -55,7 +55,7 @@ async def test_an_image_that_nobody_boots_halts_at_its_first_canary_and_nobody_w
     before = images(fleet)
     ran = await fleet.run("rollout", "start", "hermes-gone", "--all", *QUICK, "--json")
     assert ran.exit_code == 8, ran
-    assert (ran.json["outlook"]["touched"], ran.json["outlook"]["failed"]) == (0, 1)
+    assert (ran.json["progress"]["touched"], ran.json["progress"]["failed"]) == (0, 1)
     assert images(fleet) == before
     await fleet.ok("rollout", "abort", "--reason", "gone")
 
@@ -102,10 +102,10 @@ async def test_everybody_comes_to_machines_of_the_image_though_the_runner_is_kil
     await asyncio.wait_for(process.communicate(), 60)
     await fleet.ok("rollout", "start", NEXT, "--all", *QUICK)
     told = await status(fleet)
-    assert (told["rollout"]["state"], told["outlook"]["reached"]) == ("done", USERS), told
+    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS), told
     assert told["rollout"]["release"] == ahead["release"]
     assert set(images(fleet).values()) == {ahead["release"]}
-    assert (await fleet.ok("fleet", "owed")).stdout == "nobody is owed a release\n"
+    assert (await fleet.ok("fleet", "outdated")).stdout == "no instance is outdated\n"
     findings = (await fleet.ok("fleet", "drift", "--json")).json["findings"]
     assert {finding["subject"] for finding in findings} <= {"hermes-gone"}, findings
     back = await fleet.ok("rollback", "--rollout", told["rollout"]["id"], "--yes", "--json")

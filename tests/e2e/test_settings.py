@@ -1,4 +1,4 @@
-"""Settings of a living agent, changed by the installed command on a real machine."""
+"""Settings of a running agent, changed by the installed command on a real machine."""
 
 import asyncio
 import json

@@ -122,7 +122,7 @@ OTHERS = {
     "stack up cell1 --target MACHINE~": "MACHINE",
     "rollback --direct --machine MACHINE~": "MACHINE",
     **{f"fleet {verb} STRAY~": "STRAY" for verb in ("adopt", "remove-orphan")},
-    "chore run backup": "backups",
+    "job run backup": "backups",
     "secrets set registry.kay": "registry.key",
     "secrets rotate registry.kay --reason t": "registry.key",
     "secrets check registry.kay": "registry.key",

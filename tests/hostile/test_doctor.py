@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.doctor import environment
 from hermesops.model.check import Check, Verdict
 from hermesops.settings import Environment
@@ -17,13 +17,13 @@ LIMIT_S = 2.0
 MOST = 96 << 20
 
 
-def _app(home: Path, **variables: str) -> App:
+def _app(home: Path, **variables: str) -> Container:
     given = {"HOME": "/h", "HERMESOPS_HOME": str(home), "HERMESOPS_API_KEY": "sk_x"}
     env = Environment.load("staging", given | {f"HERMESOPS_{name}": value for name, value in variables.items()})
-    return App(env, lambda _: None)
+    return Container(env, lambda _: None)
 
 
-async def _checks(app: App) -> dict[str, Check]:
+async def _checks(app: Container) -> dict[str, Check]:
     begun = time.monotonic()
     checks = await app.doctor()
     assert time.monotonic() - begun < LIMIT_S + 8

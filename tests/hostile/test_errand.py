@@ -11,7 +11,7 @@ import pytest
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.state import adapter, backup
 from hermesops.node.system import as_user
-from hermesops.node.system.as_user import Errand, Home, run
+from hermesops.node.system.as_user import AgentHome, UserProcess, run
 from hermesops.node.system.files import Access
 from hermesops.node.system.restic import pump
 from tests.support.node_home import NodeHome, make
@@ -57,12 +57,12 @@ ENDINGS = [
 ]
 
 
-def program(folder: Path, body: str) -> Home:
+def program(folder: Path, body: str) -> AgentHome:
     """A home whose errands are that."""
     path = folder / "program"
     path.write_text(_START + body)
     (folder / "home").mkdir(exist_ok=True)
-    return Home(folder / "home", Access(0o600, os.geteuid(), os.getegid()), path)
+    return AgentHome(folder / "home", Access(0o600, os.geteuid(), os.getegid()), path)
 
 
 def _ends(pid: int) -> bool:
@@ -167,7 +167,7 @@ def test_a_backup_of_what_stops_or_hides_ends_without_a_snapshot(machine: NodeHo
 
 
 def test_a_stream_of_trickles_goes_on_until_it_ends(tmp_path: Path) -> None:
-    giver = Errand(program(tmp_path, 'for _ in range(5): os.write(1, b"x"); time.sleep(0.1)'), "pack", stdout=-1)
+    giver = UserProcess(program(tmp_path, 'for _ in range(5): os.write(1, b"x"); time.sleep(0.1)'), "pack", stdout=-1)
     reader, writer = os.pipe()
     assert giver.process.stdout is not None
     with os.fdopen(writer, "wb") as target, giver.process.stdout as source:
@@ -178,7 +178,7 @@ def test_a_stream_of_trickles_goes_on_until_it_ends(tmp_path: Path) -> None:
 
 
 def test_a_taker_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
-    taker = Errand(program(tmp_path, _STOP), "unpack", stdin=-1)
+    taker = UserProcess(program(tmp_path, _STOP), "unpack", stdin=-1)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     assert taker.process.stdin is not None

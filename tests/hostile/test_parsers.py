@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
-from hermesops.health.samples import Reading
-from hermesops.model.slot import SlotsSeen
+from hermesops.health.samples import HealthSample
+from hermesops.model.slot import SlotsState
 from hermesops.node.untrusted import foreign_text, strict_json
 from tests.support.parsers import JSON, PARSERS, Outcomes
 from tests.support.shard import shard
@@ -124,7 +124,7 @@ def test_an_answer_of_hermes_node_is_an_object_or_names_the_machine(text: bytes 
 
 @given(ANYTHING)
 def test_a_probe_is_a_reading_or_unavailable(text: bytes | str) -> None:
-    assert message_of(lambda: Reading.from_json(text)).isprintable()
+    assert message_of(lambda: HealthSample.from_json(text)).isprintable()
 
 
 READING = {
@@ -142,16 +142,16 @@ READING = {
 
 @given(st.sampled_from(sorted(READING)), JSON)
 def test_a_probe_with_a_strange_part_is_a_reading_or_unavailable(name: str, value: object) -> None:
-    assert message_of(lambda: Reading.from_json(json.dumps({**READING, name: value}))).isprintable()
+    assert message_of(lambda: HealthSample.from_json(json.dumps({**READING, name: value}))).isprintable()
 
 
 @given(JSON, JSON)
 def test_releases_of_a_machine_are_read_or_of_another_shape(releases: object, busy: object) -> None:
     done = Completed(0, json.dumps({"releases": releases, "busy": busy}).encode(), b"")
 
-    def read() -> SlotsSeen:
+    def read() -> SlotsState:
         with understood("m1", "status"):
-            return SlotsSeen.from_status(object_in(done, "m1", "status"))
+            return SlotsState.from_status(object_in(done, "m1", "status"))
 
     said = message_of(read)
     assert not said or "m1" in said

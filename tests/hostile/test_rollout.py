@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from hermesops.model.rollout import RolloutState, TargetState
-from hermesops.model.rollout_spec import HurtCare
-from hermesops.model.vitals import Pulse
+from hermesops.model.rollout_spec import HaltRollback
+from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
-from hermesops.rollout.commands import Said
+from hermesops.rollout.commands import OperatorCommand
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 
 HOSTILE = (3, 7, 11, 13, 17)
@@ -45,7 +45,7 @@ def test_a_rollout_ends_although_some_machines_never_do(step: str) -> None:
 @pytest.mark.parametrize("step", UNTOUCHED)
 def test_machines_that_hang_before_anything_is_changed_halt_nothing(step: str) -> None:
     world = _world(step)
-    assert world.run(for_s=48 * 3600) == f"done: 15 of 20 run {NEW}, 5 owed"
+    assert world.run(for_s=48 * 3600) == f"done: 15 of 20 run {NEW}, 5 outdated"
     assert all(world.nth(number).detail.startswith("unreachable: ") for number in HOSTILE)
 
 
@@ -62,7 +62,7 @@ def test_a_first_stage_does_not_wait_for_one_that_does_not_answer(step: str) -> 
         second.batch,
         second.position,
     )
-    assert world.run(for_s=48 * 3600) == f"done: 19 of 20 run {NEW}, 1 owed"
+    assert world.run(for_s=48 * 3600) == f"done: 19 of 20 run {NEW}, 1 outdated"
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -76,7 +76,7 @@ def test_an_abort_is_obeyed_while_machines_hang(step: str) -> None:
         if since is None or world.clock.now() < since + timedelta(seconds=5):
             return False
         aborted_at.append(world.clock.seconds)
-        world.say(commands.abort(world.rollout, Said("bob", "enough", world.clock.now())))
+        world.say(commands.abort(world.rollout, OperatorCommand("bob", "enough", world.clock.now())))
         return True
 
     assert world.run(for_s=48 * 3600, word=abort) == "aborted: enough"
@@ -95,14 +95,14 @@ def test_a_bug_that_one_machine_provokes_is_its_own_failure() -> None:
 
 def test_machines_that_do_not_go_back_keep_no_others_from_it() -> None:
     failures = replace(QUICK.gates.failures, early_failures=1, early_rate=0.0)
-    world = World(fleet(20), replace(QUICK, on_halt=HurtCare.ALL, gates=replace(QUICK.gates, failures=failures)))
+    world = World(fleet(20), replace(QUICK, on_halt=HaltRollback.ALL, gates=replace(QUICK.gates, failures=failures)))
     while world.on(NEW) < 10:
         world.run(for_s=5)
     changed = [target.id for target in world.placed.values() if target.progress.on_release]
     stuck = changed[: len(changed) // 2]
     for instance_id in stuck:
         world.machines[instance_id].hangs = frozenset({"back"})
-    world.pulses[changed[-1]] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
+    world.liveness_of[changed[-1]] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
     halted_at = world.clock.seconds
     assert world.run(for_s=48 * 3600).startswith("halted")
     assert {world.machines[instance_id].current for instance_id in changed if instance_id not in stuck} == {OLD}

@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.node.errors import NotReadyError
 from hermesops.node.release.trial import sandbox
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access, is_mounted
 from tests.support.prerequisites import require
 
@@ -23,7 +23,7 @@ _RACE_S = 60.0
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
     """A home of another user's, with a copy in it; what it may not see is below the same folder."""
     require(os.geteuid() == 0, "root")
     path = tmp_path / "home"
@@ -34,19 +34,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     for each in (path, *path.rglob("*")):
         os.chown(each, _AGENT.uid, _AGENT.gid)
     monkeypatch.setattr(sandbox, "COPY", tmp_path / "run/trial-state")  # as ``_place`` has it
-    yield Home(path, _AGENT, tmp_path / "program")
+    yield AgentHome(path, _AGENT, tmp_path / "program")
     sandbox._unmount_copy()
 
 
-def _place(home: Home) -> Path:
+def _place(home: AgentHome) -> Path:
     return home.path.parent / "run/trial-state"
 
 
-def _mounted(home: Home) -> set[str]:
+def _mounted(home: AgentHome) -> set[str]:
     return {entry.name for entry in _place(home).iterdir()}
 
 
-def test_the_copy_is_mounted_and_gone_afterwards(home: Home) -> None:
+def test_the_copy_is_mounted_and_gone_afterwards(home: AgentHome) -> None:
     sandbox.mount_copy(home)
     assert _mounted(home) == {"state.db"}
     assert stat.S_IMODE(_place(home).parent.stat().st_mode) & 0o022 == 0
@@ -56,7 +56,7 @@ def test_the_copy_is_mounted_and_gone_afterwards(home: Home) -> None:
 
 @pytest.mark.parametrize("target", ["/proc", "/etc", "/dev", "../../closed/below"])
 @pytest.mark.parametrize("name", ["trial", ""])
-def test_a_link_in_its_place_is_not_followed(home: Home, target: str, name: str) -> None:
+def test_a_link_in_its_place_is_not_followed(home: AgentHome, target: str, name: str) -> None:
     place = home.path / ".hermes-node" / name
     shutil.rmtree(place)
     place.symlink_to(target if name else f"../{target}")
@@ -65,21 +65,21 @@ def test_a_link_in_its_place_is_not_followed(home: Home, target: str, name: str)
     assert not is_mounted(_place(home))
 
 
-def test_a_folder_of_somebody_elses_is_not_taken(home: Home) -> None:
+def test_a_folder_of_somebody_elses_is_not_taken(home: AgentHome) -> None:
     os.chown(home.path / ".hermes-node/trial", 0, 0)
     with pytest.raises(NotReadyError, match="was replaced by something else"):
         sandbox.mount_copy(home)
     assert not is_mounted(_place(home))
 
 
-def test_a_pipe_in_its_place_keeps_nobody_waiting(home: Home) -> None:
+def test_a_pipe_in_its_place_keeps_nobody_waiting(home: AgentHome) -> None:
     shutil.rmtree(home.path / ".hermes-node/trial")
     os.mkfifo(home.path / ".hermes-node/trial")
     with pytest.raises(NotReadyError, match="was replaced by something else"):
         sandbox.mount_copy(home)
 
 
-def test_whoever_swaps_without_end_gets_nothing_mounted_but_the_copy(home: Home) -> None:
+def test_whoever_swaps_without_end_gets_nothing_mounted_but_the_copy(home: AgentHome) -> None:
     swaps = multiprocessing.get_context("fork").Process(target=_swap_for_ever, args=(home.path,), daemon=True)
     swaps.start()
     taken, refused, tries = 0, 0, 0

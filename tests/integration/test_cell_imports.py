@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.cells.stack.state import machines_in
 from hermesops.engine import make_engine
 from hermesops.engine.choose import read_passphrase
@@ -27,18 +27,18 @@ def vendor() -> Iterator[FakeJustAvps]:
 
 
 @pytest.fixture
-def app(vendor: FakeJustAvps, tmp_path: Path) -> App:
+def app(vendor: FakeJustAvps, tmp_path: Path) -> Container:
     return computer(vendor, tmp_path)
 
 
-async def made(app: App, *aliases: str) -> list[Instance]:
+async def made(app: Container, *aliases: str) -> list[Instance]:
     instances = [place(app, alias) for alias in aliases]
     for instance in instances:
         await make(app, instance)
     return instances
 
 
-async def forget(app: App, *names: MachineName) -> dict[MachineName, MachineId]:
+async def forget(app: Container, *names: MachineName) -> dict[MachineName, MachineId]:
     """Take machines out of the stack's state; their ids."""
     state: dict[str, Any] = deepcopy(dict(await app.cell_stacks.export(CELL1)))
     ids = {name: MachineId(machines_in(state)[name]["id"]) for name in names}
@@ -48,12 +48,12 @@ async def forget(app: App, *names: MachineName) -> dict[MachineName, MachineId]:
     return ids
 
 
-async def take(app: App, wanted: dict[MachineName, MachineId]) -> tuple[MachineName, ...]:
+async def take(app: Container, wanted: dict[MachineName, MachineId]) -> tuple[MachineName, ...]:
     async with app.vendor() as client:
         return await app.cell_imports(client).take(CELL1, wanted, why="test")
 
 
-async def check_taken_in(app: App, vendor: FakeJustAvps) -> None:
+async def check_taken_in(app: Container, vendor: FakeJustAvps) -> None:
     ada, bea, _ = await made(app, "ada", "bea", "cyd")
     orders = len(vendor.orders)
     before = {name: (one["urn"], one["parent"], one["protect"]) for name, one in await held(app)}
@@ -70,16 +70,16 @@ async def check_taken_in(app: App, vendor: FakeJustAvps) -> None:
     assert entry.after == {str(name): id_ for name, id_ in ids.items()}
 
 
-async def held(app: App) -> list[tuple[MachineName, Any]]:
+async def held(app: Container) -> list[tuple[MachineName, Any]]:
     return list(machines_in(await app.cell_stacks.state(CELL1)).items())
 
 
-async def test_lost_machines_are_taken_in_as_the_program_makes_them(app: App, vendor: FakeJustAvps) -> None:
+async def test_lost_machines_are_taken_in_as_the_program_makes_them(app: Container, vendor: FakeJustAvps) -> None:
     await check_taken_in(app, vendor)
 
 
 @pytest.mark.pulumi_cli
-async def test_the_pulumi_command_takes_them_in_alike(app: App, vendor: FakeJustAvps, tmp_path: Path) -> None:
+async def test_the_pulumi_command_takes_them_in_alike(app: Container, vendor: FakeJustAvps, tmp_path: Path) -> None:
     variables = {name: value for name, value in app.env.variables.items() if name.startswith("HERMESOPS_")}
     app.engine = make_engine(
         "cli",
@@ -99,7 +99,7 @@ def _passphrase(folder: Path) -> Path:
     return file
 
 
-async def test_the_first_machine_of_a_stack_that_is_not_there_is_taken_in(app: App, vendor: FakeJustAvps) -> None:
+async def test_the_first_machine_of_a_stack_that_is_not_there_is_taken_in(app: Container, vendor: FakeJustAvps) -> None:
     instance = place(app, "ada")
     await make(app, instance)
     ids = await forget(app, instance.machine_name)
@@ -110,7 +110,7 @@ async def test_the_first_machine_of_a_stack_that_is_not_there_is_taken_in(app: A
     assert len(vendor.orders) == 1
 
 
-async def test_what_is_not_the_cells_own_is_refused_and_nothing_changes(app: App) -> None:
+async def test_what_is_not_the_cells_own_is_refused_and_nothing_changes(app: Container) -> None:
     ada, bea = await made(app, "ada", "bea")
     ids = await forget(app, ada.machine_name, bea.machine_name)
     before = await app.cell_stacks.export(CELL1)

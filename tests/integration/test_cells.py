@@ -12,10 +12,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.app.services.cells import Cells
 from hermesops.cells.bulk import failure_of
-from hermesops.cells.changes.guard import Named
+from hermesops.cells.changes.guard import Overrides
 from hermesops.cells.naming import stack_of
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
@@ -28,7 +28,7 @@ from hermesops.settings import Environment
 from tests.support.fake_justavps import FakeJustAvps, served
 
 CELL1 = CellName("cell1")
-NOTHING = Named()
+NOTHING = Overrides()
 """Nothing is named beyond the limits."""
 
 
@@ -49,7 +49,7 @@ def vendor() -> Iterator[RegionalVendor]:
         yield fake
 
 
-def computer(vendor: FakeJustAvps, folder: Path) -> App:
+def computer(vendor: FakeJustAvps, folder: Path) -> Container:
     key = folder / "api.key"
     key.write_text(vendor.key)
     key.chmod(0o600)
@@ -60,15 +60,15 @@ def computer(vendor: FakeJustAvps, folder: Path) -> App:
         "HERMESOPS_API_KEY_FILE": str(key),
         "HERMESOPS_PULUMI_ENGINE": "embedded",
     }
-    return App(Environment.load("staging", environ), lambda _line: None)
+    return Container(Environment.load("staging", environ), lambda _line: None)
 
 
 @pytest.fixture
-def app(vendor: RegionalVendor, tmp_path: Path) -> App:
+def app(vendor: RegionalVendor, tmp_path: Path) -> Container:
     return computer(vendor, tmp_path)
 
 
-def place(app: App, alias: str, region: str = "hel1", size: int = 40) -> Instance:
+def place(app: Container, alias: str, region: str = "hel1", size: int = 40) -> Instance:
     return app.registry.place_instance(
         app.registry.resolve_user(alias, create=True),
         plan=Plan.LIGHT,
@@ -78,11 +78,11 @@ def place(app: App, alias: str, region: str = "hel1", size: int = 40) -> Instanc
     )
 
 
-async def make(app: App, instance: Instance) -> None:
+async def make(app: Container, instance: Instance) -> None:
     async def lacks() -> bool:
         return not await app.cell_stacks.holds(instance.cell, instance.machine_name)
 
-    await app.cell_stacks.bring(instance.cell, still_wanted=lacks)
+    await app.cell_stacks.apply(instance.cell, still_wanted=lacks)
 
 
 def names(vendor: FakeJustAvps) -> Counter[str]:
@@ -90,7 +90,7 @@ def names(vendor: FakeJustAvps) -> Counter[str]:
 
 
 async def test_wishes_on_two_computers_are_a_few_runs_and_one_machine_each(
-    vendor: RegionalVendor, app: App, tmp_path: Path
+    vendor: RegionalVendor, app: Container, tmp_path: Path
 ) -> None:
     """Every wish is written while runs are under way, as operators do it; whoever comes later is served by the next."""
     computers = [app, computer(vendor, tmp_path)]
@@ -111,7 +111,7 @@ async def test_wishes_on_two_computers_are_a_few_runs_and_one_machine_each(
 
 
 @pytest.mark.turns(6, at=5)
-async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVendor, app: App) -> None:
+async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVendor, app: Container) -> None:
     for number, region in enumerate(("hel1", "hel1", "nbg1")):
         place(app, f"u{number}", region, size=1)
     vendor.away = "nbg1"
@@ -134,7 +134,7 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
     assert {row.status for row in rows if row.subject == "cell/cell3"} >= {OperationStatus.DONE}
 
 
-async def test_somebody_else_at_a_cell_is_named_and_the_rest_goes_on(vendor: RegionalVendor, app: App) -> None:
+async def test_somebody_else_at_a_cell_is_named_and_the_rest_goes_on(vendor: RegionalVendor, app: Container) -> None:
     for number in range(2):
         place(app, f"u{number}", size=1)
     app.registry.take_lease("cell/cell1", "another")
@@ -145,7 +145,7 @@ async def test_somebody_else_at_a_cell_is_named_and_the_rest_goes_on(vendor: Reg
     assert len(vendor.orders) == 1
 
 
-async def test_only_the_machine_that_is_meant_is_made_and_refreshed(vendor: RegionalVendor, app: App) -> None:
+async def test_only_the_machine_that_is_meant_is_made_and_refreshed(vendor: RegionalVendor, app: Container) -> None:
     first, second = place(app, "ada"), place(app, "bob")
     cells = Cells.select(app, names=("cell1",), where="", everything=False)
     assert failure_of(await cells.up((first.machine_name,), named=NOTHING)) is None
@@ -163,7 +163,7 @@ async def test_only_the_machine_that_is_meant_is_made_and_refreshed(vendor: Regi
         ]
 
 
-async def test_what_no_row_wants_is_shown_and_not_destroyed(vendor: RegionalVendor, app: App) -> None:
+async def test_what_no_row_wants_is_shown_and_not_destroyed(vendor: RegionalVendor, app: Container) -> None:
     """A row that vanished without an operation: its machine is protected from every run that does not name it."""
     kept, lost = place(app, "ada"), place(app, "bob")
     await make(app, kept)

@@ -95,10 +95,10 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     await say(agent, "before", "hello")
     before = await messages(agent)
     first = (await node(agent, "release show"))["current"]
-    await releases.bring(agent.channel, newer)
+    await releases.deploy(agent.channel, newer)
 
     answer = await node(agent, f"release activate {newer.id} --confirm-within 30")
-    assert (answer["state"], answer["from"], answer["way_back"]) == ("unconfirmed", first, "copy")
+    assert (answer["state"], answer["from"], answer["rollback_method"]) == ("unconfirmed", first, "copy")
     assert [(check["name"], check["ok"]) for check in answer["checks"]] == [
         ("health", True),
         ("state", True),
@@ -112,7 +112,7 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     told = await node(agent, "release settle")  # as the unit does: whoever comes second finds nothing left
     history = History(**(json.loads(await agent.run("cat /etc/hermes-node/releases.json"))))
     assert history.last is not None
-    assert history.last["outcome"] == "lapsed", told
+    assert history.last["outcome"] == "confirm_timed_out", told
     assert "nobody confirmed" in history.last["why"]
     assert history.last["rows_carried"] > 0
     assert history.last["rows_listed"] > 0, "the newer one's own table has no place"

@@ -35,7 +35,7 @@ async def _brought(world: ConvergedWorld, agent: Agent, folder: Path) -> str:
     unit = await agent.channel.get("/etc/systemd/system/hermes-gateway.service")
     releases = RealReleases(Path(str(variables["hermes_agent_bundle"])), base_python(), unit, folder)
     other = releases.same("other")
-    await releases.bring(agent.channel, other)
+    await releases.deploy(agent.channel, other)
     return other.id
 
 

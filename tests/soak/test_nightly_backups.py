@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.app import App
-from hermesops.app.container_parts.connected import Session
+from hermesops.app import Container
+from hermesops.app.container_parts.connected import Connected
 from hermesops.model.backup import Backup
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment
@@ -60,7 +60,7 @@ class Tracked:
             self.running -= 1
 
 
-async def provisioned(session: Session, count: int) -> None:
+async def provisioned(session: Connected, count: int) -> None:
     room = asyncio.Semaphore(PROVISIONS_AT_ONCE)
 
     async def one(user: str) -> None:
@@ -72,7 +72,7 @@ async def provisioned(session: Session, count: int) -> None:
 
 
 async def test_a_night_of_a_thousand(world: Command) -> None:
-    app = App(Environment.load("local", world.environ), lambda _: None)
+    app = Container(Environment.load("local", world.environ), lambda _: None)
     async with app.session() as session:
         began = time.monotonic()
         await provisioned(session, AGENTS)

@@ -67,7 +67,7 @@ async def test_a_bad_release_reaches_few_and_is_halted(tmp_path: Path) -> None:
 async def _rolled_out(world: Command, bad: Bad, table: Table) -> None:
     ran = await world.run("rollout", "start", await _built(world, bad), *CHOSEN, "--json", timeout_s=900)
     told = ran.json
-    outlook, on_release = told["outlook"], await _running(world)
+    outlook, on_release = told["progress"], await _running(world)
     table.add_row(
         bad.name,
         str(outlook["touched"]),

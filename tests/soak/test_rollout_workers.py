@@ -45,7 +45,7 @@ async def _workers(command: Command) -> AsyncIterator[list[asyncio.subprocess.Pr
 
 
 async def _worker(command: Command) -> asyncio.subprocess.Process:
-    return await command.start("worker", "--without-chores", "--quiet")
+    return await command.start("worker", "--without-jobs", "--quiet")
 
 
 async def _status(command: Command) -> dict[str, Any]:
@@ -64,7 +64,7 @@ async def _killed_until_done(command: Command, workers: list[asyncio.subprocess.
             return killed, gaps
         now = time.monotonic() - began
         assert now < PATIENCE_S, told["rollout"]
-        events = told["outlook"]["reached"] + sum(1 for one in told["targets"] if one["touched_at"])
+        events = told["progress"]["reached"] + sum(1 for one in told["targets"] if one["touched_at"])
         if events != seen:
             seen, since = events, now
             if died:
@@ -100,7 +100,9 @@ async def test_a_rollout_ends_well_whichever_of_four_workers_is_killed(tmp_path:
                 len((await command.ok("backup", "list", f"user-{number}", "--json")).json["backups"])
                 for number in range(USERS)
             ]
-            _show(killed, told["outlook"]["reached"], sum(count > 1 for count in counts), max(gaps, default=0), seconds)
+            _show(
+                killed, told["progress"]["reached"], sum(count > 1 for count in counts), max(gaps, default=0), seconds
+            )
             assert told["rollout"]["state"] == "done", told["rollout"]
             assert {target["state"] for target in told["targets"]} == {"healthy"}
             # Each activation begins with a backup.

@@ -128,10 +128,10 @@ def _of_running(instance: ExpectedInstance) -> tuple[Act, ...]:
             variables=_KEEPS_PREVIOUS,
             lines=9,
         ),
-        _refused(instance, "resume", ("instance", "resume", user, *_WHY), "is awake"),
+        _refused(instance, "resume", ("instance", "resume", user, *_WHY), "is running"),
         _refused(instance, "resize", ("instance", "resize", user, "--plan", instance.plan, *_WHY), "already"),
         _refused(instance, "move", _move(user, instance.region), "already"),
-        _refused(instance, "undo", ("instance", "terminate", user, "--undo", *_WHY), "is awake"),
+        _refused(instance, "undo", ("instance", "terminate", user, "--undo", *_WHY), "is running"),
     )
 
 
@@ -176,7 +176,7 @@ def _of_suspended(instance: ExpectedInstance) -> tuple[Act, ...]:
     removed = replace(instance, has_machine=False)
     again = ("instance", "suspend", user, *_WHY) if instance.has_machine else _suspend_removed(user)
     acts = (
-        Act("resume", ("instance", "resume", user, *_WHY), running, finished="is awake"),
+        Act("resume", ("instance", "resume", user, *_WHY), running, finished="is running"),
         Act("suspend again", again, instance, lines=0),
         _refused(instance, "provision", ("provision", user, "--plan", instance.plan), "is suspended"),
         _refused(instance, "restart", ("instance", "restart", user), "is suspended"),
@@ -190,8 +190,8 @@ def _of_ending(instance: ExpectedInstance) -> tuple[Act, ...]:
     user = instance.user
     running = replace(instance, phase=Phase.RUNNING, has_machine=True)
     return (
-        Act("undo", ("instance", "terminate", user, "--undo", *_WHY), running, finished="is awake"),
-        Act("resume", ("instance", "resume", user, *_WHY), running, finished="is awake"),
+        Act("undo", ("instance", "terminate", user, "--undo", *_WHY), running, finished="is running"),
+        Act("resume", ("instance", "resume", user, *_WHY), running, finished="is running"),
         _refused(instance, "provision", ("provision", user, "--plan", instance.plan), "ends at"),
         _refused(instance, "move", _move(user, _REGIONS[instance.region]), "ends at"),
     )

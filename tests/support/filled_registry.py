@@ -9,7 +9,7 @@ from tests.support.fleets import AT, IMAGE, PER_CELL, ordered
 
 def fill(registry: Registry, count: int, *, environment: str = "local") -> None:
     """Write ``count`` running instances in cells of forty."""
-    desk = registry._desk
+    desk = registry._context
     users, rows, details = [], [], []
     for number in range(count):
         instance = ordered(number).instance

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from hermesops.drift.fleet_snapshot import Accounts, MachineAccount, StackAccount, StackMachine
+from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, StackMachine, StackSnapshot
 from hermesops.justavps.wire import Image, ImageStatus, Machine, MachineStatus
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId, machine_name
@@ -101,7 +101,7 @@ class Fleet:
         rows = [ordered(number) for number in range(count)]
         return cls(rows, [machine_for(row) for row in rows])
 
-    def accounts(self, **changes: Any) -> Accounts:  # noqa: ANN401 - any field of the accounts
+    def snapshot(self, **changes: Any) -> FleetSnapshot:  # noqa: ANN401 - any field of the accounts
         """Its accounts; what a test wants otherwise, it says."""
         values: dict[str, Any] = {
             "environment": "local",
@@ -113,21 +113,21 @@ class Fleet:
             "machines": tuple(self.machines),
             "images": (Image(id=IMAGE, name="hermes-base-1", status=ImageStatus.READY, provider_image_id="p"),),
         }
-        return Accounts(**(values | changes))
+        return FleetSnapshot(**(values | changes))
 
 
-def stacks_of(rows: Iterable[Ordered]) -> dict[CellName, StackAccount]:
+def stacks_of(rows: Iterable[Ordered]) -> dict[CellName, StackSnapshot]:
     """The stacks that hold just these machines."""
     held: dict[CellName, dict[Any, StackMachine]] = {}
     for row in rows:
         machine = StackMachine(row.instance.machine_id or "", row.server_type, row.image_id or "")
         held.setdefault(row.instance.cell, {})[row.instance.machine_name] = machine
-    return {cell: StackAccount(machines) for cell, machines in held.items()}
+    return {cell: StackSnapshot(machines) for cell, machines in held.items()}
 
 
-def told(row: Ordered, **changes: Any) -> MachineAccount:  # noqa: ANN401 - any field of the account
+def told(row: Ordered, **changes: Any) -> MachineSnapshot:  # noqa: ANN401 - any field of the account
     """A machine that says what it should."""
-    return replace(MachineAccount(instance_id=row.instance.id, boot_id="b1", changed=()), **changes)
+    return replace(MachineSnapshot(instance_id=row.instance.id, boot_id="b1", changed=()), **changes)
 
 
 def recovered(number: int) -> Recovered:

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.localcloud.drivers.sim.agent import hostility
 from hermesops.registry.schema import tables
 from hermesops.settings import Environment
@@ -80,7 +80,7 @@ class HostileFleet:
 
     def make_all_due(self) -> None:
         """Let backups and tokens be a day old, so that the next job is about every agent."""
-        registry = App(Environment.load("local", self.world.environ), lambda _: None).registry
+        registry = Container(Environment.load("local", self.world.environ), lambda _: None).registry
         with registry._database.writing() as connection:
             for column in (tables.backups.c.at, tables.hermes_instances.c.created_at):
                 key = column.table.c.id
@@ -159,15 +159,18 @@ async def see_everything_done(fleet: HostileFleet, *moods: str) -> None:
             await run(fleet, "instance", "show", user, ends={0, 4}, names=False)
         shown = await run(fleet, "instance", "show", fleet.good[0], "--json", ends={0})
         assert shown.json["instance"]["gateway"] == "ok"
-        await run(fleet, "chore", "run", "tokens", ends={0, 6}, names=False)
-        await run(fleet, "chore", "run", "backups", ends={0, 6}, names=False)
+        await run(fleet, "job", "run", "tokens", ends={0, 6}, names=False)
+        await run(fleet, "job", "run", "backups", ends={0, 6}, names=False)
         await run(fleet, "fleet", "drift", "--deep", ends={0, 6, 7}, names=False)
         ran = await run(fleet, "rollout", "start", release, "--all", *QUICK, *AT_ONCE, ends={6})
         told = (await world.ok("rollout", "status", "--json")).json
-        owed = {row["user"]: row["why"] for row in (await run(fleet, "fleet", "owed", "--json", ends={0})).json["owed"]}
+        outdated = {
+            row["user"]: row["why"]
+            for row in (await run(fleet, "fleet", "outdated", "--json", ends={0})).json["outdated"]
+        }
     reached = {one["user"] for one in told["targets"] if one["on_release"]}
     assert (told["rollout"]["state"], reached) == ("done", good), str(ran)
-    assert owed.keys() == set(fleet.bad)
-    assert all("before anything was changed" in why for why in owed.values()), owed
+    assert outdated.keys() == set(fleet.bad)
+    assert all("before anything was changed" in why for why in outdated.values()), outdated
     ages = {row["user"]: row["age_s"] for row in (await world.ok("backup", "list", "--json")).json["instances"]}
     assert all(ages[user] < _A_DAY.total_seconds() for user in good), ages

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hermesops.app import App
-from hermesops.app.container_parts.connected import Session
+from hermesops.app import Container
+from hermesops.app.container_parts.connected import Connected
 from hermesops.drift.finding import Kind
 from hermesops.errors import HermesError
 from hermesops.justavps.wire import MachineStatus
@@ -92,7 +92,7 @@ class Told:
 async def trial(world: Command, scale: Scale, seed: int) -> Told:
     """One trial in a new world of simulated machines with an image."""
     chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
-    app = App(Environment.load("local", world.environ), lambda _: None)
+    app = Container(Environment.load("local", world.environ), lambda _: None)
     users = [f"user{number:03}" for number in range(scale.machines)]
     async with app.session() as session:
         for user in users:
@@ -121,7 +121,7 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
     return Told(ups, _decisions(repaired, ground.names), await final(app), _figures(scale, ups, made, repaired))
 
 
-async def order_faults(world: Command, app: App, chance: random.Random, times: int) -> None:
+async def order_faults(world: Command, app: Container, chance: random.Random, times: int) -> None:
     """Have the vendor go wrong about machines that are not made yet, each in one way."""
     by_age = [instance.machine_name for instance in app.registry.list_instances()]
     victims = iter(chance.sample(by_age, k=min(len(by_age), times * len(_ORDERS))))
@@ -146,7 +146,7 @@ async def up_killed_at(world: Command, number: int) -> None:
     await process.communicate()
 
 
-async def up_until_done(world: Command, app: App) -> tuple[int, ...]:
+async def up_until_done(world: Command, app: Container) -> tuple[int, ...]:
     """Repeat one ``stack up --all`` as its own words say, and wait for the leases of the dead."""
     codes: list[int] = []
     while len(codes) < _TRIES:
@@ -161,7 +161,7 @@ async def up_until_done(world: Command, app: App) -> tuple[int, ...]:
     raise AssertionError(str(ran))
 
 
-def _nobody_works(app: App) -> Any:  # noqa: ANN401 - what ``until`` takes
+def _nobody_works(app: Container) -> Any:  # noqa: ANN401 - what ``until`` takes
     async def look() -> bool | Pending[bool]:
         held = app.registry.list_leases()
         return Pending(", ".join(lease.subject for lease in held)) if held else True
@@ -169,7 +169,7 @@ def _nobody_works(app: App) -> Any:  # noqa: ANN401 - what ``until`` takes
     return look
 
 
-async def _run_here(world: Command, session: Session, words: Sequence[str]) -> Ran:
+async def _run_here(world: Command, session: Connected, words: Sequence[str]) -> Ran:
     """Run a ``provision`` as its command does, in this process: there are hundreds of them. Others are run as typed."""
     if words[0] != "provision":
         return await world.run(*words)
@@ -193,7 +193,7 @@ def _same_each_time(world: Command, names: Mapping[str, str]) -> Manner:
     )
 
 
-async def check_whole(app: App, users: set[str]) -> None:
+async def check_whole(app: Container, users: set[str]) -> None:
     """Every wanted machine is there once and ready, nothing else is, and nothing would change."""
     living = {row.instance.title: row.instance for row in app.registry.list_ordered()}
     assert living.keys() == users, living.keys() ^ users
@@ -218,7 +218,7 @@ async def rows(world: Command) -> dict[str, dict[str, Any]]:
     return {row["user"]: row for row in listed}
 
 
-async def final(app: App) -> dict[str, tuple[str, ...]]:
+async def final(app: Container) -> dict[str, tuple[str, ...]]:
     """What every user has in the end."""
     async with app.vendor() as client:
         machines = {machine.id: machine for machine in await client.list_machines()}

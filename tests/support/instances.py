@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from hermesops.instances.observation import MachineSeen
+from hermesops.instances.observation import MachineState
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -21,5 +21,5 @@ ADA = Instance(
     epoch=1,
     created_at=datetime(2026, 1, 1, tzinfo=UTC),
 )
-READY = MachineSeen(MACHINE, MachineStatus.READY)
+READY = MachineState(MACHINE, MachineStatus.READY)
 """Its machine."""

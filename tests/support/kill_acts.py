@@ -98,13 +98,13 @@ RESUME_ANEW = Act(
 )
 RESIZE = Act("resize", ("instance", "resize", "USER", "--plan", "heavy", *_ASKED), before=PROVISIONING)
 MOVE = Act("move", ("instance", "move", "USER", "--region", "nbg1", *_ASKED), before=PROVISIONING)
-FAREWELL = Act(
+SCHEDULE_TERMINATION = Act(
     "terminate with grace",
     TERMINATING,
     before=PROVISIONING,
     variables={"HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_LAST_BACKUP": "required"},
 )
-LIVES = (SUSPEND, GIVE_BACK, RESUME, RESUME_ANEW, RESIZE, MOVE, FAREWELL)
+LIVES = (SUSPEND, GIVE_BACK, RESUME, RESUME_ANEW, RESIZE, MOVE, SCHEDULE_TERMINATION)
 
 
 async def _backed_up(world: Command, owner: Owner) -> None:

@@ -18,7 +18,7 @@ from tests.support.nursery import Nursed
 
 _TRIES = 40
 _LEASE_S = 4.0
-_NOTHING_LEFT = {2: ("nothing would destroy",), 3: ("is awake", "already")}
+_NOTHING_LEFT = {2: ("nothing would destroy",), 3: ("is running", "already")}
 _PREPARING = {"provision", "suspend"}
 
 

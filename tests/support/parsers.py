@@ -38,11 +38,11 @@ from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError
 from hermesops.health.prometheus import by_instance
-from hermesops.health.samples import Reading
+from hermesops.health.samples import HealthSample
 from hermesops.identity import approval, mass_change
 from hermesops.identity.oidc import Pipelines, keys_in
 from hermesops.instances.remote.data_export import Tally
-from hermesops.instances.requests.bulk import parse_wishes
+from hermesops.instances.requests.bulk import parse_requests
 from hermesops.instances.requests.settings_patch import replacing
 from hermesops.justavps import wire
 from hermesops.justavps.proxy import ProxyAnswer
@@ -53,7 +53,7 @@ from hermesops.keyring.ring import Ring
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.route import issue_token, read_token
-from hermesops.model.slot import SlotsSeen
+from hermesops.model.slot import SlotsState
 from hermesops.model.stack import StackRef
 from hermesops.model.state import State
 from hermesops.node.errors import NodeError
@@ -374,12 +374,12 @@ def _node_status(data: bytes) -> object:
     assert last_words(done).isprintable()
     with understood("m1", "status"):
         told = object_in(done, "m1", "status")
-        return SlotsSeen.from_status(told), State.from_json(told.get("state"))
+        return SlotsState.from_status(told), State.from_json(told.get("state"))
 
 
 @_parser(_json(READING))
 def _node_probe(data: bytes) -> object:
-    return Reading.from_json(data)
+    return HealthSample.from_json(data)
 
 
 @_parser(lambda: b'{"table": "sessions", "id": 1}\n{"table": "end", "counts": {"sessions": 1}}\n')
@@ -772,7 +772,7 @@ def _instance_settings_file(data: bytes) -> object:
 
 @_parser(lambda: b"user,plan,region\nada,light,hel1\nbob,heavy,\n")
 def _users_file(data: bytes) -> object:
-    return parse_wishes(_text(data), plan="light", region="")
+    return parse_requests(_text(data), plan="light", region="")
 
 
 APPROVAL = approval.Approval(approval.Asked("preview of cell1", "local", SHA, "ada"), datetime.now(UTC))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from hermesops.app import App
-from hermesops.app.container_parts.connected import Session
+from hermesops.app import Container
+from hermesops.app.container_parts.connected import Connected
 from hermesops.drift.finding import Kind
 from hermesops.justavps.wire import Machine, MachineOrder, MachineStatus
 from hermesops.model.fleet import Ordered
@@ -42,7 +42,7 @@ class Ground:
         states: Cells' states, edited before they are put back.
     """
 
-    session: Session
+    session: Connected
     chance: random.Random
     expected: set[Expected] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Ground:
     states: dict[CellName, dict[str, Any]] = field(default_factory=dict)
 
     @property
-    def app(self) -> App:
+    def app(self) -> Container:
         return self.session.app
 
     def expect(self, kind: Kind, about: str) -> None:
@@ -166,7 +166,7 @@ async def halve(ground: Ground, row: Ordered) -> None:
 
 async def give_up(ground: Ground, row: Ordered) -> None:
     """Begin an end as a command does that dies at once."""
-    ground.app.registry.give_up_machine(row.instance.id, why="test")
+    ground.app.registry.mark_for_deletion(row.instance.id, why="test")
     ground.leaving.add(row.instance.title)
     ground.expect(Kind.LEAVING, row.instance.title)
 

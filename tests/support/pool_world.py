@@ -15,7 +15,7 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus, pool_subject
 from hermesops.operations.lease import LeaseKeeper
-from hermesops.operations.reconcile import Work, drive
+from hermesops.operations.reconcile import Reconciler, drive
 from hermesops.pool.claims import Claims
 from hermesops.pool.decide import Target
 from hermesops.pool.workflow import PoolFill
@@ -147,17 +147,17 @@ class Site:
         await self.cloud.pause()
         return frozenset(self.cloud.stack)
 
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+    async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         async with LeaseKeeper(self.computer.rows, f"stack/{cell}"):
             if not await still_wanted():
                 return
-            spec, doomed = self.cloud.registry.cell_spec(cell), self.cloud.registry.doomed_machines(cell)
+            spec, machines_to_delete = self.cloud.registry.cell_spec(cell), self.cloud.registry.machines_to_delete(cell)
             await self.cloud.pause()
             if self.cloud.meanwhile:
                 await self.cloud.meanwhile()
             wanted = {machine.name for machine in spec.machines}
             for name in sorted(self.cloud.stack - wanted):
-                if name not in doomed:
+                if name not in machines_to_delete:
                     raise AssertionError(f"{name} would be destroyed, and nobody gave it up")
                 self.computer.change(self.cloud.destroy, name)
                 self.cloud.stack.discard(name)
@@ -183,7 +183,7 @@ async def fill(site: Site, wanted: Target) -> str:
         operation = computer.open_operation(OperationKind.POOL_FILL, pool_subject(CELL), intent={"cell": str(CELL)})
         targets = [wanted] if wanted.size else []
 
-        def make(_operation: Operation, _lease: Lease) -> Work[Any, Any]:
+        def make(_operation: Operation, _lease: Lease) -> Reconciler[Any, Any]:
             return PoolFill(CELL, targets, CELL_SIZE, computer, site, site, alone)
 
         return await drive(operation, make, computer, computer, lambda _: None)

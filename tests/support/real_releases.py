@@ -50,7 +50,7 @@ class RealReleases:
         wheel = next((self.bundle / "wheels").glob(f"hermes_agent-{OLD}-*.whl"))
         return self._lock(version, newer_agent(wheel, self.folder, version=version, dies=dies), Managed())
 
-    async def bring(self, channel: Channel, lock: Lock) -> None:
+    async def deploy(self, channel: Channel, lock: Lock) -> None:
         """Have a machine fetch a release."""
         for _ in range(2):
             await channel.put(_PATH, self._handout(lock).to_json(), mode=0o600)

@@ -20,9 +20,9 @@ from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.release.slots.links import schema_of
 from hermesops.node.release.trial.plan import Trial, Tried
-from hermesops.node.state.snapshots import PutBack
+from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system import files as real_files
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 from tests.support import node_home
 from tests.support.node_home import KEY, FakeSystem, NodeHome
 from tests.support.signer_lines import lines_of, names_in
@@ -171,7 +171,7 @@ class FolderSlots(DiskSlots):
         self.trials.append(trial)
         return self.tried
 
-    def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
+    def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
         assert unit
         assert not self._system.running, "never under a gateway that runs"
         schema = schema_of(json.loads((slot / "release.json").read_text()))
@@ -193,25 +193,27 @@ class TextState:
     text: Path
     system: GatewaySystem
 
-    def keep(self, home: Home, name: str) -> None:
+    def keep(self, home: AgentHome, name: str) -> None:
         del home
         assert not self.system.running
         shutil.copyfile(self.text, self.text.with_name(f"kept-{name}"))
 
-    def weigh(self, home: Home, name: str) -> PutBack:
+    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
         del home, name
-        return PutBack(1, self.text.read_text().count("strange"))
+        return RestoreResult(1, self.text.read_text().count("strange"))
 
-    def put_back(self, home: Home, name: str) -> PutBack:
+    def restore(self, home: AgentHome, name: str) -> RestoreResult:
         del home
         kept = self.text.with_name(f"kept-{name}")
         if kept.exists():
             assert not self.system.running, "never under a gateway that runs"
             self.text.rename(self.text.with_name(f"newer-{name}"))
             kept.rename(self.text)
-        return PutBack(1, 0, f"newer-{name}") if self.text.with_name(f"newer-{name}").exists() else PutBack()
+        return (
+            RestoreResult(1, 0, f"newer-{name}") if self.text.with_name(f"newer-{name}").exists() else RestoreResult()
+        )
 
-    def outdated(self, home: Home, *, older_than_s: float) -> int:
+    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
         del home, older_than_s
         return 0
 
@@ -259,7 +261,7 @@ class ReleaseHome:
             "rename",
             "keep",
             "migrate",
-            "put_back",
+            "restore",
             "close",
             "open",
         }

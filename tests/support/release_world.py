@@ -11,7 +11,7 @@ from pathlib import Path
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.release import Releases, requirements
 from hermesops.release.builder.agent import PACKAGE
-from hermesops.release.builder.build import Builder, Order
+from hermesops.release.builder.build import Builder, BuildRequest
 from hermesops.release.builder.gather import blob_of
 from hermesops.release.builder.parts import Parts, Unit
 from hermesops.release.ports import Memory, Store
@@ -160,6 +160,6 @@ def builder_of(releases: Releases, index: Index, scratch: Path) -> Builder:
     return Builder(releases, index, index, parts(index, scratch), scratch, lambda _: None)
 
 
-def order(agent: str = "0.19.0", pythons: Sequence[str] = ("3.11",)) -> Order:
+def order(agent: str = "0.19.0", pythons: Sequence[str] = ("3.11",)) -> BuildRequest:
     """A release of an agent that the index has."""
-    return Order(agent=agent, pythons=tuple(pythons))
+    return BuildRequest(agent=agent, pythons=tuple(pythons))

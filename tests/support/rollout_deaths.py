@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from hermesops.rollout import commands
-from hermesops.rollout.commands import Said
+from hermesops.rollout.commands import OperatorCommand
 from tests.support.rollout_world import NEW, OLD, Died, Fate, World, fleet
 
 SIZE = 20
@@ -31,7 +31,9 @@ def taken_back() -> World:
     """Reached everybody, and somebody wants it back."""
     world = World(fleet(SIZE))
     world.run()
-    world.say(commands.roll_back(world.rollout, tuple(world.placed.values()), Said("bob", "no good", world.now)))
+    world.say(
+        commands.roll_back(world.rollout, tuple(world.placed.values()), OperatorCommand("bob", "no good", world.now))
+    )
     return world
 
 

@@ -26,13 +26,13 @@ class Ended:
     """One rollout.
 
     Attributes:
-        touched: Machines told to change; ``hurt`` of them broke.
+        touched: Machines told to change; ``failed`` of them broke.
         on_new: How many run the release in the end.
     """
 
     halted: bool
     touched: int
-    hurt: int
+    failed: int
     on_new: int
 
 
@@ -64,8 +64,8 @@ def run_whole(share: float, seed: int) -> Ended:
     for machine in world.machines.values():
         machine.breaks = draw.random() < share
     halted = world.run().startswith("halted")
-    hurt = sum(machine.begun > 0 and machine.breaks for machine in world.machines.values())
-    return Ended(halted, world.begun(), hurt, world.on(NEW))
+    failed = sum(machine.begun > 0 and machine.breaks for machine in world.machines.values())
+    return Ended(halted, world.begun(), failed, world.on(NEW))
 
 
 def run_gate(rate: float, seed: int, gate: FailureGate, users: int = USERS) -> Ended:

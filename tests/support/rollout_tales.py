@@ -9,9 +9,9 @@ from hermesops.model.freeze import Freeze
 from hermesops.model.instance_policy import QuietHours
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import HookGate
-from hermesops.model.vitals import Pulse
+from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
-from hermesops.rollout.commands import Said
+from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.reports.explain import explain
 from tests.support.rollout_world import QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
@@ -43,7 +43,7 @@ def hurt_later() -> World:
     while not world.placed[world.nth(1).id].progress.on_release:
         world.run(for_s=5)
     for position in (0, 1):
-        world.pulses[world.nth(position).id] = Pulse(answers=False, exercised=True)
+        world.liveness_of[world.nth(position).id] = Liveness(answers=False, exercised=True)
     world.run()
     return world
 
@@ -110,8 +110,8 @@ def _until(world: World, state: RolloutState) -> None:
         world.run(for_s=30)
 
 
-def _said(world: World, why: str) -> Said:
-    return Said("bob", why, world.now)
+def _said(world: World, why: str) -> OperatorCommand:
+    return OperatorCommand("bob", why, world.now)
 
 
 def write() -> None:

@@ -12,25 +12,25 @@ from uuid import UUID
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.freeze import Freeze
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.operation import Finished, LeaseHeldError
+from hermesops.model.operation import Done, LeaseHeldError
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
     GateResult,
+    ReleaseStatus,
     Rollout,
     RolloutEvent,
     RolloutId,
     RolloutState,
     RolloutTarget,
-    Standing,
     Target,
     TargetState,
 )
 from hermesops.model.rollout_spec import Action, HookGate, Spec
-from hermesops.model.vitals import Pulse, Vital
+from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout.actions import Decision
-from hermesops.rollout.commands import Steered
-from hermesops.rollout.plan.batches import course
+from hermesops.rollout.commands import Transition
+from hermesops.rollout.plan.batches import batches_of
 from hermesops.rollout.ports import ApprovalState, Comparison, Records, Watched
 from hermesops.rollout.runner import Runner
 from tests.support.virtual_time import BEGAN, VirtualClock
@@ -69,10 +69,11 @@ class Machine:
         mute_once_touched: Likewise from when it is told to change.
         unwell: What is wrong with its agent before anything is changed.
         worked_on_s: Seconds from the beginning for which an operation of somebody else's keeps it from answering.
-        unheard: Its gateway does not answer through the proxy on the new release.
+        confirm_error: Its gateway does not answer through the proxy on the new release.
         loses: Answers to ``activate`` that get lost.
         misses: Calls of ``activate`` that do not arrive.
-        hangs: What it never comes to an end with: ``look``, ``agent``, ``fetch``, ``activate``, ``confirm``, ``back``,
+        hangs: What it never comes to an end with: ``observe``, ``agent``, ``fetch``, ``activate``, ``confirm``,
+            ``back``,
             ``cancel``.
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
@@ -96,9 +97,9 @@ class Machine:
     confirm_s: float = 0.0
     history: list[str] = field(default_factory=list)
     last_failed: bool = False
-    lapsed: bool = False
+    confirm_timed_out: bool = False
     last_to: str = ""
-    unheard: bool = False
+    confirm_error: bool = False
     cancelled: int = 0
     hangs: frozenset[str] = frozenset()
     provokes: Exception | None = None
@@ -119,13 +120,13 @@ class Machine:
     def _end(self, word: str, *, ok: bool) -> None:
         self.current = self.to if ok else OLD
         self.history.append(f"{len(self.history)} {self.to} {word}")
-        self.last_to, self.last_failed, self.lapsed = self.to, not ok, word == "not confirmed"
+        self.last_to, self.last_failed, self.confirm_timed_out = self.to, not ok, word == "not confirmed"
         self.began_at, self.to = None, ""
 
     def confirm(self) -> None:
         self._end("confirmed", ok=True)
 
-    def go_back(self) -> None:
+    def roll_back(self) -> None:
         if self.began_at is not None:
             self._end("told to go back", ok=False)
         elif self.current != OLD:
@@ -146,7 +147,7 @@ class World:
         self.clock = VirtualClock()
         self.fate = Fate()
         self.machines = {target.instance_id: Machine() for target in targets}
-        self.placed = {target.id: target for target in course(release, targets, spec)}
+        self.placed = {target.id: target for target in batches_of(release, targets, spec)}
         self.rollout = Rollout(
             RolloutId("r1"), release, Action.SLOT, spec, RolloutState.PENDING, "because", "ada", BEGAN, BEGAN
         )
@@ -154,7 +155,7 @@ class World:
         self.exposed: list[InstanceId] = []
         self.told: list[str] = []
         self.frozen: list[Freeze] = []
-        self.pulses: dict[InstanceId, Pulse] = {}
+        self.liveness_of: dict[InstanceId, Liveness] = {}
         self.comparisons: tuple[Comparison, ...] | None = None
         self.worse: dict[Vital, float] = {}  # by which factor the new release changes a figure
         self.drilled = GateResult.PASS
@@ -205,18 +206,18 @@ class World:
 
     # Machines
 
-    async def look(self, instance_id: InstanceId) -> Standing:
+    async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         await self._stall(instance_id, "look")
         machine = self._left_alone(instance_id)
         self._count()
-        return Standing(
+        return ReleaseStatus(
             machine.current,
             activation=machine.to,
             phase=machine.phase,
             last=machine.history[-1] if machine.history else "",
             last_to=machine.last_to,
             last_failed=machine.last_failed,
-            lapsed=machine.lapsed,
+            confirm_timed_out=machine.confirm_timed_out,
             why=machine.history[-1].partition(f"{machine.last_to} ")[2] if machine.last_failed else "",
             busy=machine.busy,
             absent=machine.absent,
@@ -262,7 +263,7 @@ class World:
         await self._stall(target.instance_id, "confirm")
         machine = self._reach(target.instance_id)
         self.fate.write()
-        if machine.unheard:
+        if machine.confirm_error:
             raise UnavailableError("its gateway gives no answer through the proxy")
         if machine.phase == "unconfirmed":
             machine.confirm()
@@ -281,7 +282,7 @@ class World:
         self.most_going_back = max(self.most_going_back, self.going_back)
         await self.clock.pause(3)
         self.going_back -= 1
-        machine.go_back()
+        machine.roll_back()
         self.fate.write()
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
@@ -318,11 +319,11 @@ class World:
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> Watched:
         self.looks += 1
-        well = {one: Pulse(answers=True, exercised=True) for one in changed}
+        well = {one: Liveness(answers=True, exercised=True) for one in changed}
         if self.comparisons is not None:
-            return Watched(well | self.pulses, self.comparisons)
+            return Watched(well | self.liveness_of, self.comparisons)
         return Watched(
-            well | {one: pulse for one, pulse in self.pulses.items() if one in changed},
+            well | {one: liveness for one, liveness in self.liveness_of.items() if one in changed},
             tuple(
                 Comparison(
                     Vital(vital),
@@ -341,7 +342,7 @@ class World:
         return self.hooked, hook.name
 
     async def check(self, records: Records) -> ApprovalState:
-        return self.approval or ApprovalState(records.rollout.wishes.approved)
+        return self.approval or ApprovalState(records.rollout.decisions.approved)
 
     async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
         assert rollout.id == self.rollout.id
@@ -365,7 +366,7 @@ class World:
         while True:
             seen = await runner.observe()
             step = runner.decide(seen)
-            if isinstance(step, Finished):
+            if isinstance(step, Done):
                 return step.outcome
             assert isinstance(step, Decision)
             await runner.do(step, seen)
@@ -395,7 +396,7 @@ class World:
         while not word():
             await self.clock.pause(1)
 
-    def say(self, steered: Steered) -> None:
+    def say(self, steered: Transition) -> None:
         """What an operator's command writes."""
         for target in steered.targets:
             self.placed[target.id] = target

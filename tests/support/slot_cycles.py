@@ -18,8 +18,8 @@ from hermesops.node.release.confirm import confirm
 from hermesops.node.release.fetch import fetch
 from hermesops.node.release.trial.plan import Tried
 from hermesops.node.state import snapshots
-from hermesops.node.state.snapshots import PutBack
-from hermesops.node.system.as_user import Home
+from hermesops.node.state.snapshots import RestoreResult
+from hermesops.node.system.as_user import AgentHome
 from tests.support.release_home import OLD, GatewaySystem, ReleaseHome, lock_of, make
 
 LOCK = lock_of("0.20.0")
@@ -96,16 +96,16 @@ class Writer:
 class SqliteState:
     """The ``State`` of a machine, in this process."""
 
-    def keep(self, home: Home, name: str) -> None:
+    def keep(self, home: AgentHome, name: str) -> None:
         snapshots.keep(home.path, name)
 
-    def weigh(self, home: Home, name: str) -> PutBack:
+    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
         return snapshots.weigh(home.path, name)
 
-    def put_back(self, home: Home, name: str) -> PutBack:
-        return snapshots.put_back(home.path, name)
+    def restore(self, home: AgentHome, name: str) -> RestoreResult:
+        return snapshots.restore(home.path, name)
 
-    def outdated(self, home: Home, *, older_than_s: float) -> int:
+    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
         return snapshots.outdated(home.path, older_than_s)
 
 

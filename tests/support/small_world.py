@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
@@ -72,7 +72,7 @@ class SmallReleases:
         noted = told or self.world.noted
         return ReleaseId(noted) if noted in self.kept else None
 
-    async def bring(self, machine_id: MachineId, release: ReleaseId) -> None:
+    async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
         self.world.run_release(machine_id, release)
 
 
@@ -130,18 +130,18 @@ class SmallWorld:
 
     # Looks, Rests, HandsOver
 
-    async def look(self, _instance_id: InstanceId) -> Sight:
+    async def observe(self, _instance_id: InstanceId) -> Observation:
         return await self.look_as(self.instance)
 
-    async def look_as(self, instance: Instance) -> Sight:
+    async def look_as(self, instance: Instance) -> Observation:
         computer = self.computers.get(instance.machine_name)
         if computer is None:
-            return Sight(instance, None)
-        machine = MachineSeen(computer.id, computer.status, computer.server_type)
+            return Observation(instance, None)
+        machine = MachineState(computer.id, computer.status, computer.server_type)
         if computer.status is not MachineStatus.READY or not computer.answers:
-            return Sight(instance, machine)
+            return Observation(instance, machine)
         asked = "asked" if self.certifies else None
-        node = NodeSeen(
+        node = NodeState(
             computer.owner,
             computer.epoch,
             computer.digest,
@@ -152,7 +152,7 @@ class SmallWorld:
             names=computer.names,
         )
         health = GatewayHealth.OK if computer.runs else GatewayHealth.REFUSED
-        return Sight(instance, machine, node, health if computer.owner == instance.id else None)
+        return Observation(instance, machine, node, health if computer.owner == instance.id else None)
 
     def payload_digest(self, instance: Instance) -> str:
         return f"payload-{instance.epoch}-{instance.plan}"
@@ -175,7 +175,7 @@ class SmallWorld:
         computer = self._by_id(MachineId(str(which[-1])))
         computer.fenced, computer.runs = True, False
 
-    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+    async def is_stopped(self, machine: MachineState | None) -> bool | None:
         if machine is None or machine.status is not MachineStatus.READY or not self._by_id(machine.id).answers:
             return None
         return not self._by_id(machine.id).runs
@@ -251,7 +251,7 @@ class SmallWorld:
         self.backups.append(backup)
         return backup
 
-    async def put_back(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
+    async def restore(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
         computer = self._by_id(machine_id)
         assert computer.fenced, "a state put under a gateway"
         computer.state = backup.state
@@ -281,7 +281,7 @@ class SmallWorld:
     def leave_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
         self.wanted = False
 
-    def give_up_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
+    def mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
         self.wanted = False
 
     def set_status(self, _instance_id: InstanceId, status: InstanceStatus) -> None:
@@ -361,7 +361,7 @@ class SmallWorld:
     async def holds(self, _cell: CellName, machine: MachineName) -> bool:
         return machine in self.stack
 
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:  # noqa: ARG002 - the port's
+    async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:  # noqa: ARG002 - the port's
         if not await still_wanted():
             return
         rows = {self.instance.machine_name: SIZES[self.instance.plan]} if self.wanted else {}

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hermesops import waiting
-from hermesops.app import App
+from hermesops.app import Container
 from hermesops.settings import Environment
 from tests.support import postgresql
 from tests.support.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
@@ -45,9 +45,9 @@ class TwoComputers:
     database: postgresql.PostgreSql
 
     @property
-    def app(self) -> App:
+    def app(self) -> Container:
         """The shared environment in this process, to look at."""
-        return App(Environment.load("", self.computers[0].environ), lambda _line: None)
+        return Container(Environment.load("", self.computers[0].environ), lambda _line: None)
 
     async def restart_vendor(self, *, away_s: float) -> None:
         """Kill the world's server as it stands, and start it again after so many seconds."""

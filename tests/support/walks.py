@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 _MOST = 60
 
@@ -21,9 +21,9 @@ async def walk(make: Callable[[], Any], *, killed_at: int | None = None, after: 
     for _ in range(_MOST):
         seen = await work.observe()
         decided = work.decide(seen)
-        if isinstance(decided, Finished):
+        if isinstance(decided, Done):
             return [*steps, decided.outcome]
-        if isinstance(decided, Impossible):
+        if isinstance(decided, Refused):
             return [*steps, f"{type(decided.error).__name__}: {decided.error.message}"]
         assert work.describe(decided, seen)
         dies = len(steps) == killed_at and not killed

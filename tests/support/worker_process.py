@@ -18,11 +18,11 @@ import structlog
 
 from hermesops import waiting
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import Finished, Lease, Operation, OperationKind
+from hermesops.model.operation import Done, Lease, Operation, OperationKind
 from hermesops.operations import lease_renewal
 from hermesops.operations.holder import this_process
 from hermesops.operations.queue import DbosQueue
-from hermesops.operations.runner import LEFT, Operations
+from hermesops.operations.runner import QUEUED, Operations
 from hermesops.operations.worker import Worker
 from hermesops.registry import Registry
 from hermesops.registry.repositories import leases as registry_leases
@@ -108,8 +108,8 @@ class Effects:
     async def observe(self) -> int:
         return sum(self._world.has(self._id, effect) for effect in EFFECTS)
 
-    def decide(self, seen: int) -> str | Finished:
-        return EFFECTS[seen] if seen < len(EFFECTS) else Finished("everything happened")
+    def decide(self, seen: int) -> str | Done:
+        return EFFECTS[seen] if seen < len(EFFECTS) else Done("everything happened")
 
     def describe(self, step: str, seen: int) -> str:
         return f"{step} after {seen}"
@@ -156,7 +156,7 @@ def operations_over(registry: Any, plan: Plan, fuse: Fuse) -> Operations:  # noq
 def leave(registry: Registry, subject: str) -> Operation:
     """An operation that the workers are to do."""
     row = registry.open_operation(KIND, subject)
-    registry.record_step(row.id, LEFT)
+    registry.record_step(row.id, QUEUED)
     return row
 
 

@@ -8,14 +8,14 @@ from hermesops.app.adapters.rollout_in_place import machine_of
 from hermesops.health.canary_watch import Watcher
 from hermesops.health.comparison import pairs
 from hermesops.health.sampler import Observer
-from hermesops.health.samples import Reading
+from hermesops.health.samples import HealthSample
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
-from hermesops.operations.db_thread import apart
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.ports import Comparison, Watched
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.channel import Channel
     from hermesops.health.prometheus import Prometheus
     from hermesops.registry import Registry
@@ -29,11 +29,11 @@ class Watching:
         now: The present moment by the clock that also says when each instance was changed.
     """
 
-    def __init__(self, session: "Session", now: Callable[[], datetime]) -> None:
+    def __init__(self, session: "Connected", now: Callable[[], datetime]) -> None:
         self._session = session
         self._observer = Observer(self._channel_to, now)
         self._prometheus = self._server()
-        self._watcher = Watcher(self._observer, KeptReadings(session.app.registry), now, self._prometheus)
+        self._watcher = Watcher(self._observer, StoredHealthSamples(session.app.registry), now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
         """Go on if what these are compared by is there to be had; nodes always have theirs.
@@ -52,7 +52,7 @@ class Watching:
         """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
         seen = await self._watcher.watch(changed, untouched)
         return Watched(
-            pulses=seen.pulses,
+            liveness_of=seen.liveness_of,
             comparisons=tuple(
                 Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls))
                 for each in Vital
@@ -65,8 +65,8 @@ class Watching:
         await self._observer.stop()
 
     async def _channel_to(self, instance_id: InstanceId) -> "Channel":
-        instance = await apart(self._session.app.registry.get_instance, instance_id)
-        return self._session.reach.channel(machine_of(instance))
+        instance = await in_db_thread(self._session.app.registry.get_instance, instance_id)
+        return self._session.instance_client.channel(machine_of(instance))
 
     def _server(self) -> "Prometheus | None":
         from hermesops.health.prometheus import Prometheus
@@ -75,7 +75,7 @@ class Watching:
         return Prometheus(url) if url else None
 
 
-class KeptReadings:
+class StoredHealthSamples:
     """What nodes said, in the registry.
 
     Args:
@@ -85,13 +85,15 @@ class KeptReadings:
     def __init__(self, registry: "Registry") -> None:
         self._registry = registry
 
-    async def add(self, read: Mapping[InstanceId, Reading]) -> None:
+    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
         """Remember one reading of each."""
         rows = {whose: (reading.at, reading.to_json()) for whose, reading in read.items()}
         if rows:
-            await apart(self._registry.add_readings, rows)
+            await in_db_thread(self._registry.add_health_samples, rows)
 
-    async def since(self, instances: Collection[InstanceId], moment: datetime) -> dict[InstanceId, Sequence[Reading]]:
+    async def since(
+        self, instances: Collection[InstanceId], moment: datetime
+    ) -> dict[InstanceId, Sequence[HealthSample]]:
         """What is remembered of each since then, oldest first."""
-        rows = await apart(self._registry.list_readings, instances, since=moment)
-        return {whose: [Reading.from_json(text) for text in texts] for whose, texts in rows.items()}
+        rows = await in_db_thread(self._registry.list_health_samples, instances, since=moment)
+        return {whose: [HealthSample.from_json(text) for text in texts] for whose, texts in rows.items()}

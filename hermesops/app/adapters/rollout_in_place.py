@@ -4,23 +4,23 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.remote.releases import Slots
+from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Standing, Target
-from hermesops.operations.db_thread import apart
+from hermesops.model.rollout import GateResult, ReleaseStatus, Target
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.release.handed_out import HandedOut
 from hermesops.waiting import WaitExpiredError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.model.instance import Instance
     from hermesops.model.rollout_spec import Spec
-    from hermesops.model.slot import SlotsSeen
+    from hermesops.model.slot import SlotsState
 
 _AGENT_S = 8.0
 """Seconds in which an agent has to answer before anything is changed."""
@@ -37,27 +37,27 @@ class SlotMachines:
         purpose: What the copies are made for that come before a change, as ``rollout ID``: made once for it.
     """
 
-    def __init__(self, session: "Session", purpose: str) -> None:
+    def __init__(self, session: "Connected", purpose: str) -> None:
         self._session = session
         self._registry = session.app.registry
         self._purpose = purpose
         self._cancelled: set[InstanceId] = set()
 
-    async def look(self, instance_id: InstanceId) -> Standing:
+    async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """Ask the machine.
 
         Raises:
             LeaseHeldError: It gives no answer, as somebody else works on the instance.
             UnavailableError: It gives no answer.
         """
-        instance = await apart(self._registry.get_instance, instance_id)
+        instance = await in_db_thread(self._registry.get_instance, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
-            return Standing("", absent=instance.status.value)
-        seen = await Slots(self._session.reach.channel).look(machine_of(instance))
+            return ReleaseStatus("", absent=instance.status.value)
+        seen = await ReleaseClient(self._session.instance_client.channel).observe(machine_of(instance))
         if seen is None:
             await leave_to_others(self._session, instance)
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
-        return standing_of(seen)
+        return status_of(seen)
 
     async def observe_agent(self, target: Target) -> str:
         """What is wrong with the agent, as seen through the proxy and by hermes-node."""
@@ -71,7 +71,7 @@ class SlotMachines:
             UnavailableError: It gives no answer, or somebody else works on the instance.
         """
         async with self._alone(target) as (slots, machine_id):
-            seen = await slots.look(machine_id)
+            seen = await slots.observe(machine_id)
             python = seen.python if seen else ""
             await slots.fetch(machine_id, HandedOut(release, self._session.app.releases), python=python)
 
@@ -101,8 +101,8 @@ class SlotMachines:
             HermesError: It could not be told.
         """
         self._cancelled.add(target.instance_id)
-        instance = await apart(self._registry.get_instance, target.instance_id)
-        await Slots(self._session.reach.channel).cancel(machine_of(instance))
+        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        await ReleaseClient(self._session.instance_client.channel).cancel(machine_of(instance))
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """See the gateway answer through the proxy, then tell the machine to keep the release.
@@ -137,34 +137,34 @@ class SlotMachines:
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Go to the release and back on a machine of the pool, with state made by the release before."""
-        from hermesops.app.adapters.rollback_rehearsal import WayBackDrill
+        from hermesops.app.adapters.rollback_rehearsal import UpgradeRehearsal
 
-        return await WayBackDrill(self._session, self._purpose).run(release, ReleaseId(before))
+        return await UpgradeRehearsal(self._session, self._purpose).run(release, ReleaseId(before))
 
     async def _see_gateway(self, target: Target) -> None:
-        instance = await apart(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
         what = f"the gateway of {instance.title} through the proxy"
-        await self._session.reach.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
+        await self._session.instance_client.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
 
     async def _back_up(self, target: Target) -> None:
         if not self._session.backups.are_kept:
             return
         async with self._leased(target) as (instance, lease):
-            copies = self._session.copies(self._session.reach.under(lease))
+            copies = self._session.copies(self._session.instance_client.with_lease(lease))
             await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
 
     @asynccontextmanager
-    async def _alone(self, target: Target) -> "AsyncIterator[tuple[Slots, MachineId]]":
+    async def _alone(self, target: Target) -> "AsyncIterator[tuple[ReleaseClient, MachineId]]":
         """The machine's releases under the instance's lease, for one command."""
         async with self._leased(target) as (instance, lease):
-            yield Slots(self._session.reach.channel, lease), machine_of(instance)
+            yield ReleaseClient(self._session.instance_client.channel, lease), machine_of(instance)
 
     @asynccontextmanager
     async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
         """A target's instance, whose lease is held meanwhile."""
-        instance = await apart(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
         with others_are_at_it():
-            async with self._session.app.alone(instance_subject(instance.id)) as keeper:
+            async with self._session.app.hold_lease(instance_subject(instance.id)) as keeper:
                 yield instance, keeper.lease
 
 
@@ -181,25 +181,25 @@ def others_are_at_it() -> "Iterator[None]":
         raise UnavailableError(taken.message, hint=taken.hint) from taken
 
 
-async def unwell(session: "Session", target: Target) -> str:
+async def unwell(session: "Connected", target: Target) -> str:
     """What is wrong with an agent that nobody has touched: it would not answer after a change either.
 
     Raises:
         LeaseHeldError: It does not answer, as somebody else works on the instance: that says nothing of the agent.
         HermesError: Nobody could tell.
     """
-    instance = await apart(session.app.registry.get_instance, target.instance_id)
+    instance = await in_db_thread(session.app.registry.get_instance, target.instance_id)
     what = f"the gateway of {instance.title} through the proxy"
     try:
-        await session.reach.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
+        await session.instance_client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
         await leave_to_others(session, instance)
         return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
-    seen = await Slots(session.reach.channel).look(machine_of(instance))
-    return "its agent did not tell hermes-node what it is at" if seen and seen.is_unheard else ""
+    seen = await ReleaseClient(session.instance_client.channel).observe(machine_of(instance))
+    return "its agent did not tell hermes-node what it is at" if seen and seen.is_activity_unknown else ""
 
 
-async def leave_to_others(session: "Session", instance: "Instance") -> None:
+async def leave_to_others(session: "Connected", instance: "Instance") -> None:
     """Do nothing, unless what was seen of an instance is the doing of an operation.
 
     Args:
@@ -210,22 +210,22 @@ async def leave_to_others(session: "Session", instance: "Instance") -> None:
         LeaseHeldError: Somebody works on it, or did meanwhile: it has to be looked at anew.
     """
     registry, subject = session.app.registry, instance_subject(instance.id)
-    holders = [lease.holder for lease in await apart(registry.list_leases) if lease.subject == subject]
-    if holders or await apart(registry.get_instance, instance.id) != instance:
+    holders = [lease.holder for lease in await in_db_thread(registry.list_leases) if lease.subject == subject]
+    if holders or await in_db_thread(registry.get_instance, instance.id) != instance:
         raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
 
 
-def standing_of(seen: "SlotsSeen") -> Standing:
+def status_of(seen: "SlotsState") -> ReleaseStatus:
     """What a machine says of its releases, in a rollout's words. Pure."""
     switch, last = seen.switch, seen.last
-    return Standing(
+    return ReleaseStatus(
         current=seen.current,
         activation=switch.release if switch else "",
         phase=switch.phase if switch else "",
         last=f"{last.at} {last.before} {last.release} {last.outcome}" if last else "",
         last_to=last.release if last else "",
         last_failed=last is not None and last.outcome != "confirmed",
-        lapsed=last is not None and last.outcome == "lapsed",
+        confirm_timed_out=last is not None and last.outcome == "confirm_timed_out",
         why=last.why if last else "",
         busy=seen.busy,
     )

@@ -15,14 +15,14 @@ from hermesops.model.ids import ImageId, InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Standing, Target
-from hermesops.model.slot import SlotsSeen
-from hermesops.operations.db_thread import apart
+from hermesops.model.rollout import GateResult, ReleaseStatus, Target
+from hermesops.model.slot import SlotsState
+from hermesops.operations.db_thread import in_db_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.model.instance import Instance
     from hermesops.model.rollout_spec import Spec
     from hermesops.operations.runner import Operations
@@ -61,26 +61,26 @@ class MachineMoves:
         purpose: What it is done for, as ``rollout ID``.
     """
 
-    def __init__(self, session: "Session", purpose: str) -> None:
+    def __init__(self, session: "Connected", purpose: str) -> None:
         self._session = session
         self._registry = session.app.registry
         self._purpose = purpose
 
-    async def look(self, instance_id: InstanceId) -> Standing:
+    async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """See which image it is on, and how its last relocation ended.
 
         Raises:
             UnavailableError: Its machine gives no answer.
         """
-        found = await apart(whereabouts, self._registry, instance_id)
-        standing = standing_of(found)
+        found = await in_db_thread(whereabouts, self._registry, instance_id)
+        standing = status_of(found)
         if standing.absent or standing.activation:
             return standing
         node = await self._node(found.instance)
         if node.get("fenced") and found.given_up:
             return replace(standing, activation=standing.last_to, phase="unconfirmed")  # it does not live yet
         with understood(machine_of(found.instance), "status"):
-            return replace(standing, busy=SlotsSeen.from_status(node).busy)
+            return replace(standing, busy=SlotsState.from_status(node).busy)
 
     async def observe_agent(self, target: Target) -> str:
         """What is wrong with the agent; on another machine it would be as much."""
@@ -92,7 +92,7 @@ class MachineMoves:
         Raises:
             RefusedError: JustAVPS has no such image, or machines cannot boot from it.
         """
-        if not await self._session.reach.is_bootable(ImageId(release)):
+        if not await self._session.instance_client.is_bootable(ImageId(release)):
             raise RefusedError(f"no machine boots from image {release}", hint="hermesops image list")
 
     async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:  # noqa: ARG002 - the runner's
@@ -116,7 +116,7 @@ class MachineMoves:
             RefusedError: It does not live there; it does where it was.
             UnavailableError: It is halfway still.
         """
-        found = await apart(whereabouts, self._registry, target.instance_id)
+        found = await in_db_thread(whereabouts, self._registry, target.instance_id)
         if found.moving:
             await self._finish(target, found.moving)
         elif found.image != release:
@@ -142,9 +142,9 @@ class MachineMoves:
         """Restore the backup that was proved longest ago onto a machine of the pool, if those boot that image."""
         from hermesops.app.services.restore_drills import Drills
 
-        ready = await apart(self._session.pools.ready)
+        ready = await in_db_thread(self._session.pools.ready)
         drills = Drills(self._session)
-        if not any(str(one.image_id) == release for one in ready) or await apart(drills.candidate) is None:
+        if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
             words = f"no machine of a pool boots from {release}, or nobody has a backup; before it was {before}"
             return GateResult.NOT_EXERCISED, words
         operation = await drills.open(None, why=self._purpose)
@@ -156,19 +156,21 @@ class MachineMoves:
     @property
     def _operations(self) -> "Operations":
         """Which tell nothing: there are many at once, and the rollout says how each ended."""
-        from hermesops.app.handlers.operations import Works
+        from hermesops.app.handlers.operations import OperationHandlers
         from hermesops.operations.runner import Operations
 
-        return Operations(self._registry, Works(self._session).by_kind(), lambda _: None)
+        return Operations(self._registry, OperationHandlers(self._session).handlers(), lambda _: None)
 
     async def _node(self, instance: "Instance") -> "Mapping[str, Any]":
-        told = await node_commands.status(self._session.reach.channel(machine_of(instance)), timeout_s=_LOOK_S)
+        told = await node_commands.status(
+            self._session.instance_client.channel(machine_of(instance)), timeout_s=_LOOK_S
+        )
         if told is None:
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return told
 
     async def _renewal(self, target: Target, image: str) -> Operation:
-        return await self._session.life_requests.renew(target.instance_id, ImageId(image), reason=self._purpose)
+        return await self._session.instance_requests.renew(target.instance_id, ImageId(image), reason=self._purpose)
 
     async def _finish(self, target: Target, operation: Operation) -> None:
         """Bring a relocation to its end; where its agent does not come to live, have it live where it was."""
@@ -179,7 +181,7 @@ class MachineMoves:
             await self._undo(target, error.message)
             raise RefusedError(error.message, hint=error.hint) from error
         except HermesError as error:
-            found = await apart(whereabouts, self._registry, target.instance_id)
+            found = await in_db_thread(whereabouts, self._registry, target.instance_id)
             if not found.is_cut_over:
                 raise
             await self._undo(target, error.message)
@@ -188,14 +190,14 @@ class MachineMoves:
     async def _undo(self, target: Target, why: str) -> None:
         from hermesops.operations.abandon import abandon
 
-        found = await apart(whereabouts, self._registry, target.instance_id)
+        found = await in_db_thread(whereabouts, self._registry, target.instance_id)
         with others_are_at_it():
             if found.moving:
                 await abandon(found.moving, self._registry, reason=why)
             if found.image != target.release_before:
                 operation = await self._renewal(target, target.release_before)
             elif (await self._node(found.instance)).get("fenced"):
-                operation = await self._session.life_requests.resume(target.instance_id, reason=why)
+                operation = await self._session.instance_requests.resume(target.instance_id, reason=why)
             else:
                 return
             await self._operations.run(operation)
@@ -214,10 +216,10 @@ def whereabouts(registry: "Registry", instance_id: InstanceId) -> Whereabouts:
     )
 
 
-def standing_of(found: Whereabouts) -> Standing:
+def status_of(found: Whereabouts) -> ReleaseStatus:
     """Where an instance is, in a rollout's words. Pure."""
     moving, last = found.moving, found.given_up
-    return Standing(
+    return ReleaseStatus(
         current=found.image,
         activation=str(moving.intent["image_id"] or "") if moving else "",
         phase="unconfirmed" if moving else "",

@@ -6,13 +6,13 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, RolloutTarget
-from hermesops.operations.db_thread import apart
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.registry import Registry
 
 
@@ -32,27 +32,27 @@ class RolloutRows:
 
     async def read(self) -> Records:
         """All of it."""
-        return await apart(records_of, self._registry, self._id)
+        return await in_db_thread(records_of, self._registry, self._id)
 
     async def state(self) -> RolloutState:
         """Only that."""
-        return await apart(self._registry.rollout_state, self._id)
+        return await in_db_thread(self._registry.rollout_state, self._id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write where targets stand, all or none."""
-        await apart(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
+        await in_db_thread(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
         """Write a state with the event of it, or nothing where the row is another by now."""
-        return await apart(self._registry.change_rollout, was, rollout, event, lease=self._lease)
+        return await in_db_thread(self._registry.change_rollout, was, rollout, event, lease=self._lease)
 
     async def add_event(self, event: RolloutEvent) -> None:
         """Append what was decided."""
-        await apart(self._registry.add_rollout_event, self._id, event, lease=self._lease)
+        await in_db_thread(self._registry.add_rollout_event, self._id, event, lease=self._lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Note that an instance was among the first."""
-        await apart(self._registry.add_exposure, instance_id, release, lease=self._lease)
+        await in_db_thread(self._registry.add_exposure, instance_id, release, lease=self._lease)
 
 
 def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
@@ -64,7 +64,7 @@ def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
     )
 
 
-def records(app: "App", text: str) -> Records:
+def records(app: "Container", text: str) -> Records:
     """All that is written of the rollout that an operator means; of the one under way for an empty text.
 
     Raises:

@@ -12,10 +12,10 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector
-from hermesops.operations.db_thread import apart
+from hermesops.operations.db_thread import in_db_thread
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.registry import Registry
 
 FIELDS = frozenset({"plan", "cell", "region", "release", "user"})
@@ -69,18 +69,18 @@ def agent_version(release: str) -> str:
     return release.rpartition("-")[0]
 
 
-async def look_at_unknown(session: "Session", targets: Sequence[Target]) -> None:
+async def look_at_unknown(session: "Connected", targets: Sequence[Target]) -> None:
     """Ask the machines of those whose release nobody knows, and write down what they say; silence is no error."""
-    from hermesops.instances.remote.releases import Slots
+    from hermesops.instances.remote.releases import ReleaseClient
 
     registry = session.app.registry
-    slots = Slots(session.reach.channel)
+    slots = ReleaseClient(session.instance_client.channel)
 
     async def look(instance_id: InstanceId) -> ReleaseId | None:
-        instance = await apart(registry.get_instance, instance_id)
+        instance = await in_db_thread(registry.get_instance, instance_id)
         if instance.machine_id is None:
             return None
-        seen = await slots.look(instance.machine_id)
+        seen = await slots.observe(instance.machine_id)
         return seen.current if seen else None
 
     unknown = [target.instance_id for target in targets if not target.release_before]
@@ -90,7 +90,7 @@ async def look_at_unknown(session: "Session", targets: Sequence[Target]) -> None
         for instance_id, release in zip(unknown, answers, strict=True)
         if release and not isinstance(release, HermesError)
     }
-    await apart(registry.note_releases, told)
+    await in_db_thread(registry.note_releases, told)
 
 
 def _fields(target: Target) -> dict[str, str]:

@@ -12,7 +12,7 @@ from hermesops.model.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.app.services.backups import Backups
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.rollouts import Rollouts
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from hermesops.backup.restore_check import ProvedCopies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
-    from hermesops.identity.audited_access import Visits
+    from hermesops.identity.audited_access import AuditedAccess
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.expiry import Upkeep
     from hermesops.instances.remote.certificates import Certifying
-    from hermesops.instances.remote.power_control import RestingReach
-    from hermesops.instances.requests.bulk import Newcomers
+    from hermesops.instances.remote.power_control import PowerControl
+    from hermesops.instances.requests.bulk import BulkProvision
     from hermesops.instances.requests.changes import Requests
-    from hermesops.instances.requests.life_changes import LifeRequests
-    from hermesops.instances.requests.preflight import Policy, Questions
-    from hermesops.instances.requests.provision import Admission
+    from hermesops.instances.requests.life_changes import InstanceRequests
+    from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
+    from hermesops.instances.requests.provision import ProvisionAdmission
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation, OperationKind
@@ -38,34 +38,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Session:
+class Connected:
     """Everything of one environment that talks to the vendor and to machines."""
 
-    app: "App"
+    app: "Container"
     client: "Client"
     agents: "AgentApi"
 
     @cached_property
-    def admission(self) -> "Admission":
-        """Turns wishes for agents into rows."""
+    def admission(self) -> "ProvisionAdmission":
+        """Turns requests for agents into rows."""
         from hermesops.cells.scheduling import choose_cell
-        from hermesops.instances.requests.provision import Admission
+        from hermesops.instances.requests.provision import ProvisionAdmission
 
-        return Admission(self.app.registry, self._questions, choose_cell, self.pools, self._policy)
+        return ProvisionAdmission(self.app.registry, self._preflight, choose_cell, self.pools, self._policy)
 
     @cached_property
-    def newcomers(self) -> "Newcomers":
-        """Takes many wishes at once."""
-        from hermesops.instances.requests.bulk import Newcomers
+    def bulk_provision(self) -> "BulkProvision":
+        """Takes many requests at once."""
+        from hermesops.instances.requests.bulk import BulkProvision
 
         at_once = self.app.env.settings.parallel_provisions
-        return Newcomers(self.admission, self._questions, self._policy, at_once=at_once)
+        return BulkProvision(self.admission, self._preflight, self._policy, at_once=at_once)
 
     @cached_property
-    def _questions(self) -> "Questions":
-        from hermesops.instances.requests.preflight import Questions
+    def _preflight(self) -> "ProvisionPreflight":
+        from hermesops.instances.requests.preflight import ProvisionPreflight
 
-        return Questions(self.app.registry, self.reach, self.app.guards, self._policy)
+        return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
 
     @property
     def _policy(self) -> "Policy":
@@ -82,13 +82,13 @@ class Session:
         )
 
     @cached_property
-    def reach(self) -> "RestingReach":
+    def instance_client(self) -> "PowerControl":
         """Machines, nodes and gateways."""
-        from hermesops.instances.remote.power_control import RestingReach
+        from hermesops.instances.remote.power_control import PowerControl
         from hermesops.secrets.instance_keys import InstanceKeys
 
         endpoint = self.app.endpoint
-        return RestingReach(
+        return PowerControl(
             rows=self.app.registry,
             vendor=self.client,
             keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
@@ -138,10 +138,10 @@ class Session:
     @cached_property
     def operations(self) -> "Operations":
         """Brings operations to their end."""
-        from hermesops.app.handlers.operations import Works
+        from hermesops.app.handlers.operations import OperationHandlers
         from hermesops.operations.runner import Operations
 
-        return Operations(self.app.registry, Works(self).by_kind(), self.app.tell)
+        return Operations(self.app.registry, OperationHandlers(self).handlers(), self.app.tell)
 
     @cached_property
     def image_builder(self) -> "Builder":
@@ -155,7 +155,7 @@ class Session:
         builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
         return builder(
             vendor=self.client,
-            channel_to=self.reach.channel,
+            channel_to=self.instance_client.channel,
             converge=self.converger.apply,
             verify=self.verify_nobodys,
             downloads=Pip(env.for_child(child_environment.PACKAGES)),
@@ -220,7 +220,7 @@ class Session:
         from hermesops.instances.steps.personalise import refuse_at_rest
 
         subject, registry = instance_subject(instance.id), self.app.registry
-        async with self.app.alone(subject):
+        async with self.app.hold_lease(subject):
             unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
             refuse_at_rest(instance, unfinished, but=kind)
             whole = {"user": instance.title, **intent}
@@ -231,32 +231,38 @@ class Session:
         """Turns what operators ask of instances into rows."""
         from hermesops.instances.requests.changes import Requests
 
-        return Requests(self.app.registry, self.reach, self.reach.gateways, self.app.alone, self.app.mass_changes.admit)
+        return Requests(
+            self.app.registry,
+            self.instance_client,
+            self.instance_client.gateways,
+            self.app.hold_lease,
+            self.app.mass_changes.admit,
+        )
 
     @cached_property
-    def life_requests(self) -> "LifeRequests":
+    def instance_requests(self) -> "InstanceRequests":
         """Turns what operators ask of an agent's life into rows."""
-        from hermesops.app.handlers.instances import Lives
+        from hermesops.app.handlers.instances import LifecycleHandlers
 
-        return Lives(self).requests()
+        return LifecycleHandlers(self).requests()
 
     @cached_property
     def upkeep(self) -> "Upkeep":
         """Does what has fallen due."""
-        from hermesops.app.handlers.instances import Lives
+        from hermesops.app.handlers.instances import LifecycleHandlers
 
-        return Lives(self).upkeep()
+        return LifecycleHandlers(self).upkeep()
 
-    def copies(self, reach: "RestingReach") -> "ProvedCopies":
+    def copies(self, reach: "PowerControl") -> "ProvedCopies":
         """Backups, made and put back by hermes-node as that reach may."""
         return self.backups.copies(reach)
 
     @cached_property
-    def visits(self) -> "Visits":
+    def audited_access(self) -> "AuditedAccess":
         """Lets operators in, with a reason."""
-        from hermesops.identity.audited_access import Visits
+        from hermesops.identity.audited_access import AuditedAccess
 
-        return Visits(self.app.registry)
+        return AuditedAccess(self.app.registry)
 
     async def verify(self, instance: "Instance") -> "Verification":
         """Check on an instance's machine what the roles promise."""
@@ -264,7 +270,7 @@ class Session:
         from hermesops.verify.verification import verify
 
         key = self.app.registry.api_server_key(instance.id)
-        return await verify(await self.reach.channel_to(instance), Expected.of(instance, api_server_key=key))
+        return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
         """What a machine without a user should promise, and does not."""
@@ -273,6 +279,6 @@ class Session:
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
-        verification = await verify(self.reach.channel(machine_id), Expected(""), WITHOUT_USER)
+        verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
         tell(f"made {len(verification.checks)} checks")
         return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)

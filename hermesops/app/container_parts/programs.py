@@ -34,11 +34,11 @@ def fleet_program() -> Callable[[], None]:
 
 
 def _program_of(cell: CellName) -> Callable[[], None]:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.cells.naming import stack_of
     from hermesops.engine.cli_workspace import refuse_other_seal
 
-    app = App(Environment.load(), lambda _: None)
+    app = Container(Environment.load(), lambda _: None)
     program = app.programs.program(app.registry.cell_spec(cell), frozenset())
     if shutil.which(PLUGIN, path=app.env.variables.get("PATH", "")) is None:
         hint = f"activate the Python environment whose bin folder has {PLUGIN}"

@@ -16,18 +16,18 @@ def secrets_of(env: Environment) -> "Secrets":
     Raises:
         RefusedError: The setting ``secrets_home`` names no home.
     """
-    from hermesops.secrets.backends.folder import VariablesHome
-    from hermesops.secrets.catalog import NEEDED
+    from hermesops.secrets.backends.folder import EnvironmentBackend
+    from hermesops.secrets.catalog import CATALOG
     from hermesops.secrets.store import Secrets, home_of
 
     settings = env.settings
-    given = {one.name: getattr(settings, one.setting) for one in NEEDED}
+    given = {one.name: getattr(settings, one.setting) for one in CATALOG}
     variables = {name: text.get_secret_value() for name, text in env.secrets.items()}
     home = home_of(
         settings.secrets_home,
         keys=env.keys,
         identity=settings.secrets_identity,
-        variables=VariablesHome(variables, prefix=SECRET_PREFIX),
+        variables=EnvironmentBackend(variables, prefix=SECRET_PREFIX),
     )
     return Secrets({name: file for name, file in given.items() if file}, home)
 

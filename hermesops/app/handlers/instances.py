@@ -1,4 +1,4 @@
-"""What brings agents through their lives: the works of sleep, waking, another size or machine, and the end."""
+"""What brings agents through their lives: handlers of suspend, resume, resize, relocate and terminate."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,48 +13,48 @@ from hermesops.model.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.instances.expiry import Upkeep
-    from hermesops.instances.requests.life_changes import LifeRequests
-    from hermesops.instances.requests.placement import Grounds
+    from hermesops.instances.requests.life_changes import InstanceRequests
+    from hermesops.instances.requests.placement import MachinePlacement
     from hermesops.instances.workflows.relocate.workflow import Relocate
     from hermesops.instances.workflows.resize import Resize, Size
     from hermesops.instances.workflows.resume import Resume
-    from hermesops.instances.workflows.schedule_termination import Farewell
+    from hermesops.instances.workflows.schedule_termination import ScheduleTermination
     from hermesops.instances.workflows.suspend import Suspend
     from hermesops.instances.workflows.terminate import Terminate
     from hermesops.model.instance import Instance
-    from hermesops.operations.runner import Make
+    from hermesops.operations.runner import Handler
 
 
-class Lives:
+class LifecycleHandlers:
     """Makes works of lives in one session.
 
     Args:
         session: What they are made of.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
 
-    def by_kind(self) -> "Mapping[OperationKind, Make]":
+    def handlers(self) -> "Mapping[OperationKind, Handler]":
         """The kinds of operations that change an agent's life, with what makes their work."""
         return {
             OperationKind.SUSPEND: self._suspend,
             OperationKind.RESUME: self._resume,
             OperationKind.RESIZE: self._resize,
             OperationKind.RELOCATE: self._relocate,
-            OperationKind.FAREWELL: self._farewell,
+            OperationKind.SCHEDULE_TERMINATION: self._schedule_termination,
             OperationKind.TERMINATE: self._terminate,
         }
 
-    def requests(self) -> "LifeRequests":
+    def requests(self) -> "InstanceRequests":
         """Turns what operators ask of lives into rows."""
-        from hermesops.instances.requests.life_changes import LifeRequests, Policy
+        from hermesops.instances.requests.life_changes import InstanceRequests, Policy
         from hermesops.instances.workflows.suspend import Keep
 
-        settings, registry, reach = self._app.env.settings, self._app.registry, self._session.reach
+        settings, registry, reach = self._app.env.settings, self._app.registry, self._session.instance_client
         policy = Policy(
             settings.server_types,
             settings.data_gb,
@@ -62,24 +62,26 @@ class Lives:
             Keep(settings.suspended_machines),
             keeps_former=settings.former_days > 0,
         )
-        return LifeRequests(
+        return InstanceRequests(
             registry,
             reach,
             self._session.copies(reach),
-            self.grounds(),
+            self.machine_placement(),
             policy,
-            self._app.alone,
+            self._app.hold_lease,
             admit=self._app.mass_changes.admit,
         )
 
-    def grounds(self) -> "Grounds":
+    def machine_placement(self) -> "MachinePlacement":
         """Where machines of instances can be, and what they boot from."""
         from hermesops.cells.scheduling import choose_cell
-        from hermesops.instances.requests.placement import Grounds
+        from hermesops.instances.requests.placement import MachinePlacement
 
         settings = self._app.env.settings
         size, apart = settings.cell_size, settings.plans_apart
-        return Grounds(self._app.registry, self._session.reach, choose_cell, settings.image, size, apart)
+        return MachinePlacement(
+            self._app.registry, self._session.instance_client, choose_cell, settings.image, size, apart
+        )
 
     def upkeep(self) -> "Upkeep":
         """Does what has fallen due."""
@@ -97,7 +99,7 @@ class Lives:
     def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
         from hermesops.instances.workflows.suspend import Keep, Suspend
 
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         return Suspend(
             instance_of(operation),
             why=_why(operation),
@@ -111,14 +113,14 @@ class Lives:
     def _resume(self, operation: Operation, lease: Lease) -> "Resume":
         from hermesops.instances.workflows.resume import Resume
 
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
 
     def _resize(self, operation: Operation, lease: Lease) -> "Resize":
         from hermesops.instances.workflows.resize import Resize
 
         self._app.mass_changes.refuse_unapproved(operation)
-        reach, before = self._session.reach.under(lease), operation.intent["before"]
+        reach, before = self._session.instance_client.with_lease(lease), operation.intent["before"]
         if not isinstance(before, dict):
             raise BrokenInvariantError(f"operation {operation.id} does not say what the plan was before")
         return Resize(
@@ -139,30 +141,30 @@ class Lives:
         return Size(plan, str(told["server_type"]), self._app.env.settings.data_gb[plan])
 
     def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
-        from hermesops.app.adapters.release_transfer import CarriedReleases
-        from hermesops.instances.workflows.relocate.request import Wish
+        from hermesops.app.adapters.release_transfer import ReleaseTransfer
+        from hermesops.instances.workflows.relocate.request import TerminationRequest
         from hermesops.instances.workflows.relocate.workflow import Relocate
 
         if operation.intent.get(COUNTED):
             self._app.mass_changes.refuse_unapproved(operation)
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         return Relocate(
             instance_of(operation),
-            Wish.from_intent(operation.intent, why=_why(operation)),
+            RelocationRequest.from_intent(operation.intent, why=_why(operation)),
             rows=self._app.registry,
             world=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
-            releases=CarriedReleases(self._session, lease),
+            releases=ReleaseTransfer(self._session, lease),
             lease=lease,
         )
 
-    def _farewell(self, operation: Operation, lease: Lease) -> "Farewell":
-        from hermesops.instances.workflows.schedule_termination import Farewell
+    def _schedule_termination(self, operation: Operation, lease: Lease) -> "ScheduleTermination":
+        from hermesops.instances.workflows.schedule_termination import ScheduleTermination
 
         self._app.mass_changes.refuse_unapproved(operation)
-        reach = self._session.reach.under(lease)
-        return Farewell(
+        reach = self._session.instance_client.with_lease(lease)
+        return ScheduleTermination(
             instance_of(operation),
             why=_why(operation),
             until=datetime.fromisoformat(str(operation.intent["until"])),
@@ -172,13 +174,13 @@ class Lives:
         )
 
     def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
-        from hermesops.instances.workflows.terminate import Terminate, Wish
+        from hermesops.instances.workflows.terminate import Terminate, TerminationRequest
 
         self._app.mass_changes.refuse_unapproved(operation)
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         return Terminate(
             instance_of(operation),
-            Wish(_why(operation), keeps_backup=bool(operation.intent.get("keeps_backup"))),
+            TerminationRequest(_why(operation), keeps_backup=bool(operation.intent.get("keeps_backup"))),
             rows=self._app.registry,
             world=reach,
             gateways=reach.gateways,

@@ -2,60 +2,60 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.app.handlers.instances import Lives, instance_of
+from hermesops.app.handlers.instances import LifecycleHandlers, instance_of
 from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.stack_runs import StackUps
 from hermesops.model.operation import Lease, Operation, OperationKind
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container import Container
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.cells.coalescing import StillWanted
     from hermesops.instances.workflows.configure import Configure
     from hermesops.instances.workflows.provision import Provision
     from hermesops.instances.workflows.restart import Restart
     from hermesops.model.ids import CellName, MachineName
-    from hermesops.operations.runner import Make
+    from hermesops.operations.runner import Handler
 
 
-class CellsWhenNeeded:
+class LazyCells:
     """Stacks of cells, with the engine loaded by the first use: a machine out of a pool needs none.
 
     Args:
         app: The environment.
     """
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
 
     async def holds(self, cell: "CellName", machine: "MachineName") -> bool:
         """Whether the cell's state has that machine."""
         return await self._app.cell_stacks.holds(cell, machine)
 
-    async def bring(self, cell: "CellName", *, still_wanted: "StillWanted") -> object:
+    async def apply(self, cell: "CellName", *, still_wanted: "StillWanted") -> object:
         """Run the cell's stack."""
-        return await self._app.cell_stacks.bring(cell, still_wanted=still_wanted)
+        return await self._app.cell_stacks.apply(cell, still_wanted=still_wanted)
 
 
-class Works:
+class OperationHandlers:
     """Makes works in one session.
 
     Args:
         session: What they are made of.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
 
-    def by_kind(self) -> "dict[OperationKind, Make]":
+    def handlers(self) -> "dict[OperationKind, Handler]":
         """Every kind of operation that can be run, with what makes its work."""
         return {
             OperationKind.PROVISION: self._provision,
-            **Lives(self._session).by_kind(),
+            **LifecycleHandlers(self._session).handlers(),
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            **self._session.backups.by_kind(),
+            **self._session.backups.handlers(),
             OperationKind.SNAPSHOT: self._session.snapshots.work_of,
             OperationKind.DRILL: Drills(self._session).work_of,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
@@ -66,16 +66,16 @@ class Works:
     def _provision(self, operation: Operation, lease: Lease) -> "Provision":
         from hermesops.instances.workflows.provision import Provision
 
-        reach = self._session.reach.under(lease)
-        return Provision(instance_of(operation), self._app.registry, reach, CellsWhenNeeded(self._app))
+        reach = self._session.instance_client.with_lease(lease)
+        return Provision(instance_of(operation), self._app.registry, reach, LazyCells(self._app))
 
     def _restart(self, operation: Operation, lease: Lease) -> "Restart":
         from hermesops.instances.workflows.restart import Restart
 
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
 
     def _configure(self, operation: Operation, lease: Lease) -> "Configure":
         from hermesops.instances.workflows.configure import Configure
 
-        return Configure(instance_of(operation), self._session.reach.under(lease))
+        return Configure(instance_of(operation), self._session.instance_client.with_lease(lease))

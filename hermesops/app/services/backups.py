@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.backup.copies import Nodes
     from hermesops.backup.nightly import Nightly
     from hermesops.backup.pruning import EndedBackups, Pruning
     from hermesops.backup.repository import Repository
     from hermesops.backup.restore_check import Proof, ProvedCopies
     from hermesops.backup.store.object_store import ObjectStore
-    from hermesops.backup.store.repository_contents import Shelf
+    from hermesops.backup.store.repository_contents import RepositoryContents
     from hermesops.backup.store.repository_keys import Keys
     from hermesops.backup.store.restic import Restic
     from hermesops.instances.workflows.backup import BackUp
-    from hermesops.instances.workflows.restore import PutBackWork
+    from hermesops.instances.workflows.restore import Restore
     from hermesops.model.backup import Backup, Credential
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Lease, Operation, OperationKind
-    from hermesops.operations.runner import Make
+    from hermesops.operations.runner import Handler
 
 _LOCAL_BUCKET = "backups"
 
@@ -40,7 +40,7 @@ class Backups:
         session: What they are made of.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._found: ObjectStore | None = None
@@ -96,13 +96,13 @@ class Backups:
         from hermesops.model.operation import OperationKind
 
         await self.keys.reach()
-        sight = await self._session.reach.look(instance.id)
-        if sight.machine is not None and sight.node is not None:
-            refuse_without_room(instance, backup, await self._session.reach.room(sight.machine.id))
+        observation = await self._session.instance_client.observe(instance.id)
+        if observation.machine is not None and observation.node is not None:
+            refuse_without_room(instance, backup, await self._session.instance_client.room(observation.machine.id))
         intent = {"snapshot": backup.id, "keeps": keeps, "reason": reason}
         return await self._session.open_operation(OperationKind.RESTORE, instance, intent)
 
-    def by_kind(self) -> "Mapping[OperationKind, Make]":
+    def handlers(self) -> "Mapping[OperationKind, Handler]":
         """The kinds of operations that are about backups, with what makes their work."""
         from hermesops.model.operation import OperationKind
 
@@ -111,19 +111,19 @@ class Backups:
     def _backup(self, operation: "Operation", lease: "Lease") -> "BackUp":
         from hermesops.instances.workflows.backup import BackUp
 
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         why = f"{operation.intent['why']} {operation.id}"
         return BackUp(instance_of(operation), why, reach, self.copies(reach))
 
-    def _restore(self, operation: "Operation", lease: "Lease") -> "PutBackWork":
-        from hermesops.instances.workflows.restore import PutBackWork, Wish
+    def _restore(self, operation: "Operation", lease: "Lease") -> "Restore":
+        from hermesops.instances.workflows.restore import Restore, RestoreRequest
 
-        reach, intent = self._session.reach.under(lease), operation.intent
-        wish = Wish(str(intent["snapshot"]), bool(intent["keeps"]), str(intent["reason"]))
-        return PutBackWork(
+        reach, intent = self._session.instance_client.with_lease(lease), operation.intent
+        request = RestoreRequest(str(intent["snapshot"]), bool(intent["keeps"]), str(intent["reason"]))
+        return Restore(
             instance_of(operation),
             operation.id,
-            wish,
+            request,
             rows=self._app.registry,
             world=reach,
             backups=self.copies(reach),
@@ -147,7 +147,7 @@ class Backups:
 
         settings = self._app.env.settings
         keep = Keep(settings.backup_keep_daily, settings.backup_keep_weekly, settings.backup_keep_monthly)
-        return Pruning(self._app.registry, self._shelf, keep)
+        return Pruning(self._app.registry, self._contents, keep)
 
     @cached_property
     def ended(self) -> "EndedBackups":
@@ -155,17 +155,17 @@ class Backups:
         from hermesops.backup.pruning import EndedBackups
 
         kept = timedelta(days=self._app.env.settings.ended_backups_days)
-        return EndedBackups(self._app.registry, self._shelf, self.keys.revoke, self._app.alone, kept)
+        return EndedBackups(self._app.registry, self._contents, self.keys.revoke, self._app.hold_lease, kept)
 
     @property
-    def _shelf(self) -> "Shelf":
-        from hermesops.backup.store.repository_contents import RepositoryShelf, SimulatedShelf
+    def _contents(self) -> "RepositoryContents":
+        from hermesops.backup.store.repository_contents import ResticContents, SimulatedContents
 
         if self._is_simulated:
             from hermesops.localcloud.drivers.sim.copies import drop_copies
 
-            return SimulatedShelf(self._app.registry.list_backups, partial(drop_copies, self._app.env.world))
-        return RepositoryShelf(self.keys, self._restic, self._store)
+            return SimulatedContents(self._app.registry.list_backups, partial(drop_copies, self._app.env.world))
+        return ResticContents(self.keys, self._restic, self._store)
 
     @cached_property
     def _restic(self) -> "Restic":

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermesops.app.container import App
+from hermesops.app.container import Container
 from hermesops.app.services.stack_runs import StackUps
-from hermesops.cells.changes.guard import Named
-from hermesops.cells.workflow import UpWish
+from hermesops.cells.changes.guard import Overrides
+from hermesops.cells.workflow import UpRequest
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
@@ -16,7 +16,7 @@ from hermesops.model.stack import Preview
 if TYPE_CHECKING:
     from hermesops.cells.bulk import CellRun
     from hermesops.cells.changes.guard import Cost
-    from hermesops.cells.changes.preview import Outlook
+    from hermesops.cells.changes.preview import ChangePreview
     from hermesops.model.stack import UpResult
 
 
@@ -28,12 +28,12 @@ class Cells:
         chosen: Which.
     """
 
-    def __init__(self, app: App, chosen: Sequence[Cell]) -> None:
+    def __init__(self, app: Container, chosen: Sequence[Cell]) -> None:
         self.chosen = tuple(chosen)
         self._app = app
 
     @classmethod
-    def select(cls, app: App, *, names: Sequence[str], where: str, everything: bool) -> "Cells":
+    def select(cls, app: Container, *, names: Sequence[str], where: str, everything: bool) -> "Cells":
         """The cells that an operator means.
 
         Raises:
@@ -45,7 +45,7 @@ class Cells:
         return cls(app, select_cells(cells, names=names, where=where, everything=everything))
 
     @classmethod
-    def previewed(cls, app: App, saved: str) -> "Cells":
+    def previewed(cls, app: Container, saved: str) -> "Cells":
         """The cell that a saved preview is of.
 
         Raises:
@@ -57,10 +57,10 @@ class Cells:
 
     async def preview(self, only: Collection[str]) -> "tuple[tuple[CellRun, ...], Cost]":
         """What bringing each to its rows would change, and what everything would cost."""
-        seen: list[Outlook] = []
+        seen: list[ChangePreview] = []
 
         async def see(cell: CellName) -> Preview:
-            seen.append(await self._app.cell_stacks.outlook(cell, only=_machines(only)))
+            seen.append(await self._app.cell_stacks.change_preview(cell, only=_machines(only)))
             return seen[-1].preview
 
         return await self._look(see), await self._app.guards.cost(*seen)
@@ -77,14 +77,14 @@ class Cells:
         if len(self.chosen) != 1:
             raise UsageError("a saved preview is of one cell; name that cell", hint="hermesops cell list")
         cell = self.chosen[0].name
-        outlook = await self._app.cell_stacks.outlook(cell, with_drift=True)
+        outlook = await self._app.cell_stacks.change_preview(cell, with_drift=True)
         cost = await self._app.guards.cost(outlook)
         return (CellRun(cell, outlook.preview.changes),), cost, self._app.guards.sign(outlook, cost)
 
     async def up_as(self, saved: str, approval: str = "") -> "tuple[CellRun, ...]":
         """Let the saved preview of a cell happen, and nothing else; another operator's approval may go with it."""
         ups = StackUps(self._app)
-        return await self._look(lambda cell: ups.run(UpWish(cell, saved=saved, approval=approval)))
+        return await self._look(lambda cell: ups.run(UpRequest(cell, saved=saved, approval=approval)))
 
     async def preview_refresh(self, only: Collection[str]) -> "tuple[CellRun, ...]":
         """What refreshing each would write into its state."""
@@ -98,19 +98,19 @@ class Cells:
         """Remove what is left of each; those that hold a machine refuse."""
         return await self._look(self._app.cell_stacks.destroy)
 
-    async def up(self, only: Collection[str], *, named: Named) -> "tuple[CellRun, ...]":
+    async def up(self, only: Collection[str], *, named: Overrides) -> "tuple[CellRun, ...]":
         """Bring each to its rows, as operations."""
         ups = StackUps(self._app)
-        return await self._look(lambda cell: ups.run(UpWish(cell, _machines(only), named)))
+        return await self._look(lambda cell: ups.run(UpRequest(cell, _machines(only), named)))
 
-    async def leave_up(self, only: Collection[str], *, named: Named) -> "tuple[CellRun, ...]":
+    async def leave_up(self, only: Collection[str], *, named: Overrides) -> "tuple[CellRun, ...]":
         """Leave it to the workers to bring each to its rows."""
         from hermesops.cells.bulk import CellRun
 
         ups = StackUps(self._app)
 
         async def work(cell: CellName) -> CellRun:
-            operation = await ups.leave(UpWish(cell, _machines(only), named))
+            operation = await ups.leave(UpRequest(cell, _machines(only), named))
             return CellRun(cell, operation_id=operation.id)
 
         return await self._run(work)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hermesops
-from hermesops.cells.changes.guard import NOTHING_NAMED, Cost, Limits, Named, judge
+from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge
 from hermesops.cells.changes.saved_preview import (
     FILE,
     SavedPreview,
@@ -24,8 +24,8 @@ from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineName
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
-    from hermesops.cells.changes.preview import Outlook
+    from hermesops.app.container import Container
+    from hermesops.cells.changes.preview import ChangePreview
     from hermesops.cells.pricing.bill import Rentable
     from hermesops.identity.signatures import Signers
     from hermesops.model.ids import CellName
@@ -38,15 +38,17 @@ class Guards:
         app: The environment.
     """
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
         settings = app.env.settings
         self._limits = Limits(settings.changed_share, settings.monthly_budget)
 
-    async def judge(self, outlook: "Outlook", named: Named = NOTHING_NAMED, *, began: bool = False) -> None:
+    async def judge(
+        self, change_preview: "ChangePreview", named: Overrides = NO_OVERRIDES, *, began: bool = False
+    ) -> None:
         """Let a run begin within the limits and what was named; see ``cells.changes.guard.judge``."""
-        cost = await self.cost(outlook) if self._limits.budget is not None else None
-        judge(outlook, limits=self._limits, named=named, cost=cost, began=began)
+        cost = await self.cost(change_preview) if self._limits.budget is not None else None
+        judge(change_preview, limits=self._limits, named=named, cost=cost, began=began)
 
     async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
         """Let more machines be wished for only while the budget allows all of them.
@@ -71,15 +73,15 @@ class Guards:
                 hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
             )
 
-    async def refuse_moved(self, outlook: "Outlook", preview: SavedPreview) -> None:
+    async def refuse_moved(self, change_preview: "ChangePreview", preview: SavedPreview) -> None:
         """Let a run begin that is the one somebody signed."""
-        refuse_moved(preview, outlook, self.versions())
+        refuse_moved(preview, change_preview, self.versions())
 
-    async def cost(self, *outlooks: "Outlook") -> Cost:
+    async def cost(self, *change_previews: "ChangePreview") -> Cost:
         """What all machines of the environment cost a month, before and after runs of some cells."""
-        others = self._ordered(but={outlook.cell for outlook in outlooks})
-        held = [machine for outlook in outlooks for machine in outlook.held]
-        wanted = [machine for outlook in outlooks for machine in outlook.wanted.machines]
+        others = self._ordered(but={change_preview.cell for change_preview in change_previews})
+        held = [machine for change_preview in change_previews for machine in change_preview.held]
+        wanted = [machine for change_preview in change_previews for machine in change_preview.wanted.machines]
         prices = await self._prices((*others, *held, *wanted))
         rest = bill_of(others, prices)
         return Cost(rest + bill_of(held, prices), rest + bill_of(wanted, prices))
@@ -92,14 +94,14 @@ class Guards:
         except UnavailableError:
             return PriceList({})
 
-    def sign(self, outlook: "Outlook", cost: Cost) -> str:
+    def sign(self, change_preview: "ChangePreview", cost: Cost) -> str:
         """The file of a saved preview, signed by the operator.
 
         Raises:
             RefusedError: The operator's key does not sign.
         """
         preview = saved(
-            outlook,
+            change_preview,
             environment=self._app.env.name,
             versions=self.versions(),
             cost=str(cost.after),

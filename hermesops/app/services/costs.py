@@ -10,7 +10,7 @@ from hermesops.cells.pricing.bill import Bill, bill_of
 from hermesops.cells.pricing.lookup import prices_of
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.cells.pricing.bill import Rentable
 
 
@@ -41,7 +41,7 @@ class Costs:
         return None if self.actual is None else self.actual - self.total.monthly
 
 
-async def costs_of(app: "App") -> Costs:
+async def costs_of(app: "Container") -> Costs:
     """Ask registry and vendor.
 
     Raises:

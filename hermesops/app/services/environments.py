@@ -11,12 +11,12 @@ from hermesops.settings import LOCAL, Environment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.model.check import Check
 
 
 @dataclass(frozen=True)
-class Seen:
+class EnvironmentState:
     """One environment, seen from outside.
 
     Attributes:
@@ -34,7 +34,7 @@ class Seen:
     problem: str
 
 
-def list_environments(chosen: Environment) -> tuple[Seen, ...]:
+def list_environments(chosen: Environment) -> tuple[EnvironmentState, ...]:
     """Every environment that has a folder, and the chosen one, by name."""
     home = chosen.folder.parent
     return tuple(_seen(name, home, chosen) for name in sorted(_names(home) | {chosen.name}))
@@ -59,27 +59,27 @@ def _names(home: Path) -> set[str]:
     return {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
 
 
-async def check_environment(app: "App") -> "Sequence[Check]":
+async def check_environment(app: "Container") -> "Sequence[Check]":
     """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
     from hermesops.app.services.secret_checks import check_secrets
     from hermesops.doctor.environment import check_all
-    from hermesops.secrets.catalog import API_KEY, NEEDED
+    from hermesops.secrets.catalog import API_KEY, CATALOG
 
     own = await check_all({"registry": app.registry_opens, "vendor": app.vendor_answers})
-    others = tuple(one.name for one in NEEDED if one != API_KEY)  # the vendor's answer is its check
+    others = tuple(one.name for one in CATALOG if one != API_KEY)  # the vendor's answer is its check
     return (*own, *await check_secrets(app, others))
 
 
-def _seen(name: str, home: Path, chosen: Environment) -> Seen:
+def _seen(name: str, home: Path, chosen: Environment) -> EnvironmentState:
     is_chosen = name == chosen.name
     try:
         env = chosen if is_chosen else Environment.load(name, chosen.variables)
     except UsageError as error:
-        return Seen(name, home / name, is_chosen, "", "", error.message)
+        return EnvironmentState(name, home / name, is_chosen, "", "", error.message)
     vendor = "the local world" if env.is_local else env.settings.api_url
     url = env.settings.registry_url
     registry = url.get_secret_value().partition(":")[0].partition("+")[0] if url else "sqlite"
-    return Seen(name, env.folder, is_chosen, vendor, registry, "" if vendor else "no api_url is set")
+    return EnvironmentState(name, env.folder, is_chosen, vendor, registry, "" if vendor else "no api_url is set")
 
 
 def _is_name(name: str) -> bool:

@@ -11,13 +11,13 @@ from hermesops import child_environment
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hermesops.app.container import App
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container import Container
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
     from hermesops.drift.collect import Survey
     from hermesops.drift.finding import Finding
-    from hermesops.drift.inspection import Asked, RolesSaid
+    from hermesops.drift.inspection import Asked, RolesReport
     from hermesops.image.build import Recipe
     from hermesops.justavps import Machine
     from hermesops.model.check import Check
@@ -38,7 +38,7 @@ class Drift:
         session: Connections to vendor and machines.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
 
@@ -55,17 +55,17 @@ class Drift:
         from hermesops.app.services.selection import refuse_unknown
         from hermesops.drift.compare import compare
         from hermesops.drift.inspection import inspect
-        from hermesops.drift.repairs import Clerk
+        from hermesops.drift.repairs import RepairAdvisor
         from hermesops.drift.selection import machines_asked, narrowed
 
         refuse_unknown(self._app.registry, selector)
         survey = self._survey()
-        accounts = await survey.look()
+        snapshot = await survey.observe()
         if deep:
-            told = await inspect(self._asked(), machines_asked(accounts, selector), tell=self._app.tell)
-            accounts = replace(accounts, told=told)
-        accounts = survey.remember(accounts)
-        return narrowed(compare(accounts, Clerk(self._app.program)), accounts.rows, selector)
+            told = await inspect(self._asked(), machines_asked(snapshot, selector), tell=self._app.tell)
+            snapshot = replace(snapshot, told=told)
+        snapshot = survey.remember(snapshot)
+        return narrowed(compare(snapshot, RepairAdvisor(self._app.program)), snapshot.rows, selector)
 
     async def converge(self, instances: "Sequence[Instance]", *, check: bool = False) -> "Converged":
         """Bring machines to what the roles say: every managed file as it should be, every unit too.
@@ -92,8 +92,8 @@ class Drift:
         from hermesops.errors import UnavailableError
         from hermesops.model.ids import instance_subject
 
-        async with self._app.alone(instance_subject(instance.id)):
-            machine = await self._session.reach.machine(instance)
+        async with self._app.hold_lease(instance_subject(instance.id)):
+            machine = await self._session.instance_client.machine(instance)
             if machine is None or not machine.server_type:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
             before = self._app.registry.accept_server_type(instance.id, machine.server_type, why=reason)
@@ -106,7 +106,7 @@ class Drift:
         from hermesops.image.download import Pip
 
         env, tell = self._app.env, self._app.tell
-        python = (await survey.survey(await self._session.reach.channel_to(instance))).python
+        python = (await survey.survey(await self._session.instance_client.channel_to(instance))).python
         downloads = Pip(env.for_child(child_environment.PACKAGES))
         make = partial(agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=tell)
         return str((await asyncio.to_thread(make)).folder)
@@ -127,30 +127,30 @@ class Drift:
     def _asked(self) -> "Asked":
         from hermesops.drift.inspection import Asked
 
-        reach = self._session.reach
+        reach = self._session.instance_client
         return Asked(reach.channel, reach.node, reach.payload_digest, self._verified, self._roles)
 
     async def _verified(self, instance: "Instance") -> "Sequence[Check]":
         verification = await self._session.verify(instance)
         return verification.for_user(instance.title)
 
-    async def _roles(self, instances: "Sequence[Instance]") -> "Mapping[InstanceId, RolesSaid]":
-        from hermesops.drift.inspection import RolesSaid
+    async def _roles(self, instances: "Sequence[Instance]") -> "Mapping[InstanceId, RolesReport]":
+        from hermesops.drift.inspection import RolesReport
         from hermesops.errors import HermesError
 
         try:
             ran = await self.converge(instances, check=True)
         except HermesError as error:
-            return {instance.id: RolesSaid(unseen=error.message) for instance in instances}
+            return {instance.id: RolesReport(unseen=error.message) for instance in instances}
         said = {}
         for instance in instances:
             host = ran.hosts[instance.user_alias or instance.id]
             failure = f"{host.status} at {host.failure.task}" if host.failure else host.status
-            said[instance.id] = RolesSaid(host.changed, "" if host.status == "done" else f"roles: {failure}")
+            said[instance.id] = RolesReport(host.changed, "" if host.status == "done" else f"roles: {failure}")
         return said
 
 
-async def list_machines(app: "App") -> None:
+async def list_machines(app: "Container") -> None:
     """Ask the vendor for its list of machines, and note what it says: one call, and nothing else is compared."""
     from hermesops.drift.collect import listing
 
@@ -160,7 +160,7 @@ async def list_machines(app: "App") -> None:
     app.registry.note_sightings(seen, missing=missing)
 
 
-async def happenings(app: "App", since: datetime) -> "tuple[Happening, ...]":
+async def happenings(app: "Container", since: datetime) -> "tuple[Happening, ...]":
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
     from hermesops.cells.naming import PROJECT, stack_of
     from hermesops.drift import changes

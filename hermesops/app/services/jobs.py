@@ -1,23 +1,23 @@
-"""Composes chores: what falls due in one environment without anybody asking."""
+"""Composes jobs: what falls due in one environment without anybody asking."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.app.services.model_tokens import ModelTokens
-from hermesops.app.services.outdated import can_be_brought, owed, usual_spec, wishes
+from hermesops.app.services.outdated import can_be_updated, outdated, requests, usual_spec
 from hermesops.app.services.proxy_tokens import Tokens
 from hermesops.app.services.restore_drills import Drills
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
-from hermesops.jobs.runner import Chore, Report
+from hermesops.jobs.runner import Job, Report
 from hermesops.model.unknown_name import unknown_name
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
-    from hermesops.app.services.outdated import Owed
-    from hermesops.app.services.rollout_requests import Wish
-    from hermesops.jobs.runner import Chores
+    from hermesops.app.container_parts.connected import Connected
+    from hermesops.app.services.outdated import OutdatedInstance
+    from hermesops.app.services.rollout_requests import RolloutRequest
+    from hermesops.jobs.runner import JobScheduler
     from hermesops.model.ids import CellName
 
 ALL = "all"
@@ -28,31 +28,31 @@ _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 """Of repositories: forgetting and pruning is the object store's work."""
 
 
-def make_chores(session: "Session", *, grace_s: float) -> "Chores":
+def make_job_scheduler(session: "Connected", *, grace_s: float) -> "JobScheduler":
     """What a worker does beside operations."""
-    from hermesops.jobs.runner import Chores
+    from hermesops.jobs.runner import JobScheduler
 
-    return Chores(Errands(session).chosen(), session.app.registry, grace_s=grace_s)
+    return JobScheduler(Jobs(session).chosen(), session.app.registry, grace_s=grace_s)
 
 
-class Errands:
-    """The chores of one session's environment.
+class Jobs:
+    """The jobs of one session's environment.
 
     Args:
         session: What they are done with.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._tokens = Tokens(session)
         self._model_tokens = ModelTokens(session)
         self._drills = Drills(session)
 
-    def all(self) -> dict[str, Chore]:
-        """Every chore, by name."""
-        chores = (
-            Chore(
+    def all(self) -> dict[str, Job]:
+        """Every job, by name."""
+        jobs = (
+            Job(
                 "backups",
                 "back up agents whose turn of the day has come",
                 _MINUTE,
@@ -60,39 +60,39 @@ class Errands:
                 self._back_up,
                 longest=timedelta(hours=8),
             ),
-            Chore(
-                "lives",
+            Job(
+                "lifecycle",
                 "end agents whose grace is over, give left machines back",
                 10 * _MINUTE,
                 self._ends,
                 self._end,
                 longest=timedelta(hours=8),
             ),
-            Chore(
+            Job(
                 "tokens",
                 "renew the platform's proxy tokens, revoke those unused",
                 _MINUTE,
                 self._old_tokens,
                 self._renew,
             ),
-            Chore(
+            Job(
                 "model-tokens",
                 "hand agents a fresh token for the model router before theirs runs out",
                 _MINUTE,
                 self._old_model_tokens,
                 self._renew_model_tokens,
             ),
-            Chore("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
-            Chore(
-                "owed",
+            Job("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Job(
+                "outdated",
                 "bring releases to those whom a rollout missed or who came later",
                 10 * _MINUTE,
-                self._owed,
-                self._bring,
+                self._outdated,
+                self._deploy_outdated,
                 rest=timedelta(hours=6),
             ),
-            Chore("drill", "restore a backup onto a machine, for proof", 10 * _MINUTE, self._undrilled, self._drill),
-            Chore(
+            Job("drill", "restore a backup onto a machine, for proof", 10 * _MINUTE, self._undrilled, self._drill),
+            Job(
                 "prune",
                 "take away backups that no rule keeps",
                 timedelta(hours=6),
@@ -100,36 +100,36 @@ class Errands:
                 self._prune,
                 rest=timedelta(days=7),
             ),
-            Chore(
+            Job(
                 "ended", "take away backups of agents that ended long ago", timedelta(hours=1), self._ended, self._erase
             ),
         )
-        return {chore.name: chore for chore in chores}
+        return {job.name: job for job in jobs}
 
-    def named(self, name: str) -> Chore:
-        """One chore.
+    def named(self, name: str) -> Job:
+        """One job.
 
         Raises:
             UsageError: There is none of that name.
         """
-        chores = self.all()
-        if name not in chores:
-            raise unknown_name("chore", name, chores)
-        return chores[name]
+        jobs = self.all()
+        if name not in jobs:
+            raise unknown_name("job", name, jobs)
+        return jobs[name]
 
-    def chosen(self) -> list[Chore]:
+    def chosen(self) -> list[Job]:
         """Those that this environment's workers do.
 
         Raises:
-            UsageError: The setting ``without_chores`` names one that there is not.
+            UsageError: The setting ``without_jobs`` names one that there is not.
         """
-        without = self._app.env.settings.without_chores
+        without = self._app.env.settings.without_jobs
         left_out = {name.strip() for name in without.split(",") if name.strip()}
         if ALL in left_out:
             return []
         for name in left_out:
             self.named(name)
-        return [chore for name, chore in self.all().items() if name not in left_out]
+        return [job for name, job in self.all().items() if name not in left_out]
 
     # Backups
 
@@ -163,20 +163,20 @@ class Errands:
 
     # Rollouts
 
-    def _owed(self) -> list[str]:
-        return [one.user for one in self._ready_for_what_is_owed()]
+    def _outdated(self) -> list[str]:
+        return [one.user for one in self._outdated_and_ready()]
 
-    async def _bring(self) -> Report:
+    async def _deploy_outdated(self) -> Report:
         told = {}
-        for wish in wishes(self._ready_for_what_is_owed(), "owed", usual_spec(self._app.env.settings)):
-            told[f"{wish.release} to {wish.where}"] = await problem_of(self._begin(wish))
+        for request in requests(self._outdated_and_ready(), "outdated", usual_spec(self._app.env.settings)):
+            told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
         return _report(told, "{} rollouts are left to the workers")
 
-    async def _begin(self, wish: "Wish") -> None:
-        self._session.rollouts.leave(await self._session.rollouts.start(wish))
+    async def _begin(self, request: "RolloutRequest") -> None:
+        self._session.rollouts.leave(await self._session.rollouts.start(request))
 
-    def _ready_for_what_is_owed(self) -> "tuple[Owed, ...]":
-        return can_be_brought(self._app.registry, owed(self._app.registry))
+    def _outdated_and_ready(self) -> "tuple[OutdatedInstance, ...]":
+        return can_be_updated(self._app.registry, outdated(self._app.registry))
 
     # Drills
 
@@ -226,7 +226,7 @@ class Errands:
         pools = self._session.pools
         cells = pools.short()
         for cell in cells:
-            # What is wanted is left to the workers: making machines takes minutes, and other chores need none of them.
+            # What is wanted is left to the workers: making machines takes minutes, and other jobs need none of them.
             self._session.operations.leave(pools.open(cell))
         return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.keyring.rotation import KeyRotation
 
 _SUBJECT = "registry/key"
@@ -16,27 +16,27 @@ _FOREIGN_COPIES = timedelta(days=90)
 """How long somebody may want back a copy that the database's own backups hold; nobody tells us of those."""
 
 
-async def rotate_registry_key(app: "App", *, why: str) -> str:
+async def rotate_registry_key(app: "Container", *, why: str) -> str:
     """Rotate it, or end a rotation that was cut short; id of the key that seals now.
 
     Raises:
         RefusedError: Somebody else rotates it right now, its home takes nothing, or something does not open.
     """
-    async with app.alone(_SUBJECT):
+    async with app.hold_lease(_SUBJECT):
         return await asyncio.to_thread(_rotation(app).run, why=why)  # it may take longer than a lease lives
 
 
-async def prepare_registry_key(app: "App") -> str:
+async def prepare_registry_key(app: "Container") -> str:
     """Only add a key that other computers can be given before it is used; its id.
 
     Raises:
         RefusedError: Somebody else rotates it right now, or its home takes nothing.
     """
-    async with app.alone(_SUBJECT):
+    async with app.hold_lease(_SUBJECT):
         return _rotation(app).prepare()
 
 
-def _rotation(app: "App") -> "KeyRotation":
+def _rotation(app: "Container") -> "KeyRotation":
     from hermesops.keyring.rotation import KeyRotation
     from hermesops.secrets.catalog import REGISTRY_KEY
 
@@ -52,7 +52,7 @@ def _rotation(app: "App") -> "KeyRotation":
     )
 
 
-def _oldest_copy(app: "App") -> datetime | None:
+def _oldest_copy(app: "Container") -> datetime | None:
     try:
         taken = app.registry_place.copies.list()
     except RefusedError:  # PostgreSQL's backups are its own

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.model.certificate import Certificate
     from hermesops.model.ids import CellName, InstanceId, MachineId
     from hermesops.node.instance.identity.credential import Credential
@@ -25,7 +25,7 @@ _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 _NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
 
 
-def authority_of(app: "App") -> "Authority":
+def authority_of(app: "Container") -> "Authority":
     """What signs machines' certificates; its key is made on first use, and never once machines trust another.
 
     Raises:
@@ -40,7 +40,7 @@ def authority_of(app: "App") -> "Authority":
     return Authority.load(text, app.registry, environment=app.env.name, source=source)
 
 
-def certificates_of(app: "App") -> "Certificates | None":
+def certificates_of(app: "Container") -> "Certificates | None":
     """What issues machines' certificates; ``None`` where no service is known that takes them."""
     from hermesops.pki.certificates import Certificates
 
@@ -57,12 +57,12 @@ def certificates_of(app: "App") -> "Certificates | None":
     return Certificates(app.registry, authority, environment=app.env.name, url=url, life=life_of(app))
 
 
-def life_of(app: "App") -> timedelta:
+def life_of(app: "Container") -> timedelta:
     """For how long a certificate counts that is issued here."""
     return timedelta(days=app.env.settings.certificate_days)
 
 
-async def own_certificate(app: "App", hosts: "Sequence[str]") -> "OwnCertificate":
+async def own_certificate(app: "Container", hosts: "Sequence[str]") -> "OwnCertificate":
     """The certificate of a service of ours that machines or other services connect to.
 
     It is made once now, so that a missing key is an error of the command that serves, and not of the first connection.
@@ -82,7 +82,7 @@ async def own_certificate(app: "App", hosts: "Sequence[str]") -> "OwnCertificate
     return own
 
 
-async def serve(app: "App", listener: "socket.socket") -> None:
+async def serve(app: "Container", listener: "socket.socket") -> None:
     """Answer machines until cancelled; no controller and no vendor is needed for it.
 
     Args:
@@ -130,7 +130,7 @@ class Identities:
         app: The environment.
     """
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
 
     def holders(self) -> list[Holder]:
@@ -183,8 +183,8 @@ class Identities:
             LeaseHeldError: Somebody works on it.
             RefusedError: Its hermes-node knows of no certificates, or nobody takes them here.
         """
-        async with self._app.session() as session, self._app.alone(holder.subject) as turn:
-            reach = session.reach.under(turn.lease)
+        async with self._app.session() as session, self._app.hold_lease(holder.subject) as turn:
+            reach = session.instance_client.with_lease(turn.lease)
             if reach.certifying is None:
                 raise RefusedError(_NO_URL, hint="hermesops settings show")
             made = await reach.certifying.certify(

@@ -120,7 +120,9 @@ class MassChanges:
         """What was brought along, else what its days of grace were approved with."""
         if self._given is not None:
             yield self._given, True
-        for one in self._registry.list_operations(instance_id=instance_id, kind=OperationKind.FAREWELL, limit=1):
+        for one in self._registry.list_operations(
+            instance_id=instance_id, kind=OperationKind.SCHEDULE_TERMINATION, limit=1
+        ):
             if (held := _held(one.intent)) is not None:
                 yield held, False
 
@@ -138,7 +140,12 @@ class MassChanges:
             raise RefusedError(f"the approval is not about instance {instance_id}", hint=HINT)
 
     def _refuse_many(self, instance_id: "InstanceId", at: datetime) -> None:
-        kinds = (OperationKind.TERMINATE, OperationKind.FAREWELL, OperationKind.RESIZE, OperationKind.RELOCATE)
+        kinds = (
+            OperationKind.TERMINATE,
+            OperationKind.SCHEDULE_TERMINATION,
+            OperationKind.RESIZE,
+            OperationKind.RELOCATE,
+        )
         rows = (one for kind in kinds for one in self._registry.list_operations(kind=kind))
         others = unapproved_before(rows, instance_id, at)
         if len(others) >= self.limit:

@@ -9,8 +9,8 @@ from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container import Container
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.model.route import PresentToken
 
 _HANDOVERS = Limits(at_once=8, slow_after_s=30.0, within_s=240.0)
@@ -24,7 +24,7 @@ class ModelTokens:
         session: What reaches machines.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._registry = session.app.registry
@@ -49,19 +49,19 @@ class ModelTokens:
 
         Raises:
             LeaseHeldError: Somebody works on the instance.
-            RefusedError: Its gateway rests on purpose, or the machine is not its own; whoever wakes it hands it one.
+            RefusedError: Its gateway rests on purpose, or the machine is not its own; whoever resumes it hands it one.
             UnavailableError: Its machine does not answer, or the agent did not read the token.
         """
         from hermesops.instances.steps.personalise import asleep, not_its_own, refuse_at_rest, silence
 
         subject = instance_subject(instance.id)
-        async with self._app.alone(subject) as turn:
+        async with self._app.hold_lease(subject) as turn:
             instance = self._registry.get_instance(instance.id)
             if instance.status is not InstanceStatus.RUNNING:
                 raise asleep(instance)
             refuse_at_rest(instance, self._registry.list_operations(unfinished=True, instance_id=instance.id))
-            reach = self._session.reach.under(turn.lease)
-            seen = await reach.look(instance.id)
+            reach = self._session.instance_client.with_lease(turn.lease)
+            seen = await reach.observe(instance.id)
             if seen.machine is None or seen.node is None:
                 raise silence(instance)
             if seen.node.instance_id != instance.id:
@@ -73,7 +73,7 @@ class ModelTokens:
             await reach.personalise(instance, MachineId(seen.machine.id), None)
 
 
-async def revoke_model_tokens(app: "App", instance: Instance, *, reason: str) -> tuple[int, str]:
+async def revoke_model_tokens(app: "Container", instance: Instance, *, reason: str) -> tuple[int, str]:
     """Let no token of an instance count that was made by now, then hand a running agent another.
 
     The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.adapters.rollout_store import asked_of
 from hermesops.app.adapters.rollout_targets import FIELDS, candidates, selected
-from hermesops.app.services.rollout_requests import Wish
+from hermesops.app.services.rollout_requests import RolloutRequest
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.release import ReleaseId
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Owed:
+class OutdatedInstance:
     """An instance that shall get a release, or a machine of an image.
 
     Attributes:
         why: It has not got it.
-        since: From when on it is owed.
+        since: From when on it is outdated.
     """
 
     instance_id: InstanceId
@@ -38,12 +38,12 @@ class Owed:
     since: datetime | None
 
 
-def owed(registry: "Registry") -> tuple[Owed, ...]:
+def outdated(registry: "Registry") -> tuple[OutdatedInstance, ...]:
     """Everybody, those that were missed first."""
-    rows = registry.owed_targets()
+    rows = registry.outdated_targets()
     actions = {rollout: registry.get_rollout(rollout).action for rollout in {row[0] for row in rows}}
     missed = tuple(
-        Owed(
+        OutdatedInstance(
             target.id,
             target.facts.user,
             release,
@@ -58,19 +58,19 @@ def owed(registry: "Registry") -> tuple[Owed, ...]:
     return (*missed, *(one for one in _late(registry) if one.instance_id not in known))
 
 
-def can_be_brought(registry: "Registry", found: Sequence[Owed]) -> tuple[Owed, ...]:
-    """Those whose agents are awake, and whom no rollout has."""
+def can_be_updated(registry: "Registry", found: Sequence[OutdatedInstance]) -> tuple[OutdatedInstance, ...]:
+    """Those whose agents run, and whom no rollout has."""
     held = _held(registry)
     awake = {one.instance.id for one in registry.list_ordered() if one.instance.status is InstanceStatus.RUNNING}
     return tuple(one for one in found if one.instance_id in awake - held)
 
 
-def wishes(found: Sequence[Owed], reason: str, spec: Spec) -> tuple[Wish, ...]:
-    """A rollout of each release or image to those that it is owed to, through the usual gates. Pure."""
+def requests(found: Sequence[OutdatedInstance], reason: str, spec: Spec) -> tuple[RolloutRequest, ...]:
+    """A rollout of each release or image to outdated instances, through the usual gates. Pure."""
     asked = []
     for action, release in sorted({(one.action, one.release) for one in found}):
         where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
-        asked.append(Wish(release, where, everybody=False, spec=spec, action=action, reason=reason))
+        asked.append(RolloutRequest(release, where, everybody=False, spec=spec, action=action, reason=reason))
     return tuple(asked)
 
 
@@ -83,7 +83,7 @@ def _held(registry: "Registry") -> set[InstanceId]:
     return {target.id for row in registry.list_rollouts(unfinished=True) for target in registry.rollout_targets(row.id)}
 
 
-def _late(registry: "Registry") -> tuple[Owed, ...]:
+def _late(registry: "Registry") -> tuple[OutdatedInstance, ...]:
     """Those that came after the targets of the last rollout that is done were frozen, and run something else."""
     done = (one for one in registry.list_rollouts() if one.state is RolloutState.DONE and one.action is Action.SLOT)
     last = next(done, None)
@@ -93,7 +93,7 @@ def _late(registry: "Registry") -> tuple[Owed, ...]:
     came = {one.instance.id: one.instance.created_at for one in registry.list_ordered()}
     held = _held(registry)
     return tuple(
-        Owed(
+        OutdatedInstance(
             target.instance_id,
             target.user,
             last.release,

@@ -10,9 +10,9 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.cells.coalescing import StillWanted
-    from hermesops.instances.observation import NodeSeen
+    from hermesops.instances.observation import NodeState
     from hermesops.justavps import Machine
     from hermesops.model.cell import Cell
     from hermesops.model.ids import ImageId, MachineId
@@ -33,7 +33,7 @@ class Pools:
         session: Connections to vendor and machines.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._settings = session.app.env.settings
@@ -51,7 +51,7 @@ class Pools:
         from hermesops.pool.decide import Target
 
         size = self._settings.pool_size.get(plan, 0)
-        claims = Claims(self._app.registry, self.is_up, self._app.alone)
+        claims = Claims(self._app.registry, self.is_up, self._app.hold_lease)
         instance = await claims.claim(user, Target(plan, size, server_type, image_id), region=region)
         if instance is None:
             if size:
@@ -185,13 +185,13 @@ class Pools:
         found = {MachineName(name): newest_named([one for one in machines if one.name == name], name) for name in names}
         return {name: machine for name, machine in found.items() if machine}
 
-    async def node(self, machine_id: "MachineId") -> "NodeSeen | None":
+    async def node(self, machine_id: "MachineId") -> "NodeState | None":
         """What hermes-node says."""
-        return await self._session.reach.node(machine_id)
+        return await self._session.instance_client.node(machine_id)
 
     async def await_machine(self, spare: Spare) -> None:
         """Return once it is ready and hermes-node answers."""
-        reach = self._session.reach
+        reach = self._session.instance_client
         if spare.machine_id:
             await reach.await_named(spare.name, spare.machine_id)
 
@@ -209,14 +209,14 @@ class Pools:
         from hermesops.instances.remote.prewarm import WarmUp
 
         warm_up = WarmUp(
-            self._session.reach.channel,
+            self._session.instance_client.channel,
             router_url=self._app.endpoint.router_url,
             gateway_timeout_s=self._settings.gateway_timeout_s,
         )
         key = await warm_up.warm(machine_id, lease)
         # Not of the way to its user: who comes finds a key that is known, and a certificate in the payload.
-        if certifying := self._session.reach.under(lease).certifying:
-            await certifying.certify(self._session.reach.channel(machine_id), machine_id)
+        if certifying := self._session.instance_client.with_lease(lease).certifying:
+            await certifying.certify(self._session.instance_client.channel(machine_id), machine_id)
         return key
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:
@@ -225,6 +225,6 @@ class Pools:
 
         return frozenset(machines_in(await self._app.cell_stacks.state(cell)))
 
-    async def bring(self, cell: CellName, *, still_wanted: "StillWanted") -> object:
+    async def apply(self, cell: CellName, *, still_wanted: "StillWanted") -> object:
         """Run the cell's stack."""
-        return await self._app.cell_stacks.bring(cell, still_wanted=still_wanted)
+        return await self._app.cell_stacks.apply(cell, still_wanted=still_wanted)

@@ -13,7 +13,7 @@ from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken
 from hermesops.model.unknown_name import unknown_name
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.proxy_tokens.renewal import Due, TokenRenewal
 
 _AT_ONCE = 8
@@ -27,7 +27,7 @@ class Tokens:
         session: What reaches the vendor and its proxy.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._registry = session.app.registry
 

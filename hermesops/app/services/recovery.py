@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.channel import Channel
     from hermesops.drift.machine_identity import Forgotten, Generation
     from hermesops.drift.orphans import Holder
@@ -28,7 +28,7 @@ class Orphans:
         client: JustAVPS.
     """
 
-    def __init__(self, app: "App", client: "Client") -> None:
+    def __init__(self, app: "Container", client: "Client") -> None:
         self._app = app
         self._client = client
 
@@ -63,7 +63,7 @@ class Orphans:
         decided = adoption(told, holder, rivals=rivals, contested=contested)
         registry = self._app.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
-        async with self._app.alone(instance_subject(instance_id)):
+        async with self._app.hold_lease(instance_subject(instance_id)):
             if isinstance(decided, Recover):
                 if not registry.recover_instance(decided.instance, why=reason):
                     raise _has_another(decided.instance)
@@ -82,7 +82,7 @@ class Orphans:
 
         if not forget:
             refuse_removal(*await self._asked(machine))
-        async with self._app.alone(f"machine/{machine.id}"):
+        async with self._app.hold_lease(f"machine/{machine.id}"):
             self._app.registry.append_audit(
                 "orphan_removed", f"machine/{machine.name}", why=reason, before={"id": machine.id, "forget": forget}
             )
@@ -92,7 +92,7 @@ class Orphans:
         from hermesops.drift.machine_identity import Forgotten
         from hermesops.drift.orphans import Holder
 
-        (told,) = await recalled(self._app, self._client, [machine])
+        (told,) = await read_identities(self._app, self._client, [machine])
         if isinstance(told, Forgotten):
             return told, None
         row = next((i for i in self._app.registry.list_instances(terminated=True) if i.id == told.id), None)
@@ -107,7 +107,7 @@ class Orphans:
         """Why a machine does not prove that it is the instance's; empty when it does."""
         from hermesops.drift.machine_identity import Forgotten
 
-        (told,) = await recalled(self._app, self._client, [machine])
+        (told,) = await read_identities(self._app, self._client, [machine])
         if isinstance(told, Forgotten):
             return told.why
         return told.doubt or ("" if told.id == instance_id else f"it says that it is instance {told.id}")
@@ -121,7 +121,7 @@ class Orphans:
         others = [one for one in await self._all() if one.id != told.machine_id]
         return [
             one
-            for one in await recalled(self._app, self._client, others)
+            for one in await read_identities(self._app, self._client, others)
             if not isinstance(one, Forgotten) and (one.id == told.id or one.user_id == told.user_id)
         ]
 
@@ -133,7 +133,7 @@ class Rebuilding:
         app: The environment.
     """
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
 
     async def plan(self, aliases: "Sequence[str]") -> "Rebuild":
@@ -150,7 +150,7 @@ class Rebuilding:
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
             self._app.tell(f"asking {len(machines)} machines what they remember")
-            told = await recalled(self._app, client, machines)
+            told = await read_identities(self._app, client, machines)
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
     def require_loss(self) -> None:
@@ -210,9 +210,11 @@ class Rebuilding:
         return held
 
 
-async def recalled(app: "App", client: "Client", machines: "Sequence[Machine]") -> "list[Recovered | Forgotten]":
+async def read_identities(
+    app: "Container", client: "Client", machines: "Sequence[Machine]"
+) -> "list[Recovered | Forgotten]":
     """What each machine says of itself, in their order; one that hangs costs only its own answer."""
-    from hermesops.drift.machine_identity import Forgotten, recall
+    from hermesops.drift.machine_identity import Forgotten, read_identity
     from hermesops.errors import HermesError
     from hermesops.fan_out import Limits, fan_out
     from hermesops.model.ids import MachineName
@@ -220,7 +222,7 @@ async def recalled(app: "App", client: "Client", machines: "Sequence[Machine]") 
     channel, read = channel_to(client), generation_of(app)
 
     async def one(machine: "Machine") -> "Recovered | Forgotten":
-        return await recall(channel(_id(machine)), machine, read)
+        return await read_identity(channel(_id(machine)), machine, read)
 
     answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
     return [
@@ -236,7 +238,7 @@ def channel_to(client: "Client") -> "Callable[[MachineId], Channel]":
     return lambda machine_id: ToolboxChannel(client, machine_id)
 
 
-def generation_of(app: "App") -> "Generation":
+def generation_of(app: "Container") -> "Generation":
     """Reads tokens for the model router."""
     from functools import partial
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.pki.callers import Callers
     from hermesops.pki.server import Bounds
 
@@ -15,7 +15,7 @@ _WHOLE_S = 3700.0
 """Seconds of a connection: the longest turn, and what comes before and after it."""
 
 
-def callers_of(app: "App") -> "Callers":
+def callers_of(app: "Container") -> "Callers":
     """Services that may call the relay."""
     from hermesops.app.services.machine_certificates import authority_of, life_of
     from hermesops.pki.callers import Callers
@@ -23,7 +23,7 @@ def callers_of(app: "App") -> "Callers":
     return Callers(app.registry, lambda: authority_of(app), environment=app.env.name, life=life_of(app))
 
 
-async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, grace_s: float) -> None:
+async def serve(app: "Container", listener: "socket.socket", hosts: Sequence[str], *, grace_s: float) -> None:
     """Carry requests of the platform's services to agents until cancelled; no key of the vendor's is used for it.
 
     Args:
@@ -39,7 +39,7 @@ async def serve(app: "App", listener: "socket.socket", hosts: Sequence[str], *, 
     from hermesops.relay.service import Relay
 
     own = await own_certificate(app, hosts)
-    async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, alone=True) as proxy:
+    async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, hold_lease=True) as proxy:
         relay = Relay(app.registry, callers_of(app), proxy)
         server = MutualTlsListener(
             lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from hermesops import assets, child_environment
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.image.definition import Definition
     from hermesops.image.download import Pip
-    from hermesops.release.builder.build import Builder, Order
+    from hermesops.release.builder.build import Builder, BuildRequest
     from hermesops.release.builder.parts import Parts
 
 _ROLE = "hermes_gateway"
 
 
-def builder_of(app: "App") -> "Builder":
+def builder_of(app: "Container") -> "Builder":
     """What builds the releases of an environment."""
     from hermesops.image.download import NEWEST_GLIBC, Pip
     from hermesops.localcloud.world.machine_kind import is_simulated
@@ -62,18 +62,18 @@ def parts_of(image: "Definition", downloads: "Pip") -> "Parts":
     )
 
 
-def usual_order(app: "App") -> "Order":
+def usual_order(app: "Container") -> "BuildRequest":
     """The agent and the Pythons that this environment's image is made for."""
     from packaging.requirements import Requirement
 
-    from hermesops.release.builder.build import Order
+    from hermesops.release.builder.build import BuildRequest
 
     image = _image_of(app)
     version = next(iter(Requirement(image.agent).specifier)).version
-    return Order(agent=version, pythons=tuple(sorted(image.locks)))
+    return BuildRequest(agent=version, pythons=tuple(sorted(image.locks)))
 
 
-def _image_of(app: "App") -> "Definition":
+def _image_of(app: "Container") -> "Definition":
     from hermesops.image import definition
 
     return definition.load(assets.folder("images") / app.env.settings.image)

@@ -10,7 +10,7 @@ from hermesops.release.index import REVOCATIONS
 from hermesops.release.trust import NAME
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.identity.signatures import Signers
     from hermesops.release.ports import Store
     from hermesops.release.trust import Trust
@@ -58,14 +58,14 @@ class KeptMemory:
         replace_secret(self._folder / self._NAMES[name], content.decode())
 
 
-def first_signers(app: "App") -> str:
+def first_signers(app: "Container") -> str:
     """Who is to sign where nothing was ever signed: whom the environment allows, or else the key at hand."""
     if allowed := app.env.settings.allowed_signers:
         return _text(allowed)
     return f'releases@{app.env.name} namespaces="{NAMESPACES}" {_made_signer(app).public()}\n'
 
 
-def can_sign(app: "App") -> bool:
+def can_sign(app: "Container") -> bool:
     """Whether releases can be signed here, be it with a key that the first one makes."""
     from hermesops.secrets.catalog import RELEASE_KEY
 
@@ -74,7 +74,7 @@ def can_sign(app: "App") -> bool:
     return bool(given or app.env.is_local) or app.secrets.find(RELEASE_KEY) is not None
 
 
-def signer_of(app: "App") -> "Signers | None":
+def signer_of(app: "Container") -> "Signers | None":
     """Who signs releases here, with a key that is there already; ``None`` where the first release makes one.
 
     Raises:
@@ -101,7 +101,7 @@ def signer_of(app: "App") -> "Signers | None":
 class KeyAtHand:
     """Signs with a key that is made or looked for when something is signed."""
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
 
     def sign(self, data: bytes, *, namespace: str) -> str:
@@ -109,7 +109,7 @@ class KeyAtHand:
         return _made_signer(self._app).sign(data, namespace=namespace)
 
 
-def _made_signer(app: "App") -> "Signers":
+def _made_signer(app: "Container") -> "Signers":
     from hermesops.identity.signatures import Signers
     from hermesops.secrets.catalog import RELEASE_KEY
     from hermesops.secrets.release_key import as_file, fresh_key

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.node.release.documents.lock import Lock
     from hermesops.node.release.documents.revocations import Revocations
     from hermesops.release import Releases
-    from hermesops.release.builder.build import Built, Order
+    from hermesops.release.builder.build import BuildRequest, Built
 
 _SUBJECT = "releases"
 
 
-def releases_of(app: "App") -> "Releases":
+def releases_of(app: "Container") -> "Releases":
     """The releases of an environment; nothing is read."""
     from hermesops.app.services.release_signing import KeyAtHand, trust_of
     from hermesops.engine.embedded.state.storage.place import open_place
@@ -39,11 +39,11 @@ class Releasing:
         app: The environment.
     """
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
         self._releases = app.releases
 
-    async def build(self, order: "Order", *, note: str) -> "Built":
+    async def build(self, order: "BuildRequest", *, note: str) -> "Built":
         """Have a release of an agent; see ``release.builder.build.Builder``."""
         from hermesops.app.services.release_builds import builder_of
 
@@ -71,7 +71,7 @@ class Releasing:
         from hermesops.model.release import ReleaseId, release_subject
 
         registry, named = self._app.registry, ReleaseId(release)
-        async with self._app.alone(_SUBJECT):
+        async with self._app.hold_lease(_SUBJECT):
             revocations = self._releases.revoke(release, reason)
         with suppress(RefusedError):  # it is taken back by its name alone, be it here and whole or not
             self._know(self._releases.read(release))
@@ -83,7 +83,7 @@ class Releasing:
 
     async def set_floor(self, version: str, *, reason: str) -> "Revocations":
         """Let no machine take in an agent older than a version."""
-        async with self._app.alone(_SUBJECT):
+        async with self._app.hold_lease(_SUBJECT):
             before = self._releases.revocations()
             revocations = self._releases.set_floor(version)
         told, after = {"floor": before.floor}, {"floor": version}
@@ -92,7 +92,7 @@ class Releasing:
 
     async def set_signers(self, signers: str, *, sign_again: bool, reason: str) -> tuple[str, ...]:
         """Let others sign from now on; see ``release.Releases.replace_signers``."""
-        async with self._app.alone(_SUBJECT):
+        async with self._app.hold_lease(_SUBJECT):
             before = self._releases.trust.current()
             left = self._releases.replace_signers(signers, sign_again=sign_again)
         told, after = {"signers": before}, {"signers": signers}
@@ -101,7 +101,7 @@ class Releasing:
 
     async def restore(self, *, reason: str) -> tuple[str, ...]:
         """Write into the store what this computer remembers of it; see ``release.Releases.restore``."""
-        async with self._app.alone(_SUBJECT):
+        async with self._app.hold_lease(_SUBJECT):
             written = self._releases.restore()
         if written:
             self._app.registry.append_audit("release_trust_restored", _SUBJECT, why=reason, after={"written": written})
@@ -114,7 +114,7 @@ class Releasing:
         from hermesops.app.services.release_signing import first_signers
 
         who = self._app.registry.actor
-        async with self._app.alone(_SUBJECT):
+        async with self._app.hold_lease(_SUBJECT):
             if not self._releases.trust.chain():
                 self._releases.replace_signers(first_signers(self._app), sign_again=False)
             built = await asyncio.to_thread(partial(build, who=who, note=note, at=datetime.now(UTC)))

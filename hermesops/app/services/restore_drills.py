@@ -9,7 +9,7 @@ from hermesops.model.operation import Lease, LeaseHeldError, Operation, Operatio
 from hermesops.model.spare import Purpose, drill_subject, spare_subject
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.instances.workflows.restore_drill.workflow import Drill
     from hermesops.model.instance import Instance
 
@@ -21,13 +21,13 @@ class Drills:
         session: What they are made of.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._registry = session.app.registry
 
     def due(self) -> "Instance | None":
-        """Whose backup should be restored by now; ``None`` when nobody's."""
+        """Whose backup should be restored by now; ``None`` when none is known."""
         from hermesops.backup.drills import is_due
 
         days = self._app.env.settings.drill_days
@@ -64,7 +64,7 @@ class Drills:
         """What does one, from its row."""
         from hermesops.instances.workflows.restore_drill.workflow import Drill
 
-        reach = self._session.reach.under(lease)
+        reach = self._session.instance_client.with_lease(lease)
         return Drill(
             operation,
             rows=self._registry,
@@ -77,19 +77,19 @@ class Drills:
     async def _take(self, instance: "Instance", *, why: str) -> None:
         if await self._lend(instance, why=why):
             return
-        from hermesops.app.handlers.instances import Lives
+        from hermesops.app.handlers.instances import LifecycleHandlers
 
-        grounds = Lives(self._session).grounds()
+        machine_placement = LifecycleHandlers(self._session).machine_placement()
         server_type = self._app.env.settings.server_types[instance.plan]
-        place = grounds.here(instance)
+        place = machine_placement.here(instance)
         await self._app.guards.refuse_unaffordable((server_type, place.region))
-        await grounds.refuse_unsold(server_type, place.region)
+        await machine_placement.refuse_unsold(server_type, place.region)
         self._app.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
         self._registry.place_spare(
             Purpose.DRILL,
             plan=instance.plan,
             server_type=server_type,
-            image_id=grounds.image(),
+            image_id=machine_placement.image(),
             choose=lambda _: place,
             instance_id=instance.id,
             why=why,
@@ -100,7 +100,7 @@ class Drills:
         pools = self._session.pools
         for spare in pools.ready(instance.plan):
             try:
-                async with self._app.alone(spare_subject(spare.name)) as turn:
+                async with self._app.hold_lease(spare_subject(spare.name)) as turn:
                     if await pools.is_up(spare) and self._registry.lend_spare(
                         spare.name, instance.id, lease=turn.lease, why=why
                     ):

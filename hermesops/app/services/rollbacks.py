@@ -6,14 +6,14 @@ from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.operation import LeaseHeldError
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.model.instance import Instance
-    from hermesops.model.slot import WayBack
+    from hermesops.model.slot import RollbackResult
 
 
 async def roll_back(
-    app: "App", instance: "Instance", *, to: str, loses: bool, even_revoked: bool, why: str
-) -> "WayBack":
+    app: "Container", instance: "Instance", *, to: str, loses: bool, even_revoked: bool, why: str
+) -> "RollbackResult":
     """Put one agent back on its release before, under its lease, and write down that it was.
 
     Raises:
@@ -22,15 +22,17 @@ async def roll_back(
         UnavailableError: It does not answer.
     """
     from hermesops.app.adapters.rollout_in_place import machine_of
-    from hermesops.instances.remote.releases import Slots
-    from hermesops.instances.rollback import go_back
+    from hermesops.instances.remote.releases import ReleaseClient
+    from hermesops.instances.rollback import roll_back_release
 
     subject, machine_id = instance_subject(instance.id), machine_of(instance)
     async with app.session() as session:
         try:
-            async with app.alone(subject) as keeper:
-                slots = Slots(session.reach.channel, keeper.lease)
-                going = go_back(slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=instance.title)
+            async with app.hold_lease(subject) as keeper:
+                slots = ReleaseClient(session.instance_client.channel, keeper.lease)
+                going = roll_back_release(
+                    slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=instance.title
+                )
                 done = await keeper.guard(going)
         except LeaseHeldError as held:
             hint = f"hermesops operation list; hermesops rollback {instance.title} --direct goes past whoever is at it"
@@ -40,8 +42,8 @@ async def roll_back(
 
 
 async def roll_back_directly(
-    app: "App", text: str, *, to: str, loses: bool, even_revoked: bool
-) -> "tuple[str, WayBack]":
+    app: "Container", text: str, *, to: str, loses: bool, even_revoked: bool
+) -> "tuple[str, RollbackResult]":
     """The same without a registry: no lease, nothing written down; the machine's name and what came of it.
 
     Raises:
@@ -50,8 +52,8 @@ async def roll_back_directly(
         UnavailableError: It does not answer.
     """
     from hermesops.channel import ToolboxChannel
-    from hermesops.instances.remote.releases import Slots
-    from hermesops.instances.rollback import find_machine, go_back
+    from hermesops.instances.remote.releases import ReleaseClient
+    from hermesops.instances.rollback import find_machine, roll_back_release
 
     async with app.vendor() as client:
 
@@ -59,6 +61,8 @@ async def roll_back_directly(
             return ToolboxChannel(client, machine_id)
 
         machine = await find_machine(client, channel, text, environment=app.env.name)
-        slots, machine_id = Slots(channel), MachineId(machine.id)
-        done = await go_back(slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=machine.name)
+        slots, machine_id = ReleaseClient(channel), MachineId(machine.id)
+        done = await roll_back_release(
+            slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=machine.name
+        )
         return machine.name, done

@@ -1,4 +1,4 @@
-"""A second operator's word for stages of a rollout that could hurt many: a signature, kept with the rollout.
+"""A second operator's word for stages of a rollout that touch many: a signature, kept with the rollout.
 
 It is checked when it is given and again whenever a stage that needs it is entered: against the rows as they are then.
 """
@@ -17,12 +17,12 @@ from hermesops.model.rollout import Rollout
 from hermesops.rollout.ports import ApprovalState, Records
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
-    from hermesops.rollout.commands import Said, Steered
+    from hermesops.app.container import Container
+    from hermesops.rollout.commands import OperatorCommand, Transition
     from hermesops.settings import Environment
 
 
-def approve(app: "App", text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
+def approve(app: "Container", text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
     """Approve stages with the operator's key; the rollout, and who that was.
 
     Raises:
@@ -36,10 +36,10 @@ def approve(app: "App", text: str, stage: int, *, why: str) -> tuple[Rollout, st
     row = app.registry.find_rollout(text)
     approval, approver = Approvals(app.env).sign(asked_for(records_of(app.registry, row.id), stage, app.env.name))
 
-    def word(seen: "Records", said: "Said") -> "Steered":
-        steered = commands.approve(seen.rollout, stage, replace(said, who=approver), approval)
-        event = replace(steered.event, evidence={**steered.event.evidence, "approval": json.loads(approval)})
-        return replace(steered, event=event)
+    def word(seen: "Records", said: "OperatorCommand") -> "Transition":
+        transition = commands.approve(seen.rollout, stage, replace(said, who=approver), approval)
+        event = replace(transition.event, evidence={**transition.event.evidence, "approval": json.loads(approval)})
+        return replace(transition, event=event)
 
     return steer(app, row.id, word, why=why), approver
 
@@ -57,20 +57,20 @@ class RolloutApprovals:
     async def check(self, records: Records) -> ApprovalState:
         """Check the signature that is kept with a rollout, and what was signed, against all that is written now."""
         settings = self._env.settings
-        limit, wishes = settings.highest_two_person, records.rollout.wishes
-        if not wishes.approved and not wishes.approval:
+        limit, decisions = settings.highest_two_person, records.rollout.decisions
+        if not decisions.approved and not decisions.approval:
             return ApprovalState(limit=limit)
         if settings.allowed_signers is None:
-            return ApprovalState(limit=limit, lapsed="no allowed_signers is set here to check the approval with")
+            return ApprovalState(limit=limit, expired="no allowed_signers is set here to check the approval with")
         approvals = Approvals(self._env)
-        asked = asked_for(records, wishes.approved, self._env.name)
+        asked = asked_for(records, decisions.approved, self._env.name)
         try:
-            given, signer = await asyncio.to_thread(approvals.read, wishes.approval)
+            given, signer = await asyncio.to_thread(approvals.read, decisions.approval)
             refuse_other(given, asked, signer=signer)
         except (RefusedError, UsageError) as error:
             return ApprovalState(limit=limit, objection=error.message)
-        lapsed = approvals.age_of(given)
-        return ApprovalState(0 if lapsed else wishes.approved, limit, lapsed)
+        expired = approvals.age_of(given)
+        return ApprovalState(0 if expired else decisions.approved, limit, expired)
 
 
 def asked_for(records: Records, stage: int, environment: str) -> Asked:

@@ -9,16 +9,16 @@ from hermesops import waiting
 from hermesops.app.adapters.rollout_store import records_of
 from hermesops.errors import UnavailableError
 from hermesops.model.rollout import Rollout, RolloutId
-from hermesops.operations.db_thread import apart
-from hermesops.rollout.commands import Said, Steered
+from hermesops.operations.db_thread import in_db_thread
+from hermesops.rollout.commands import OperatorCommand, Transition
 from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container import Container
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.rollout.ports import Records
 
-Word = Callable[["Records", Said], Steered]
+Word = Callable[["Records", OperatorCommand], Transition]
 """One of ``hermesops.rollout.commands``, given what is written."""
 
 Show = Callable[["Records"], None]
@@ -28,7 +28,7 @@ _TRIES = 10
 _LOOK_S = 1.0
 
 
-def steer(app: "App", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
+def steer(app: "Container", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
     """Say something to a rollout.
 
     Raises:
@@ -38,14 +38,14 @@ def steer(app: "App", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout
     registry = app.registry
     for _ in range(_TRIES):
         found = records_of(registry, rollout_id)
-        said = Said(registry.actor, why, registry.now())
-        steered = word(found, said)
-        if registry.change_rollout(found.rollout, steered.rollout, steered.event, targets=steered.targets):
+        said = OperatorCommand(registry.actor, why, registry.now())
+        transition = word(found, said)
+        if registry.change_rollout(found.rollout, transition.rollout, transition.event, targets=transition.targets):
             return registry.get_rollout(rollout_id)
     raise UnavailableError(f"rollout {rollout_id} changes faster than it can be told anything", hint="say it again")
 
 
-async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollout:
+async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rollout:
     """Bring a rollout forward until it ends or halts, or watch whoever does; should they stop, go on here.
 
     Raises:
@@ -55,7 +55,7 @@ async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollo
     seen = await _look(app, rollout_id, show)
     if not seen.rollout.state.has_runner:
         return seen.rollout
-    operation = await apart(app.registry.reopen_rollout_operation, seen.rollout)
+    operation = await in_db_thread(app.registry.reopen_rollout_operation, seen.rollout)
     watching = asyncio.ensure_future(watch(app, rollout_id, show))
     try:
         await session.operations.resume(operation, wait_s=inf)
@@ -64,7 +64,7 @@ async def follow(session: "Session", rollout_id: RolloutId, show: Show) -> Rollo
     return (await _look(app, rollout_id, show)).rollout
 
 
-async def watch(app: "App", rollout_id: RolloutId, show: Show) -> Rollout:
+async def watch(app: "Container", rollout_id: RolloutId, show: Show) -> Rollout:
     """Look at a rollout until it ends or halts, whoever brings it forward."""
     while True:
         seen = await _look(app, rollout_id, show)
@@ -73,8 +73,8 @@ async def watch(app: "App", rollout_id: RolloutId, show: Show) -> Rollout:
         await waiting.pause(_LOOK_S)
 
 
-async def _look(app: "App", rollout_id: RolloutId, show: Show) -> "Records":
+async def _look(app: "Container", rollout_id: RolloutId, show: Show) -> "Records":
     """Read a rollout whole, in the registry's thread, and show it."""
-    seen = await apart(records_of, app.registry, rollout_id)
+    seen = await in_db_thread(records_of, app.registry, rollout_id)
     show(seen)
     return seen

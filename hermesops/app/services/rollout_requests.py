@@ -16,7 +16,7 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.registry import Registry
     from hermesops.rollout.plan.preview import RolloutPreview
 
@@ -25,7 +25,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Wish:
+class RolloutRequest:
     """What an operator asks for.
 
     Attributes:
@@ -43,17 +43,19 @@ class Wish:
     reason: str
 
 
-def check_wanted(app: "App", wish: Wish) -> ReleaseId:
+def check_wanted(app: "Container", request: RolloutRequest) -> ReleaseId:
     """The release that is meant, or the image for whole machines, if it may be rolled out.
 
     Raises:
         UsageError: There is no such release or image.
         RefusedError: As ``check_release``.
     """
-    return check_release(app, wish.release) if wish.action is Action.SLOT else _image(app.registry, wish.release)
+    return (
+        check_release(app, request.release) if request.action is Action.SLOT else _image(app.registry, request.release)
+    )
 
 
-def check_release(app: "App", text: str) -> ReleaseId:
+def check_release(app: "Container", text: str) -> ReleaseId:
     """The release that is meant, if it may be rolled out.
 
     Raises:
@@ -73,7 +75,7 @@ def check_release(app: "App", text: str) -> ReleaseId:
     return ReleaseId(lock.id)
 
 
-def refuse_damaged(app: "App", release: ReleaseId) -> None:
+def refuse_damaged(app: "Container", release: ReleaseId) -> None:
     """Go on when every file of a release is in the store as its lock says; reads them all.
 
     Raises:
@@ -95,28 +97,28 @@ def _image(registry: "Registry", text: str) -> ReleaseId:
     return ReleaseId(meant.id)
 
 
-def meant(registry: "Registry", wish: Wish) -> tuple[Target, ...]:
-    """Whom a wish is about.
+def meant(registry: "Registry", request: RolloutRequest) -> tuple[Target, ...]:
+    """Whom a request is about.
 
     Raises:
         UsageError: Nobody, somebody who is not there, or everybody without a word that says so.
     """
-    if not wish.where and not wish.everybody:
+    if not request.where and not request.everybody:
         raise UsageError(
             "to whom? --where plan=light,cell=…, or --all for every running instance",
             hint="hermesops rollout preview RELEASE --all shows what would happen",
         )
-    selector = Selector.parse(wish.where, fields=FIELDS)
+    selector = Selector.parse(request.where, fields=FIELDS)
     refuse_unknown(registry, selector)
-    targets = selected(candidates(registry, wish.action), selector)
+    targets = selected(candidates(registry, request.action), selector)
     if not targets:
-        who = f"no running instance is {wish.where!r}" if wish.where else "no instance is running"
+        who = f"no running instance is {request.where!r}" if request.where else "no instance is running"
         raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")
     return targets
 
 
-def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
-    """What a wish would lead to, from the registry alone; and what forbids it now, empty for nothing.
+def preview(app: "Container", request: RolloutRequest) -> "tuple[RolloutPreview, str]":
+    """What a request would lead to, from the registry alone; and what forbids it now, empty for nothing.
 
     Raises:
         UsageError: As ``meant``; or it cannot be carried out.
@@ -125,18 +127,18 @@ def preview(app: "App", wish: Wish) -> "tuple[RolloutPreview, str]":
     from hermesops.rollout.plan.preview import preview as look_ahead
     from hermesops.rollout.plan.windows import closed_at
 
-    refuse_spec(wish.spec)
-    refuse_raised(wish.spec, app.env.settings.highest_two_person)
-    release, targets = check_wanted(app, wish), meant(app.registry, wish)
-    closed = closed_at(app.registry.now(), wish.spec.windows, app.registry.list_freezes())
-    return look_ahead(release, targets, wish.spec), closed.why if closed and not wish.spec.emergency else ""
+    refuse_spec(request.spec)
+    refuse_raised(request.spec, app.env.settings.highest_two_person)
+    release, targets = check_wanted(app, request), meant(app.registry, request)
+    closed = closed_at(app.registry.now(), request.spec.windows, app.registry.list_freezes())
+    return look_ahead(release, targets, request.spec), closed.why if closed and not request.spec.emergency else ""
 
 
-def unfinished(registry: "Registry", release: ReleaseId, wish: Wish) -> Rollout | None:
+def unfinished(registry: "Registry", release: ReleaseId, request: RolloutRequest) -> Rollout | None:
     """The same rollout, begun before and not ended: whoever asks again goes on with it."""
     for rollout in registry.list_rollouts(unfinished=True):
-        same = (rollout.release, rollout.action) == (release, wish.action)
-        if same and asked_of(registry, rollout.id).get("where") == wish.where:
+        same = (rollout.release, rollout.action) == (release, request.action)
+        if same and asked_of(registry, rollout.id).get("where") == request.where:
             return rollout
     return None
 

@@ -11,16 +11,23 @@ from hermesops.app.adapters.rollout_health import Watching
 from hermesops.app.adapters.rollout_store import RolloutRows
 from hermesops.app.adapters.rollout_targets import look_at_unknown
 from hermesops.app.container_parts.narration import warn
-from hermesops.app.services.rollout_requests import Wish, ahead, check_wanted, meant, refuse_damaged, unfinished
+from hermesops.app.services.rollout_requests import (
+    RolloutRequest,
+    ahead,
+    check_wanted,
+    meant,
+    refuse_damaged,
+    unfinished,
+)
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
-from hermesops.model.rollout_spec import Action, DrillWish, Spec
-from hermesops.operations.db_thread import apart
+from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.model.freeze import Freeze
     from hermesops.registry import Registry
     from hermesops.rollout.gates.hooks import AllowedHooks
@@ -44,7 +51,7 @@ class Rollouts:
         session: What they are made of.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._registry = session.app.registry
@@ -77,7 +84,7 @@ class Rollouts:
         make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else MachineMoves
         return make(self._session, f"rollout {rollout_id}")
 
-    async def start(self, wish: Wish) -> Rollout:
+    async def start(self, request: RolloutRequest) -> Rollout:
         """Freeze the targets and write everything down; or find the same that was begun and has not ended.
 
         Raises:
@@ -85,20 +92,20 @@ class Rollouts:
             RefusedError: The release is unknown, revoked, bad or not whole, a gate has no figures to stand on, or
                 another rollout has some of the instances, or a gate is none that this computer may ask.
         """
-        refuse_spec(wish.spec)
-        refuse_raised(wish.spec, self._app.env.settings.highest_two_person)
-        allowed_hooks(self._app.env).refuse_others(wish.spec.gates.hooks)
-        release = await apart(check_wanted, self._app, wish)
+        refuse_spec(request.spec)
+        refuse_raised(request.spec, self._app.env.settings.highest_two_person)
+        allowed_hooks(self._app.env).refuse_others(request.spec.gates.hooks)
+        release = await in_db_thread(check_wanted, self._app, request)
         await self._end_left()
-        if found := await apart(unfinished, self._registry, release, wish):
+        if found := await in_db_thread(unfinished, self._registry, release, request):
             return found
-        if wish.action is Action.SLOT:
-            await apart(refuse_damaged, self._app, release)
-        await Watching(self._session, self._registry.now).require(wish.spec.gates.health.vitals)
-        targets = await apart(meant, self._registry, wish)
-        if wish.action is Action.SLOT:
+        if request.action is Action.SLOT:
+            await in_db_thread(refuse_damaged, self._app, release)
+        await Watching(self._session, self._registry.now).require(request.spec.gates.health.vitals)
+        targets = await in_db_thread(meant, self._registry, request)
+        if request.action is Action.SLOT:
             await look_at_unknown(self._session, targets)
-        return await apart(self._write, release, wish)
+        return await in_db_thread(self._write, release, request)
 
     def leave(self, rollout: Rollout) -> None:
         """Leave a rollout to the workers; one that has ended or halted is left as it is."""
@@ -107,59 +114,59 @@ class Rollouts:
 
     async def _end_left(self) -> None:
         """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
-        rows = await apart(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
+        rows = await in_db_thread(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
         for row in rows:
-            rollout = await apart(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
+            rollout = await in_db_thread(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
             if not rollout.state.has_runner:
                 await self._session.operations.resume(row, wait_s=_LEFT_S)
 
-    async def await_others(self, wish: Wish) -> None:
+    async def await_others(self, request: RolloutRequest) -> None:
         """Return once no other rollout that has not ended has any of the instances that are meant.
 
         Raises:
             UsageError: Nobody is meant, or it cannot be carried out.
         """
-        refuse_spec(wish.spec)
-        release = await apart(check_wanted, self._app, wish)
-        if await apart(unfinished, self._registry, release, wish):
+        refuse_spec(request.spec)
+        release = await in_db_thread(check_wanted, self._app, request)
+        if await in_db_thread(unfinished, self._registry, release, request):
             return
 
         async def look() -> bool | waiting.Pending[bool]:
-            other = await apart(ahead, self._registry, await apart(meant, self._registry, wish))
+            other = await in_db_thread(ahead, self._registry, await in_db_thread(meant, self._registry, request))
             return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
 
         what = "the end of the rollout ahead"
         await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
 
-    def _write(self, release: ReleaseId, wish: Wish) -> Rollout:
-        from hermesops.rollout.plan.batches import course
+    def _write(self, release: ReleaseId, request: RolloutRequest) -> Rollout:
+        from hermesops.rollout.plan.batches import batches_of
 
-        targets, now = meant(self._registry, wish), self._registry.now()
+        targets, now = meant(self._registry, request), self._registry.now()
         rollout = Rollout(
             id=RolloutId(secrets.token_hex(_ID_BYTES)),
             release=release,
-            action=wish.action,
-            spec=self._spec(wish),
+            action=request.action,
+            spec=self._spec(request),
             state=RolloutState.PENDING,
-            reason=wish.reason or "asked for",
+            reason=request.reason or "asked for",
             who=self._registry.actor,
             created_at=now,
             updated_at=now,
         )
-        placed = course(release, targets, wish.spec)
-        event = RolloutEvent(now, "start", _told(rollout, wish), _evidence(targets))
+        placed = batches_of(release, targets, request.spec)
+        event = RolloutEvent(now, "start", _told(rollout, request), _evidence(targets))
         self._registry.add_rollout(rollout, placed, event)
         return rollout
 
-    def _spec(self, wish: Wish) -> Spec:
+    def _spec(self, request: RolloutRequest) -> Spec:
         """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be.
 
         A pool has machines of the image that is wanted for new ones, so of an image it can be tried only then.
         """
-        has_pool = any(self._app.env.settings.pool_size.values()) and wish.action is Action.SLOT
-        if wish.spec.drill is not DrillWish.REQUIRED or has_pool:
-            return wish.spec
-        return replace(wish.spec, drill=DrillWish.IF_POSSIBLE)
+        has_pool = any(self._app.env.settings.pool_size.values()) and request.action is Action.SLOT
+        if request.spec.drill is not DrillPolicy.REQUIRED or has_pool:
+            return request.spec
+        return replace(request.spec, drill=DrillPolicy.IF_POSSIBLE)
 
 
 def allowed_hooks(env: "Environment") -> "AllowedHooks":
@@ -182,7 +189,7 @@ class Calendar:
 
     async def freezes(self) -> "Sequence[Freeze]":
         """Those that are not lifted."""
-        return await apart(self._registry.list_freezes)
+        return await in_db_thread(self._registry.list_freezes)
 
 
 class RegistryClock:
@@ -204,12 +211,12 @@ class RegistryClock:
         await waiting.pause(seconds)
 
 
-def _told(rollout: Rollout, wish: Wish) -> dict[str, object]:
+def _told(rollout: Rollout, request: RolloutRequest) -> dict[str, object]:
     return {
         "why": rollout.reason,
         "who": rollout.who,
         "release": rollout.release,
-        "where": wish.where,
+        "where": request.where,
         "action": rollout.action.value,
     }
 

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.secrets.catalog import REGISTRY_KEY, Needed
+from hermesops.secrets.catalog import REGISTRY_KEY, SecretSpec
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
 
 
-def set_secret(app: "App", needed: Needed, text: str, *, why: str) -> str:
+def set_secret(app: "Container", needed: SecretSpec, text: str, *, why: str) -> str:
     """Keep a new text of a secret; where it is now. That it was done is in the audit, never what.
 
     Raises:
@@ -28,7 +28,7 @@ def set_secret(app: "App", needed: Needed, text: str, *, why: str) -> str:
     return app.secrets.where(needed)
 
 
-def _refuse_lost_keys(app: "App", text: str) -> None:
+def _refuse_lost_keys(app: "Container", text: str) -> None:
     from hermesops.keyring.key_ring import parse_ring
     from hermesops.keyring.ring import Ring
 

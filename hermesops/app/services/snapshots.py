@@ -11,7 +11,7 @@ from hermesops.model.snapshot import owner_of, snapshot_name
 from hermesops.model.unknown_name import find_by_id
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.instances.workflows.snapshot import Snapshot
     from hermesops.model.instance import Instance
 
@@ -26,7 +26,7 @@ class Snapshots:
         session: What they are made of.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
         self._vendor = session.client
@@ -52,7 +52,7 @@ class Snapshots:
 
         instance_id = instance_of(operation)
         name = snapshot_name(self._app.env.name, instance_id, operation.id)
-        return Snapshot(instance_id, name, self._session.reach.under(lease), self)
+        return Snapshot(instance_id, name, self._session.instance_client.with_lease(lease), self)
 
     async def delete(self, instance: "Instance", image: Image, *, reason: str) -> None:
         """Delete one, and write down who did.
@@ -60,7 +60,7 @@ class Snapshots:
         Raises:
             LeaseHeldError: Somebody is working on the instance.
         """
-        async with self._app.alone(instance_subject(instance.id)):
+        async with self._app.hold_lease(instance_subject(instance.id)):
             await self._delete(instance.id, image, why=reason)
 
     async def drop(self, instance_id: InstanceId, *, why: str) -> None:

@@ -8,11 +8,11 @@ from hermesops.settings import Environment
 from hermesops.web_address import with_verified_tls
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.operations.worker import Queue, Worker
 
 
-def make_worker(session: "Session", *, concurrency: int, grace_s: float) -> "Worker":
+def make_worker(session: "Connected", *, concurrency: int, grace_s: float) -> "Worker":
     """A worker of the session's environment.
 
     Args:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.registry import Registry
     from hermesops.registry.transactions.purge import Fleet
 
@@ -56,7 +56,7 @@ class WorldPurge:
         RefusedError: Its machines are rented.
     """
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: "Container") -> None:
         self._app = app
         self._world = world_of(app.env)
 

@@ -16,7 +16,7 @@ _ERASE_S = 1800.0
 """Seconds that erasing a repository has: a request an object, and some ten thousand of those."""
 
 
-class Shelf(Protocol):
+class RepositoryContents(Protocol):
     """Copies of instances."""
 
     async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
@@ -36,7 +36,7 @@ class Store(Protocol):
         """Delete everything in a repository, former versions included."""
 
 
-class RepositoryShelf:
+class ResticContents:
     """Repositories in an object store.
 
     Args:
@@ -52,21 +52,21 @@ class RepositoryShelf:
 
     async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
         """When each copy of an instance was made, by id."""
-        repository, password = await self._keys.look(instance_id)
+        repository, password = await self._keys.observe(instance_id)
         return {one.id: one.at for one in await self._restic.snapshots(repository, password)}
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:
         """Take copies away, with all that is in no other one."""
-        repository, password = await self._keys.look(instance_id)
+        repository, password = await self._keys.observe(instance_id)
         await self._restic.forget(repository, password, ids)
 
     async def erase(self, instance_id: InstanceId) -> None:
         """Take everything of an instance away, for good; safe to call twice."""
-        repository, _ = await self._keys.look(instance_id)
+        repository, _ = await self._keys.observe(instance_id)
         await call((await self._store()).erase, repository, within_s=_ERASE_S)
 
 
-class SimulatedShelf:
+class SimulatedContents:
     """Copies in a simulated world's own memory.
 
     Args:

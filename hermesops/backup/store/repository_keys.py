@@ -93,7 +93,7 @@ class Keys:
         await call(store.answers)  # a worker prepared it days ago
         return store.bucket
 
-    async def look(self, instance_id: InstanceId) -> tuple[Repository, str]:
+    async def observe(self, instance_id: InstanceId) -> tuple[Repository, str]:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
         await call(store.prepare)
@@ -107,7 +107,7 @@ class Keys:
         Raises:
             UnavailableError: The object store does not answer.
         """
-        repository, password = await self.look(instance_id)
+        repository, password = await self.observe(instance_id)
         held = self._rows.repository_keys(instance_id)
         if held and held.credential:
             return Opened(repository, password, held.credential)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hermesops.cells.changes.preview import Outlook
+from hermesops.cells.changes.preview import ChangePreview
 from hermesops.cells.pricing.bill import Bill
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineName
@@ -27,7 +27,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Named:
+class Overrides:
     """What an operator named as wanted, beyond the limits.
 
     Attributes:
@@ -41,7 +41,7 @@ class Named:
     budget: Decimal | None = None
 
 
-NOTHING_NAMED = Named()
+NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,13 @@ class Cost:
     after: Bill
 
 
-def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None, began: bool = False) -> None:
+def judge(
+    change_preview: ChangePreview, *, limits: Limits, named: Overrides, cost: Cost | None, began: bool = False
+) -> None:
     """Let a run begin, or say everything that speaks against it.
 
     Args:
-        outlook: The cell and what would change.
+        change_preview: The cell and what would change.
         limits: What settings allow.
         named: What the operator named.
         cost: ``None`` when no budget is set.
@@ -67,32 +69,34 @@ def judge(outlook: Outlook, *, limits: Limits, named: Named, cost: Cost | None, 
         RefusedError: Something was not named; the message holds all of it, the hint the words that name it.
     """
     ending = {
-        MachineName(c.name) for c in outlook.preview.changes if c.kind in DESTRUCTIVE and c.name in _names(outlook)
+        MachineName(c.name)
+        for c in change_preview.preview.changes
+        if c.kind in DESTRUCTIVE and c.name in _names(change_preview)
     }
     if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
-            f"{outlook.cell}: nothing would destroy {', '.join(unknown)}, which was named",
-            hint=f"hermesops stack preview {outlook.cell} shows what would change",
+            f"{change_preview.cell}: nothing would destroy {', '.join(unknown)}, which was named",
+            hint=f"hermesops stack preview {change_preview.cell} shows what would change",
         )
     refusals = [
-        *_destruction(outlook, sorted(ending - outlook.doomed - named.machines)),
-        *_share(outlook, limits, named),
+        *_destruction(change_preview, sorted(ending - change_preview.machines_to_delete - named.machines)),
+        *_share(change_preview, limits, named),
         *_budget(limits, named, cost),
     ]
     if refusals:
         words, options = zip(*refusals, strict=True)
         raise RefusedError(
-            f"{outlook.cell}: {'; '.join(words)}",
-            hint=f"hermesops stack up {outlook.cell} {' '.join(options)} names exactly that",
+            f"{change_preview.cell}: {'; '.join(words)}",
+            hint=f"hermesops stack up {change_preview.cell} {' '.join(options)} names exactly that",
         )
 
 
-def _names(outlook: Outlook) -> set[MachineName]:
-    return {machine.name for machine in (*outlook.held, *outlook.wanted.machines)}
+def _names(change_preview: ChangePreview) -> set[MachineName]:
+    return {machine.name for machine in (*change_preview.held, *change_preview.wanted.machines)}
 
 
-def _destruction(outlook: Outlook, unnamed: list[MachineName]) -> list[tuple[str, str]]:
-    owners = {machine.name: machine.owner for machine in outlook.wanted.machines}
+def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> list[tuple[str, str]]:
+    owners = {machine.name: machine.owner for machine in change_preview.wanted.machines}
     return [
         (
             f"the machine {name}{f' of instance {owners[name]}' if owners.get(name) else ''} would be destroyed",
@@ -102,15 +106,15 @@ def _destruction(outlook: Outlook, unnamed: list[MachineName]) -> list[tuple[str
     ]
 
 
-def _share(outlook: Outlook, limits: Limits, named: Named) -> list[tuple[str, str]]:
-    held = {machine.name for machine in outlook.held}
-    meant = outlook.doomed | named.machines  # each of them was named by itself
+def _share(change_preview: ChangePreview, limits: Limits, named: Overrides) -> list[tuple[str, str]]:
+    held = {machine.name for machine in change_preview.held}
+    meant = change_preview.machines_to_delete | named.machines  # each of them was named by itself
     touched = {
         c.name
-        for c in outlook.preview.changes
+        for c in change_preview.preview.changes
         if c.kind in _TOUCHING
         and c.name in held - meant
-        and not (c.kind is ChangeKind.UPDATE and c.name in outlook.resized)
+        and not (c.kind is ChangeKind.UPDATE and c.name in change_preview.resized)
     }
     allowed = max(limits.share, named.share or 0)
     if len(touched) <= max(1, int(allowed * len(held))):
@@ -124,7 +128,7 @@ def _share(outlook: Outlook, limits: Limits, named: Named) -> list[tuple[str, st
     ]
 
 
-def _budget(limits: Limits, named: Named, cost: Cost | None) -> list[tuple[str, str]]:
+def _budget(limits: Limits, named: Overrides, cost: Cost | None) -> list[tuple[str, str]]:
     if limits.budget is None or cost is None:
         return []
     allowed = max(limits.budget, named.budget or limits.budget)

@@ -16,14 +16,14 @@ _TIMES = frozenset({"created", "modified", "sourcePosition", "stackTrace"})
 
 
 @dataclass(frozen=True)
-class Outlook:
+class ChangePreview:
     """A cell just before a run.
 
     Attributes:
         preview: What the run would change.
         wanted: What the rows say.
         held: What the state holds.
-        doomed: Machines that recorded operations want gone.
+        machines_to_delete: Machines that recorded operations want gone.
         rows: Digest of what the rows say.
         state: Digest of what the state says.
         drift: What a refresh would write, where that was asked.
@@ -34,26 +34,26 @@ class Outlook:
     preview: Preview
     wanted: CellSpec
     held: tuple[CellMachine, ...]
-    doomed: frozenset[MachineName]
+    machines_to_delete: frozenset[MachineName]
     rows: str
     state: str
     drift: tuple[Change, ...] = ()
     resized: frozenset[MachineName] = frozenset()
 
 
-def outlook_of(
+def change_preview_of(
     wanted: CellSpec,
-    doomed: frozenset[MachineName],
+    machines_to_delete: frozenset[MachineName],
     state: Mapping[str, Any],
     preview: Preview,
     drift: tuple[Change, ...] = (),
     *,
     resized: frozenset[MachineName] = frozenset(),
-) -> Outlook:
+) -> ChangePreview:
     """Put together what was read of a cell."""
-    rows = {"spec": asdict(wanted), "doomed": sorted(doomed)}
+    rows = {"spec": asdict(wanted), "doomed": sorted(machines_to_delete)}
     digests = _digest(rows), _digest(_lasting(state))
-    return Outlook(wanted.name, preview, wanted, _held(state), doomed, *digests, drift, resized)
+    return ChangePreview(wanted.name, preview, wanted, _held(state), machines_to_delete, *digests, drift, resized)
 
 
 def _held(state: Mapping[str, Any]) -> tuple[CellMachine, ...]:

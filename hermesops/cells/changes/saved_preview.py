@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hermesops.cells.changes.guard import DESTRUCTIVE
-from hermesops.cells.changes.preview import Outlook
+from hermesops.cells.changes.preview import ChangePreview
 from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
@@ -55,16 +55,18 @@ FILE = SignedFile(
 )
 
 
-def saved(outlook: Outlook, *, environment: str, versions: Mapping[str, str], cost: str, now: datetime) -> SavedPreview:
+def saved(
+    change_preview: ChangePreview, *, environment: str, versions: Mapping[str, str], cost: str, now: datetime
+) -> SavedPreview:
     """The saved preview of a cell as it is now."""
     return SavedPreview(
         environment=environment,
-        cell=outlook.cell,
-        rows=outlook.rows,
-        state=outlook.state,
-        world=_sorted(outlook.drift),
+        cell=change_preview.cell,
+        rows=change_preview.rows,
+        state=change_preview.state,
+        world=_sorted(change_preview.drift),
         versions=versions,
-        changes=_sorted(outlook.preview.changes),
+        changes=_sorted(change_preview.preview.changes),
         cost=cost,
         made_at=now,
     )
@@ -83,7 +85,7 @@ def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life
         raise RefusedError(outdated, hint=again)
 
 
-def refuse_moved(preview: SavedPreview, outlook: Outlook, versions: Mapping[str, str]) -> None:
+def refuse_moved(preview: SavedPreview, change_preview: ChangePreview, versions: Mapping[str, str]) -> None:
     """Let a run begin only if it would do what was signed.
 
     Raises:
@@ -92,10 +94,10 @@ def refuse_moved(preview: SavedPreview, outlook: Outlook, versions: Mapping[str,
     moved = [
         what
         for what, differs in (
-            ("the rows", preview.rows != outlook.rows),
-            ("the state", preview.state != outlook.state),
-            ("what would change", preview.changes != _sorted(outlook.preview.changes)),
-            ("the world", preview.world != _sorted(outlook.drift)),
+            ("the rows", preview.rows != change_preview.rows),
+            ("the state", preview.state != change_preview.state),
+            ("what would change", preview.changes != _sorted(change_preview.preview.changes)),
+            ("the world", preview.world != _sorted(change_preview.drift)),
             *((f"the version of {name}", preview.versions.get(name) != version) for name, version in versions.items()),
         )
         if differs

@@ -1,7 +1,7 @@
 """Brings cells' Pulumi stacks to what the registry's rows say.
 
 Everybody who wants a machine in a cell calls ``bring``; one at a time runs, for all rows written by then, so concurrent
-wishes end up in one ``up`` and whoever waited finds its machine made.
+requests end up in one ``up`` and whoever waited finds its machine made.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from hermesops.cells.coalescing import Close, Gathering, Group, StillWanted
+from hermesops.cells.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
 from hermesops.cells.naming import lease_of, stack_of
-from hermesops.cells.ports import CellRows, Engine, Guard, Program, Programs, Turn
-from hermesops.cells.stack.observation import NONE, CellLooks
+from hermesops.cells.ports import CellRows, Engine, Guard, HeldLease, Program, Programs
+from hermesops.cells.stack.observation import NONE, CellState
 from hermesops.cells.stack.state import kept, machines_in, protected_machines
 from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName, MachineName
@@ -22,18 +22,18 @@ Tell = Callable[[CellName, Any], None]
 """Takes an engine's progress in a cell."""
 
 
-class CellStacks(CellLooks):
+class CellStacks(CellState):
     """Shows and changes cells, one run at a time each.
 
     Args:
         rows: The registry's side.
         engine: Runs programs.
         programs: What it runs.
-        alone: Waits for and holds the lease of a subject for as long as its context lasts.
+        hold_lease: Waits for and holds the lease of a subject for as long as its context lasts.
         guard: Looks at what each run would change before it begins.
         parallel: Cells that are run at the same time, at most.
         tell: Called with the engine's progress in a cell that somebody runs by hand.
-        warn: The same where it is run for others' wishes, who narrate what they wait for.
+        warn: The same where it is run for others' requests, who narrate what they wait for.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CellStacks(CellLooks):
         rows: CellRows,
         engine: Engine,
         programs: Programs,
-        alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
         guard: Guard,
         *,
         parallel: int = 1,
@@ -49,14 +49,14 @@ class CellStacks(CellLooks):
         warn: Tell | None = None,
     ) -> None:
         super().__init__(rows, engine, programs)
-        self._alone = alone
+        self._hold_lease = hold_lease
         self._guard = guard
         self._slots = asyncio.Semaphore(parallel)
         self._tell = tell
         self._warn = warn
-        self._gathering: Gathering[UpResult] = Gathering()
+        self._gathering: RunCoalescer[UpResult] = RunCoalescer()
 
-    async def bring(self, cell: CellName, *, still_wanted: StillWanted) -> UpResult | None:
+    async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> UpResult | None:
         """Run the cell's program for the rows as they stand once its lease is ours.
 
         Who calls this while a run is under way is served by the next one, together with all others who did.
@@ -73,8 +73,8 @@ class CellStacks(CellLooks):
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
 
-        async def run(group: Group[UpResult], close: Close) -> UpResult | None:
-            async with self._slots, self._alone(lease_of(cell)) as turn:
+        async def run(group: CoalescedRun[UpResult], close: Close) -> UpResult | None:
+            async with self._slots, self._hold_lease(lease_of(cell)) as turn:
                 close()
                 if not await group.is_wanted():
                     return None
@@ -105,7 +105,7 @@ class CellStacks(CellLooks):
             RefusedError: It would destroy a machine that nobody named, or the guard refused; nothing changed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
-        async with self._slots, self._alone(lease_of(cell)) as turn:
+        async with self._slots, self._hold_lease(lease_of(cell)) as turn:
             return await turn.guard(
                 self._run(cell, _telling(self._tell, cell), named=named, only=only, guard=guard, with_drift=with_drift)
             )
@@ -118,7 +118,7 @@ class CellStacks(CellLooks):
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
         stack = stack_of(cell)
-        async with self._slots, self._alone(lease_of(cell)) as turn:
+        async with self._slots, self._hold_lease(lease_of(cell)) as turn:
             targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
             return await turn.guard(self._engine.refresh(stack, targets=targets, tell=_telling(self._tell, cell)))
 
@@ -129,7 +129,7 @@ class CellStacks(CellLooks):
             RefusedError: It still holds a machine; those end with their instances.
         """
         stack = stack_of(cell)
-        async with self._slots, self._alone(lease_of(cell)) as turn:
+        async with self._slots, self._hold_lease(lease_of(cell)) as turn:
             machines = machines_in(await self.state(cell))
             if machines:
                 raise RefusedError(
@@ -152,9 +152,9 @@ class CellStacks(CellLooks):
     ) -> UpResult:
         # Looked at once: what is run is what was judged, whatever rows are written meanwhile.
         seen = await self._look(cell)
-        await (guard or self._guard)(await self._outlook(seen, only, with_drift=with_drift))
+        await (guard or self._guard)(await self._change_preview(seen, only, with_drift=with_drift))
         stack, spec, state = stack_of(cell), seen.spec, seen.state
-        doomed = seen.doomed | named
+        machines_to_delete = seen.machines_to_delete | named
         targets = self._targets(stack, only, spec, machines_in(state))
 
         async def up(program: Program) -> UpResult:
@@ -162,14 +162,14 @@ class CellStacks(CellLooks):
                 stack,
                 program,
                 targets=targets,
-                may_destroy=lambda urn: urn.rpartition("::")[2] in doomed,
+                may_destroy=lambda urn: urn.rpartition("::")[2] in machines_to_delete,
                 tell=tell,
             )
 
         changed: tuple[Change, ...] = ()
-        if protected := protected_machines(state, doomed & only if only else doomed):
+        if protected := protected_machines(state, machines_to_delete & only if only else machines_to_delete):
             # Protection goes in a run of its own, as Pulumi wants it: what is protected is never deleted.
-            changed = (await up(self._programs.program(kept(spec, protected), doomed))).changes
+            changed = (await up(self._programs.program(kept(spec, protected), machines_to_delete))).changes
         done = await up(self._programs.program(spec, frozenset()))
         if not only:
             self._rows.record_brought(cell)

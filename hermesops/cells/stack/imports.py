@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from hermesops.cells.naming import lease_of, stack_of
-from hermesops.cells.ports import Program, Turn
+from hermesops.cells.ports import HeldLease, Program
 from hermesops.cells.stack.state import machines_in
 from hermesops.errors import RefusedError, UsageError
 from hermesops.justavps.errors import NotFoundError
@@ -47,7 +47,7 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
     Args:
         cell: Which.
         ordered: What the rows of the cell say of a machine of that name; ``None`` when they say nothing.
-        row: The instance whose machine it is; ``None`` for a machine that is nobody's.
+        row: The instance whose machine it is; ``None`` for a machine without an instance.
         found: The machine of the id.
 
     Raises:
@@ -130,7 +130,7 @@ class CellImports:
         states: What the stacks hold.
         programs: What the engine runs.
         vendor: JustAVPS.
-        alone: Waits for and holds the lease of a subject for as long as its context lasts.
+        hold_lease: Waits for and holds the lease of a subject for as long as its context lasts.
     """
 
     def __init__(
@@ -140,14 +140,14 @@ class CellImports:
         states: States,
         programs: Programs,
         vendor: Vendor,
-        alone: Callable[[str], AbstractAsyncContextManager[Turn]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
     ) -> None:
         self._rows = rows
         self._engine = engine
         self._states = states
         self._programs = programs
         self._vendor = vendor
-        self._alone = alone
+        self._hold_lease = hold_lease
 
     async def take(
         self, cell: CellName, wanted: Mapping[MachineName, MachineId], *, why: str
@@ -158,7 +158,7 @@ class CellImports:
             UsageError: There is no such cell, or no such machine at JustAVPS.
             RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
         """
-        async with self._alone(lease_of(cell)) as turn:
+        async with self._hold_lease(lease_of(cell)) as turn:
             spec = self._rows.cell_spec(cell)
             held = {name: one.get("id") for name, one in machines_in(await self._states.state(cell)).items()}
             for name, id_ in wanted.items():

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.cells.changes.preview import Outlook, outlook_of
+from hermesops.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.cells.naming import stack_of
 from hermesops.cells.ports import CellRows, Engine, Programs
 from hermesops.cells.stack.state import kept, machines_in, made_anew, protected_machines
@@ -17,16 +17,16 @@ NONE: frozenset[MachineName] = frozenset()
 
 
 @dataclass(frozen=True)
-class Seen:
+class CellObservation:
     """What rows and state say of a cell at one moment."""
 
     spec: CellSpec
-    doomed: frozenset[MachineName]
+    machines_to_delete: frozenset[MachineName]
     resized: frozenset[MachineName]
     state: Mapping[str, Any]
 
 
-class CellLooks:
+class CellState:
     """Shows cells.
 
     Args:
@@ -46,11 +46,11 @@ class CellLooks:
         Raises:
             UsageError: There is no such cell, or no such machine in it.
         """
-        return (await self.outlook(cell, only=only)).preview
+        return (await self.change_preview(cell, only=only)).preview
 
-    async def outlook(
+    async def change_preview(
         self, cell: CellName, *, only: frozenset[MachineName] = NONE, with_drift: bool = False
-    ) -> Outlook:
+    ) -> ChangePreview:
         """Everything there is to know before a run; changes nothing.
 
         Args:
@@ -61,17 +61,19 @@ class CellLooks:
         Raises:
             UsageError: There is no such cell, or no such machine in it.
         """
-        return await self._outlook(await self._look(cell), only, with_drift=with_drift)
+        return await self._change_preview(await self._look(cell), only, with_drift=with_drift)
 
-    async def _outlook(self, seen: Seen, only: frozenset[MachineName], *, with_drift: bool) -> Outlook:
+    async def _change_preview(
+        self, seen: CellObservation, only: frozenset[MachineName], *, with_drift: bool
+    ) -> ChangePreview:
         shown = await self._preview(seen.spec, seen.state, only)
         drift = (await self.preview_refresh(seen.spec.name, only=only)).changes if with_drift and seen.state else ()
-        return outlook_of(seen.spec, seen.doomed, seen.state, shown, drift, resized=seen.resized)
+        return change_preview_of(seen.spec, seen.machines_to_delete, seen.state, shown, drift, resized=seen.resized)
 
-    async def _look(self, cell: CellName) -> Seen:
+    async def _look(self, cell: CellName) -> CellObservation:
         rows = self._rows
         resized = rows.resized_machines(cell)
-        return Seen(rows.cell_spec(cell), rows.doomed_machines(cell), resized, await self.state(cell))
+        return CellObservation(rows.cell_spec(cell), rows.machines_to_delete(cell), resized, await self.state(cell))
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)

@@ -46,26 +46,28 @@ class CellStates:
     Args:
         states: The engine.
         audit: The registry.
-        alone: Waits for and holds the lease of a subject for as long as its context lasts.
+        hold_lease: Waits for and holds the lease of a subject for as long as its context lasts.
     """
 
-    def __init__(self, states: States, audit: Audit, alone: Callable[[str], AbstractAsyncContextManager[Any]]) -> None:
+    def __init__(
+        self, states: States, audit: Audit, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
+    ) -> None:
         self._states = states
         self._audit = audit
-        self._alone = alone
+        self._hold_lease = hold_lease
 
     async def versions(self, cell: CellName, *, limit: int) -> Sequence[StateVersion]:
         """The newest copies of a cell's state, newest first."""
         return await self._states.state_versions(stack_of(cell), limit=limit)
 
-    async def put_back(self, cell: CellName, version: str, *, why: str) -> StateVersion:
+    async def restore(self, cell: CellName, version: str, *, why: str) -> StateVersion:
         """Put a copy of a cell's state in its place; machines stay as they are.
 
         Raises:
             UsageError: There is no such copy.
             RefusedError: It is damaged, or there is no sound one.
         """
-        async with self._alone(lease_of(cell)):
+        async with self._hold_lease(lease_of(cell)):
             put = await self._states.rollback_state(stack_of(cell), version)
             after = {"version": put.version, "resources": put.resources}
             self._audit.append_audit("state_rolled_back", f"cell/{cell}", why=why, after=after)
@@ -78,6 +80,6 @@ class CellStates:
             UsageError: It is no exported state.
             RefusedError: It is another cell's, or contradicts itself.
         """
-        async with self._alone(lease_of(cell)):
+        async with self._hold_lease(lease_of(cell)):
             await self._states.import_state(stack_of(cell), document)
             self._audit.append_audit("state_imported", f"cell/{cell}", why=why)

@@ -12,7 +12,7 @@ from hermesops.cli.options.overrides import read_saved, write_saved
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.identity.approval import Asked
 
 app = Noun(no_args_is_help=True)
@@ -24,7 +24,7 @@ Preview = Annotated[
 
 @app.callback()
 def group() -> None:
-    """Approvals: a second operator's word for what another one saved."""
+    """Approvals: a second operator's signature on what another one saved."""
 
 
 @app.command()
@@ -55,7 +55,7 @@ def sign(
     return None
 
 
-def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: bool) -> None:
+def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, yes: bool) -> None:
     from hermesops.identity.mass_change import asked_by
 
     change, signer = composed.mass_changes.open(text)
@@ -73,7 +73,7 @@ def _sign_list(composed: "App", text: str, listed: Path, save: Path, *, yes: boo
     _signed(composed, asked, save, signer, f"hermesops instance terminate USER --from {listed}")
 
 
-def _signed(composed: "App", asked: "Asked", save: Path, signer: str, then: str) -> None:
+def _signed(composed: "Container", asked: "Asked", save: Path, signer: str, then: str) -> None:
     from hermesops.app.services.approvals import Approvals
 
     approval, approver = Approvals(composed.env).sign(asked)

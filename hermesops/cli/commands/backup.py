@@ -12,7 +12,7 @@ from hermesops.cli.views import backup as backup_view
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.app import App
+    from hermesops.app import Container
     from hermesops.model.backup import Backup
 
 app = Noun(no_args_is_help=True)
@@ -141,7 +141,7 @@ def restore(
     async def work() -> tuple[str, str]:
         async with composed.session() as session:
             operation = (
-                await session.life_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
+                await session.instance_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
                 if onto_new_machine
                 else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
             )
@@ -156,7 +156,7 @@ def restore(
 
 @app.command()
 def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
-    """Take away backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
+    """Delete backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
     composed = context.compose()
     chosen = [composed.registry.find_instance(user)] if user else list(composed.registry.list_instances())
 
@@ -175,14 +175,14 @@ def rotate(user: User, reason: Why = "") -> None:
     instance = composed.registry.find_instance(user)
 
     async def work() -> None:
-        async with composed.session() as session, composed.alone(f"instance/{instance.id}"):
+        async with composed.session() as session, composed.hold_lease(f"instance/{instance.id}"):
             await session.backups.keys.rotate(instance.id, why=reason or "rotated")
 
     context.run(work())
     result("backup-rotate", {"user": user}, [f"the repository of {user} has another key now"])
 
 
-def _ages(composed: "App") -> None:
+def _ages(composed: "Container") -> None:
     from hermesops.model.backup import RPO
 
     now, newest = composed.registry.now(), composed.registry.newest_backups()

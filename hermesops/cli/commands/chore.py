@@ -1,4 +1,4 @@
-"""``hermesops chore``: what workers do without being asked."""
+"""``hermesops job``: what workers do without being asked."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.views import chore as chore_view
+from hermesops.cli.views import job as chore_view
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
@@ -18,52 +18,52 @@ app = Noun(no_args_is_help=True)
 
 @app.callback()
 def group() -> None:
-    """Chores: what workers do without being asked."""
+    """Scheduled jobs: what workers run by themselves."""
 
 
 @app.command("list")
 def list_() -> None:
-    """List chores: what is due now, when each was done last, what went wrong, and when it is done next."""
+    """List jobs: what is pending, the last run, its problem, and the next run."""
     composed = context.compose()
 
     async def work() -> list[dict[str, object]]:
-        from hermesops.app.services.jobs import Errands
+        from hermesops.app.services.jobs import Jobs
 
         async with composed.session() as session:
-            errands = Errands(session)
-            chosen = {chore.name for chore in errands.chosen()}
+            jobs = Jobs(session)
+            chosen = {job.name for job in jobs.chosen()}
             leases = {lease.subject: lease.holder for lease in composed.registry.list_leases()}
             return [
-                chore_view.chore(
-                    chore,
-                    composed.registry.chore_turn(chore.name),
-                    list(chore.due()),
+                chore_view.job(
+                    job,
+                    composed.registry.job_run(job.name),
+                    list(job.due()),
                     leases,
                     now=composed.registry.now(),
-                    is_chosen=chore.name in chosen,
+                    is_chosen=job.name in chosen,
                 )
-                for chore in errands.all().values()
+                for job in jobs.all().values()
             ]
 
     rows = context.run(work())
-    table("chore-list", "chores", ("chore", "due", "last", "done", "next", "problem"), rows, "no chores")
+    table("job-list", "jobs", ("job", "due", "last", "done", "next", "problem"), rows, "no jobs")
 
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Which, as hermesops chore list names it.")],
+    name: Annotated[str, typer.Argument(help="Which, as hermesops job list names it.")],
 ) -> None:
-    """Do what is due of one chore now, as a worker would, whenever it was done last."""
+    """Run one job now, as a worker would, whenever it ran last."""
     composed = context.compose()
 
     async def work() -> "Report":
-        from hermesops.app.services.jobs import Errands
+        from hermesops.app.services.jobs import Jobs
         from hermesops.jobs.runner import do_now
 
         async with composed.session() as session:
-            return await do_now(Errands(session).named(name), composed.registry)
+            return await do_now(Jobs(session).named(name), composed.registry)
 
     report = context.run(work())
-    result("chore", {"chore": name, "done": report.done, "problem": report.problem or None}, [report.done])
+    result("job", {"job": name, "done": report.done, "problem": report.problem or None}, [report.done])
     if report.problem:
-        raise PartlyDoneError(report.problem, hint=f"hermesops chore run {name} again")
+        raise PartlyDoneError(report.problem, hint=f"hermesops job run {name} again")

@@ -15,7 +15,7 @@ app = Noun(no_args_is_help=True)
 
 @app.callback()
 def group() -> None:
-    """Drills: what has to work one day, tried today."""
+    """Drills: rehearsals of disaster recovery."""
 
 
 @app.command()

@@ -27,7 +27,7 @@ def build(
     composed = context.compose()
 
     async def work() -> "Built":
-        async with composed.session() as session, composed.alone(f"image/{name}"):
+        async with composed.session() as session, composed.hold_lease(f"image/{name}"):
             return await session.image_builder.build(session.recipe(name))
 
     built = context.run(work())

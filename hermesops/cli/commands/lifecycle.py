@@ -16,7 +16,7 @@ app = Noun(no_args_is_help=True)
 
 @app.callback()
 def group() -> None:
-    """Lives of agents: what falls due."""
+    """Scheduled terminations and what else is pending of instances' lifecycle."""
 
 
 @app.command()
@@ -32,7 +32,7 @@ def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy =
             for instance in due.ends:
                 say(f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed")
             for spare in due.leaves:
-                say(f"{spare.name}: nobody's any more; it is destroyed")
+                say(f"{spare.name}: unassigned; it will be destroyed")
             if due.ends or due.leaves:
                 count = len(due.ends) + len(due.leaves)
                 agree(

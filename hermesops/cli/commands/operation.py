@@ -89,10 +89,10 @@ def abandon(
 
 
 def _hint(row: "Operation", lease: "Lease | None") -> str:
-    from hermesops.operations.abandon import remains_of
+    from hermesops.operations.abandon import abandon_note
 
     if row.status.has_ended:
-        return "" if row.status == "done" else remains_of(row).next
+        return "" if row.status == "done" else abandon_note(row).next
     if lease:
         return f"hermesops operation continue {row.id} waits for {lease.holder}"
     return f"hermesops operation continue {row.id}, or hermesops worker --once"

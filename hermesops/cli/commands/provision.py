@@ -1,4 +1,4 @@
-"""``hermesops provision``: a user to a living agent, or many of them."""
+"""``hermesops provision``: a user to a running agent, or many of them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from hermesops.cli.views import shapes
 from hermesops.errors import PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.instances.requests.bulk import Arrival
+    from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
 
@@ -34,7 +34,7 @@ def provision(
     ] = "",
     no_wait: NoWait = False,
 ) -> int:
-    """Give a user a living agent. The same command finishes what a killed one began.
+    """Give a user a running agent. The same command finishes what a killed one began.
 
     With --from many users at once: every line is judged before anything is begun, --plan and --region count for lines
     that name none. Some that fail end in exit 6; the same command again does the rest.
@@ -68,30 +68,31 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
 
 
 def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
-    from hermesops.instances.requests.bulk import failed, parse_wishes
+    from hermesops.instances.requests.bulk import failed, parse_requests
 
-    wishes = parse_wishes(read(source), plan=plan, region=region)
+    requests = parse_requests(read(source), plan=plan, region=region)
     app = context.compose()
 
-    async def work() -> "tuple[Arrival, ...]":
+    async def work() -> "tuple[ProvisionResult, ...]":
         async with app.session() as session:
-            await session.newcomers.judge(wishes)
-            return await session.newcomers.welcome(
-                wishes, lambda operation: run_or_leave(session.operations, operation, no_wait=no_wait)
+            await session.bulk_provision.judge(requests)
+            return await session.bulk_provision.run(
+                requests, lambda operation: run_or_leave(session.operations, operation, no_wait=no_wait)
             )
 
-    arrivals = context.run(work())
+    provision_results = context.run(work())
     rows = [
-        shapes.arrival(one, app.registry.get_instance(one.instance.id) if one.instance else None) for one in arrivals
+        shapes.provision_result(one, app.registry.get_instance(one.instance.id) if one.instance else None)
+        for one in provision_results
     ]
-    failures = list(failed(arrivals))
+    failures = list(failed(provision_results))
     columns = ("user", "plan", "status", "cell", "machine_name", "outcome")
     table("provision-list", "arrivals", columns, rows, "", beside={"failed": len(failures)})
     if not failures:
         return 0
     complain(
         PartlyDoneError(
-            f"{len(failures)} of {len(arrivals)} were not provisioned: {failures[0][1].message}",
+            f"{len(failures)} of {len(provision_results)} were not provisioned: {failures[0][1].message}",
             hint="the same command again does the rest; hermesops operation list shows what is left",
         )
     )

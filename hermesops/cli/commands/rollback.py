@@ -12,8 +12,8 @@ from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
-    from hermesops.app import App
-    from hermesops.model.slot import WayBack
+    from hermesops.app import Container
+    from hermesops.model.slot import RollbackResult
 
 _HOW = "hermesops rollback USER, or --rollout ID"
 
@@ -42,9 +42,9 @@ def rollback(
     reason: Why = "",
     detach: Detach = False,
 ) -> int:
-    """Put one agent, or all of a rollout, back on the release from before. What was written since is never deleted.
+    """Roll one instance, or all of a rollout, back to the release before. What was written since is never deleted.
 
-    A user's machine goes back by itself within seconds. With --to and no user, all that do not run that release are
+    A user's machine rolls back by itself within seconds. With --to and no user, all that do not run that release are
     brought to it: at once, with no stages, never more at a time than may be unavailable.
     """
     if direct or machine:
@@ -88,7 +88,9 @@ def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
     return 0
 
 
-def _rollout(composed: "App", text: str, *, lose: bool, even_revoked: bool, why: str, yes: bool, detach: bool) -> int:
+def _rollout(
+    composed: "Container", text: str, *, lose: bool, even_revoked: bool, why: str, yes: bool, detach: bool
+) -> int:
     row = composed.registry.find_rollout(text)
     changed = sum(target.progress.on_release for target in composed.registry.rollout_targets(row.id))
     agree(
@@ -100,8 +102,8 @@ def _rollout(composed: "App", text: str, *, lose: bool, even_revoked: bool, why:
     return controls.roll_back(composed, row, lose=lose, even_revoked=even_revoked, why=why, detach=detach)
 
 
-def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.services.rollout_requests import Wish, check_release
+def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
+    from hermesops.app.services.rollout_requests import RolloutRequest, check_release
     from hermesops.model.rollout_spec import Action
 
     release = check_release(composed, to)
@@ -112,10 +114,10 @@ def _everybody(composed: "App", to: str, *, why: str, yes: bool, detach: bool) -
         yes=yes,
     )
     spec = spec_of(stages="100%", soak="0s", settle="0s", vitals="none", drill="no")
-    wish = Wish(release, "", everybody=True, spec=spec, action=Action.SLOT, reason=why)
-    return follow.start(wish, queue=False, detach=detach)
+    request = RolloutRequest(release, "", everybody=True, spec=spec, action=Action.SLOT, reason=why)
+    return follow.start(request, queue=False, detach=detach)
 
 
-def _told(user: str, done: "WayBack", *, machine: str = "") -> None:
-    shown = status.way_back(user, done, machine=machine)
-    result("rollback", {"rollback": shown}, [status.way_back_line(user, done)])
+def _told(user: str, done: "RollbackResult", *, machine: str = "") -> None:
+    shown = status.rollback_result(user, done, machine=machine)
+    result("rollback", {"rollback": shown}, [status.rollback_line(user, done)])

@@ -14,7 +14,7 @@ from hermesops.model.token import PLATFORM, purpose_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.model.instance import Instance
     from hermesops.model.route import PresentToken
     from hermesops.model.token import KeptToken
@@ -105,7 +105,7 @@ def revoke(
     result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
 
 
-def _revoke_models(composed: "App", user: str, instance: "Instance", reason: str) -> None:
+def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
     from hermesops.app.services.model_tokens import revoke_model_tokens
 
     generation, problem = context.run(revoke_model_tokens(composed, instance, reason=reason))
@@ -114,7 +114,7 @@ def _revoke_models(composed: "App", user: str, instance: "Instance", reason: str
     if problem:
         raise PartlyDoneError(
             f"the agent of {user} has no new model token yet: {problem}",
-            hint="hermesops chore run model-tokens; a worker does it by itself within minutes",
+            hint="hermesops job run model-tokens; a worker does it by itself within minutes",
         )
 
 

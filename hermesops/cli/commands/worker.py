@@ -21,15 +21,15 @@ def worker(
     ] = 8,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that steps have to end when told to stop.")] = 60,
     once: Annotated[
-        bool, typer.Option("--once", help="End when every operation has ended or been tried; no chores.")
+        bool, typer.Option("--once", help="End when every operation has ended or been tried; no jobs.")
     ] = False,
-    without_chores: Annotated[
-        bool, typer.Option("--without-chores", help="Leave what falls due by itself to others; see chore list.")
+    without_jobs: Annotated[
+        bool, typer.Option("--without-jobs", help="Leave what falls due by itself to others; see job list.")
     ] = False,
 ) -> int:
     """Bring operations to their end: those left with --no-wait, and those whose runner died. Logs JSON on stderr.
 
-    What falls due without anybody asking is done too (hermesops chore list): one worker at a time does each.
+    What falls due without anybody asking is done too (hermesops job list): one worker at a time does each.
     SIGTERM ends it after the steps under way; a second one cuts them short. Either is safe at any moment.
     """
     import structlog
@@ -38,22 +38,22 @@ def worker(
     app = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work() -> "Tally":
-        from hermesops.app.services.jobs import make_chores
+        from hermesops.app.services.jobs import make_job_scheduler
         from hermesops.app.services.worker import make_worker
 
         async with app.session() as session:
             made = make_worker(session, concurrency=concurrency, grace_s=grace)
-            if once or without_chores:
+            if once or without_jobs:
                 _listen(made.stop)
                 return await made.run(once=once)
-            chores = make_chores(session, grace_s=grace)
-            _listen(made.stop, chores.stop)
-            doing = asyncio.create_task(chores.run())
+            jobs = make_job_scheduler(session, grace_s=grace)
+            _listen(made.stop, jobs.stop)
+            doing = asyncio.create_task(jobs.run())
             try:
                 return await made.run()
             finally:
-                if not chores.is_stopping:  # a second word to stop would cut turns short
-                    chores.stop()
+                if not jobs.is_stopping:  # a second word to stop would cut turns short
+                    jobs.stop()
                 await doing
 
     tally = context.run(work())

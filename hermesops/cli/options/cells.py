@@ -7,7 +7,7 @@ import typer
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
-    from hermesops.app import App
+    from hermesops.app import Container
     from hermesops.app.services.cells import Cells as ChosenCells
 
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells.", show_default=False)]
@@ -21,7 +21,7 @@ ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 7 when somethi
 
 
 def choose(
-    composed: "App", names: list[str] | None, where: str, targets: list[str] | None, *, everything: bool
+    composed: "Container", names: list[str] | None, where: str, targets: list[str] | None, *, everything: bool
 ) -> "ChosenCells":
     """The cells that are meant.
 

@@ -9,7 +9,7 @@ import typer
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.cells.changes.guard import Named
+    from hermesops.cells.changes.guard import Overrides
 
 Destroy = Annotated[
     list[str] | None,
@@ -37,16 +37,16 @@ ApprovedBy = Annotated[
 ]
 
 
-def parse_named(destroy: list[str] | None, share: str, budget: str) -> "Named":
+def parse_overrides(destroy: list[str] | None, share: str, budget: str) -> "Overrides":
     """What was named.
 
     Raises:
         UsageError: A figure is none.
     """
-    from hermesops.cells.changes.guard import Named
+    from hermesops.cells.changes.guard import Overrides
     from hermesops.model.ids import MachineName
 
-    return Named(
+    return Overrides(
         frozenset(MachineName(name) for name in destroy or ()),
         _share(share) if share else None,
         _dollars(budget) if budget else None,

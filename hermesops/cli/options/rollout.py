@@ -21,7 +21,7 @@ Unavailable = Annotated[str, typer.Option("--max-unavailable", help="Share that 
 AtOnce = Annotated[int, typer.Option("--at-once", help="And never more than so many.", show_default=False)]
 Soak = Annotated[str, typer.Option(help="How long each must have run it before a stage ends, as 10m.")]
 Settle = Annotated[str, typer.Option(help="Between two batches, as 10s.")]
-ConfirmWithin = Annotated[str, typer.Option("--confirm-within", help="A machine goes back by itself after, as 60s.")]
+ConfirmWithin = Annotated[str, typer.Option("--confirm-within", help="A machine rolls back by itself after, as 60s.")]
 Drain = Annotated[str, typer.Option(help="How long running turns are waited for, as 60s.")]
 Defer = Annotated[str, typer.Option(help="For how long busy or quiet users may be left for later, as 24h.")]
 Windows = Annotated[
@@ -53,8 +53,11 @@ Vitals = Annotated[
     str,
     typer.Option(help="What health is compared by, comma-separated; none switches that gate off.", show_default=False),
 ]
-OnHalt = Annotated[str, typer.Option("--on-halt", help="Who is put back when a gate halts it: hurt, all, nobody.")]
-Drill = Annotated[str, typer.Option(help="Trying the way back on a pool machine first: required, if_possible, no.")]
+OnHalt = Annotated[
+    str,
+    typer.Option("--on-halt", help="Which instances are rolled back when a gate halts the rollout: failed, all, none."),
+]
+Drill = Annotated[str, typer.Option(help="Rehearse upgrade and rollback on a pool machine first: required, if_possible, no.")]
 TwoPerson = Annotated[
     float,
     typer.Option(
@@ -92,7 +95,7 @@ def spec_of(
     """
     from hermesops.cli.context import environment
     from hermesops.cli.options.durations import seconds
-    from hermesops.model.rollout_spec import DrillWish, HurtCare, Spec
+    from hermesops.model.rollout_spec import DrillPolicy, HaltRollback, Spec
     from hermesops.rollout.plan.admission import refuse_spec
 
     usual = Spec()
@@ -107,8 +110,8 @@ def spec_of(
         defer_s=seconds(defer, "--defer") if defer else usual.defer_s,
         windows=tuple(windows or ()),
         gates=_gates(manual_before, hooks, vitals),
-        on_halt=_one_of(HurtCare, on_halt, "--on-halt") if on_halt else usual.on_halt,
-        drill=_one_of(DrillWish, drill, "--drill") if drill else usual.drill,
+        on_halt=_one_of(HaltRollback, on_halt, "--on-halt") if on_halt else usual.on_halt,
+        drill=_one_of(DrillPolicy, drill, "--drill") if drill else usual.drill,
         two_person_above=two_person_above if two_person_above >= 0 else environment().settings.two_person_above,
         emergency=emergency,
     )

@@ -66,7 +66,7 @@ def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
 
 
 def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
-    """How much of an instance would be lost with its machine now; of one that sleeps nothing since its last backup."""
+    """How much of an instance would be lost with its machine now; of a suspended one nothing since its last backup."""
     counts = instance.status is InstanceStatus.RUNNING
     seconds = int((now - (newest or instance.created_at)).total_seconds())
     return {

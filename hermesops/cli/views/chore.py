@@ -1,26 +1,26 @@
-"""Shapes of what ``hermesops chore`` prints; the rules of ``render`` hold here too."""
+"""Shapes of what ``hermesops job`` prints; the rules of ``render`` hold here too."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.views.shapes import moment
-from hermesops.model.chore import ChoreTurn, chore_subject
+from hermesops.model.chore import JobRun, job_subject
 
 if TYPE_CHECKING:
-    from hermesops.jobs.runner import Chore
+    from hermesops.jobs.runner import Job
 
 
-def chore(
-    one: "Chore",
-    last: ChoreTurn | None,
+def job(
+    one: "Job",
+    last: JobRun | None,
     due: Sequence[str],
     leases: Mapping[str, str],
     *,
     now: datetime,
     is_chosen: bool,
 ) -> dict[str, object]:
-    """A chore with its last turn, and when its next one may be.
+    """A job with its last turn, and when its next one may be.
 
     Args:
         one: Which.
@@ -32,11 +32,11 @@ def chore(
     """
     from hermesops.jobs.runner import may_begin_at
 
-    holder = leases.get(chore_subject(one.name))
+    holder = leases.get(job_subject(one.name))
     earliest = may_begin_at(last, one.rest)
     is_late = earliest is None or earliest <= now
     return {
-        "chore": one.name,
+        "job": one.name,
         "what": one.what,
         "by_workers": is_chosen,
         "every_s": int(one.every.total_seconds()),

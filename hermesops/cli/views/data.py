@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from hermesops.model.crowding import Crowded
+from hermesops.model.crowding import LowOnDisk
 from hermesops.model.plan import GB
 
 _NAMED = 10
 """Agents that people are told of; programs are told of all."""
 
 
-def crowded(agents: Sequence[Crowded]) -> list[dict[str, object]]:
-    """Agents that are short of room."""
+def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
+    """Agents that are low on disk."""
     return [{"user": one.user, "plan": one.plan.value, "bytes": one.bytes, "size": one.size} for one in agents]
 
 
-def crowded_lines(agents: Sequence[Crowded]) -> list[str]:
+def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     """The same for people."""
     lines = [
         f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;"

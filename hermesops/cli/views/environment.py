@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 if TYPE_CHECKING:
-    from hermesops.app.services.environments import Seen
+    from hermesops.app.services.environments import EnvironmentState
     from hermesops.settings import Environment
 
 
@@ -23,7 +23,7 @@ def setting(env: "Environment", key: str) -> dict[str, object]:
     }
 
 
-def environment(one: "Seen") -> dict[str, object]:
+def environment(one: "EnvironmentState") -> dict[str, object]:
     """An environment as everybody sees it."""
     return {
         "name": one.name,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hermesops.cells.pricing.bill import Bill
-    from hermesops.instances.observation import Sight
-    from hermesops.instances.requests.bulk import Arrival
+    from hermesops.instances.observation import Observation
+    from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.check import Check
     from hermesops.model.instance import Instance, InstanceSettings
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
-    from hermesops.secrets.store import Held
+    from hermesops.secrets.store import SecretState
 
 
 def moment(when: datetime | None) -> str | None:
@@ -40,13 +40,13 @@ def instance(row: "Instance") -> dict[str, object]:
     }
 
 
-def arrival(one: "Arrival", row: "Instance | None") -> dict[str, object]:
-    """What became of one of many wishes; without a row where none was written."""
+def provision_result(one: "ProvisionResult", row: "Instance | None") -> dict[str, object]:
+    """What became of one of many requests; without a row where none was written."""
     failure = one.failure
     return {
-        "line": one.wish.line,
-        "user": one.wish.user,
-        "plan": one.wish.plan.value,
+        "line": one.request.line,
+        "user": one.request.user,
+        "plan": one.request.plan.value,
         "instance_id": row.id if row else None,
         "status": row.status.value if row else None,
         "cell": row.cell if row else None,
@@ -57,7 +57,7 @@ def arrival(one: "Arrival", row: "Instance | None") -> dict[str, object]:
     }
 
 
-def sight(seen: "Sight") -> dict[str, object]:
+def observation(seen: "Observation") -> dict[str, object]:
     """An instance with what the vendor, its machine and its gateway say."""
     return {
         **instance(seen.instance),
@@ -101,7 +101,7 @@ def check(made: "Check") -> dict[str, object]:
     return {"check": made.name, "verdict": made.verdict.value, "seen": made.seen, "hint": hint or None}
 
 
-def held_secret(one: "Held", now: datetime) -> dict[str, object]:
+def held_secret(one: "SecretState", now: datetime) -> dict[str, object]:
     """A secret as everybody may see it."""
     return {
         "name": one.needed.name,

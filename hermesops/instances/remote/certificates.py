@@ -44,7 +44,7 @@ class Certifying:
         self._authority = authority
         self._lease = lease
 
-    def under(self, lease: Lease | None) -> "Certifying":
+    def with_lease(self, lease: Lease | None) -> "Certifying":
         """The same under a lease."""
         return Certifying(self._authority, lease)
 

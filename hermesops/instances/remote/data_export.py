@@ -72,7 +72,7 @@ class Tally:
         return dict(self._told)
 
 
-async def carry_away(channel: Streams, write: Callable[[bytes], object]) -> dict[str, int]:
+async def export_data(channel: Streams, write: Callable[[bytes], object]) -> dict[str, int]:
     """Have everything of a user's written down, line by line; how many rows of each table there were.
 
     Args:

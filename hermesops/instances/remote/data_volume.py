@@ -34,7 +34,7 @@ class DataRoom:
         return max(0, self.size - self.used)
 
 
-async def look(channel: Runs) -> DataRoom | None:
+async def observe(channel: Runs) -> DataRoom | None:
     """Ask a machine; ``None`` of one whose hermes-node is of before data volumes.
 
     Raises:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 from hermesops.channel import SILENT, Channel, Output, last_words
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineSeen
+from hermesops.instances.observation import MachineState
 from hermesops.instances.remote.node_commands import admit
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId
@@ -20,7 +20,7 @@ _FOLLOW_S = 3600.0
 """Seconds a log is followed; then the command ends by itself."""
 
 
-class GatewayUnits:
+class GatewayService:
     """The gateway of each machine, as systemd there sees it.
 
     Args:
@@ -32,7 +32,7 @@ class GatewayUnits:
         self._channel_to = channel_to
         self._lease = lease
 
-    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+    async def is_stopped(self, machine: MachineState | None) -> bool | None:
         """Whether the gateway is stopped and no boot starts it; ``None`` when the machine does not answer."""
         if machine is None or machine.status is not MachineStatus.READY:
             return None

@@ -14,10 +14,10 @@ from hermesops import waiting
 from hermesops.channel import Channel, ToolboxChannel, last_words, understood
 from hermesops.channel.agent import Piece
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
-from hermesops.instances.remote.gateway import GatewayUnits
+from hermesops.instances.remote.gateway import GatewayService
 from hermesops.instances.steps.personalise import digest_of, payload_of
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
@@ -86,7 +86,7 @@ class Agents(Protocol):
         """Say something and yield the answer."""
 
 
-class Reach:
+class InstanceClient:
     """Everything of an instance that is not in the registry.
 
     Args:
@@ -112,7 +112,7 @@ class Reach:
         tell: Callable[[str], None],
         certifying: Certifying | None = None,
     ) -> None:
-        self.gateways = GatewayUnits(self.channel)
+        self.gateways = GatewayService(self.channel)
         self.lease: Lease | None = None
         self._rows = rows
         self._vendor = vendor
@@ -123,12 +123,12 @@ class Reach:
         self._tell = tell
         self.certifying = certifying
 
-    def under(self, lease: Lease) -> Self:
+    def with_lease(self, lease: Lease) -> Self:
         """The same world, changed under a lease: a machine that knows of a later one refuses."""
         bound = copy.copy(self)
         bound.lease = lease
-        bound.gateways = GatewayUnits(bound.channel, lease)
-        bound.certifying = self.certifying and self.certifying.under(lease)
+        bound.gateways = GatewayService(bound.channel, lease)
+        bound.certifying = self.certifying and self.certifying.with_lease(lease)
         return bound
 
     def channel(self, machine_id: MachineId) -> Channel:
@@ -195,30 +195,30 @@ class Reach:
                     return machine
         return await self._vendor.find_machine(name)
 
-    async def look(self, instance_id: InstanceId) -> Sight:
+    async def observe(self, instance_id: InstanceId) -> Observation:
         """See one instance whole; deeper only as far as the layer above answers."""
         return await self.look_as(self._rows.get_instance(instance_id))
 
-    async def look_as(self, instance: Instance) -> Sight:
+    async def look_as(self, instance: Instance) -> Observation:
         """See an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
-            return Sight(instance, None, is_backed_up=self._rows.is_backed_up(instance.id))
-        seen = MachineSeen(MachineId(machine.id), machine.status, machine.server_type)
+            return Observation(instance, None, is_backed_up=self._rows.is_backed_up(instance.id))
+        seen = MachineState(MachineId(machine.id), machine.status, machine.server_type)
         if machine.status is MachineStatus.DELETED:
-            return Sight(instance, seen, is_backed_up=self._rows.is_backed_up(instance.id))
+            return Observation(instance, seen, is_backed_up=self._rows.is_backed_up(instance.id))
         if machine.status is not MachineStatus.READY:
-            return Sight(instance, seen)
+            return Observation(instance, seen)
         node = await self.node(MachineId(machine.id))
         if node is None or node.instance_id != instance.id:
-            return Sight(instance, seen, node)
-        return Sight(instance, seen, node, await self.health(instance, machine))
+            return Observation(instance, seen, node)
+        return Observation(instance, seen, node, await self.health(instance, machine))
 
     async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
         """What the instance's gateway says of itself."""
         return await self._agents.health(machine, self._keys.secrets_of(instance.id).api_server_key)
 
-    async def node(self, machine_id: MachineId) -> NodeSeen | None:
+    async def node(self, machine_id: MachineId) -> NodeState | None:
         """What hermes-node says; ``None`` while it does not answer.
 
         Raises:
@@ -230,12 +230,12 @@ class Reach:
         with understood(machine_id, "status"):
             return self._seen(status)
 
-    def _seen(self, status: Mapping[str, Any]) -> NodeSeen:
+    def _seen(self, status: Mapping[str, Any]) -> NodeState:
         identity = status.get("identity") or {}
         # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
         told = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
-        return NodeSeen(
+        return NodeState(
             instance_id=InstanceId(identity["instance"]) if identity else None,
             epoch=int(identity.get("epoch", 0)),
             digest=str(status.get("payload") or "") if is_applied else "",

@@ -7,10 +7,10 @@ from typing import Any
 from hermesops import waiting
 from hermesops.channel import SILENT, Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineSeen
+from hermesops.instances.observation import MachineState
 from hermesops.instances.remote import data_volume, node_commands
 from hermesops.instances.remote.data_volume import DataRoom
-from hermesops.instances.remote.instance_client import Reach
+from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
@@ -30,7 +30,7 @@ _QUICK_S = 20.0
 _STILL_BUSY = 7
 
 
-class RestingReach(Reach):
+class PowerControl(InstanceClient):
     """Everything of an instance that is not in the registry, for works that stop and start its gateway."""
 
     async def fence(self, instance: Instance, machine_id: MachineId) -> None:
@@ -57,10 +57,10 @@ class RestingReach(Reach):
         """
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
-    async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineSeen | None:
+    async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineState | None:
         """A machine that need not be an instance's, as the vendor lists it; ``None`` when it lists none."""
         machine = await self._named(name, machine_id)
-        return MachineSeen(MachineId(machine.id), machine.status, machine.server_type) if machine else None
+        return MachineState(MachineId(machine.id), machine.status, machine.server_type) if machine else None
 
     async def release(self, machine_id: MachineId) -> None:
         """Take the fence away and start the gateway.
@@ -88,7 +88,7 @@ class RestingReach(Reach):
     async def room(self, machine_id: MachineId) -> DataRoom | None:
         """How much room its user's data have on a machine; ``None`` when it does not answer, or cannot tell yet."""
         try:
-            return await data_volume.look(self.channel(machine_id))
+            return await data_volume.observe(self.channel(machine_id))
         except SILENT:
             return None
 

@@ -10,7 +10,7 @@ from hermesops.instances.remote import node_commands
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
-from hermesops.model.slot import BLOBS, Activation, SlotsSeen, WayBack
+from hermesops.model.slot import BLOBS, Activation, RollbackResult, SlotsState
 from hermesops.node.protocol import PROGRAM
 
 _LOOK_S = 20.0
@@ -21,7 +21,7 @@ _SWITCH_S = 600.0
 """Seconds beside draining that installing, trying and starting may take."""
 
 _CONFIRM_S, _DRAIN_S = 60.0, 10.0
-"""Seconds for a machine that is nobody's: nobody is served there."""
+"""Seconds for a machine without an instance: nobody is served there."""
 
 _BACK_S = 120.0
 _TIDY_S = 60.0
@@ -48,7 +48,7 @@ class Bundle(Protocol):
         """One file of it."""
 
 
-class Slots:
+class ReleaseClient:
     """The releases on each machine.
 
     Args:
@@ -60,11 +60,11 @@ class Slots:
         self._channel_to = channel_to
         self._lease = lease
 
-    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+    async def observe(self, machine_id: MachineId) -> SlotsState | None:
         """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
         status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
         with understood(machine_id, "status"):
-            return SlotsSeen.from_status(status) if status and status.get("releases") else None
+            return SlotsState.from_status(status) if status and status.get("releases") else None
 
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         """Bring a machine the files of a release that it lacks; safe to call twice.
@@ -118,8 +118,8 @@ class Slots:
         with understood(machine_id, "release activate"):
             return Activation.from_told(release, told)
 
-    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
-        """Have a machine that is nobody's run a release, and stay on it; safe to call twice.
+    async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+        """Have a machine without an instance run a release, and stay on it; safe to call twice.
 
         Args:
             machine_id: Where.
@@ -177,7 +177,7 @@ class Slots:
         to: ReleaseId | None = None,
         loses: bool = False,
         even_revoked: bool = False,
-    ) -> WayBack:
+    ) -> RollbackResult:
         """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
 
         Args:
@@ -197,7 +197,7 @@ class Slots:
         done = await self._change(machine_id, words, timeout_s=_BACK_S)
         told = _answer(done, machine_id, "release rollback")
         with understood(machine_id, "release rollback"):
-            return WayBack.from_told(told)
+            return RollbackResult.from_told(told)
 
     async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
         return await node_commands.change(self._channel_to(machine_id), words, self._lease, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Many wishes for agents at once: all are judged before the first is written down, then each goes its own way."""
+"""Many requests for agents at once: all are judged before the first is written down, then each goes its own way."""
 
 import csv
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.fan_out import Limits, fan_out
-from hermesops.instances.requests.preflight import Policy, Questions
-from hermesops.instances.requests.provision import Admission, parse_plan
+from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
+from hermesops.instances.requests.provision import ProvisionAdmission, parse_plan
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
@@ -22,7 +22,7 @@ _TOLD = 10
 
 
 @dataclass(frozen=True)
-class Wish:
+class ProvisionRequest:
     """One line of a file.
 
     Attributes:
@@ -37,8 +37,8 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """What became of a wish.
+class ProvisionResult:
+    """What became of a request.
 
     Attributes:
         instance: ``None`` where not even its row was written.
@@ -46,15 +46,15 @@ class Arrival:
         failure: ``None`` when it has come to its end, or was left to the workers.
     """
 
-    wish: Wish
+    request: ProvisionRequest
     instance: Instance | None
     operation: Operation | None
     outcome: str
     failure: HermesError | None = None
 
 
-def parse_wishes(text: str, *, plan: str, region: str) -> tuple[Wish, ...]:
-    """Read a file of wishes: CSV whose first line names ``user`` and the other columns, or one user a line.
+def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionRequest, ...]:
+    """Read a file of requests: CSV whose first line names ``user`` and the other columns, or one user a line.
 
     Empty lines, and those that begin with ``#``, say nothing.
 
@@ -74,21 +74,21 @@ def parse_wishes(text: str, *, plan: str, region: str) -> tuple[Wish, ...]:
         if unknown := set(columns) - set(_COLUMNS):
             raise UsageError(f"unknown columns {', '.join(sorted(unknown))}: there are {', '.join(_COLUMNS)}")
     problems: list[str] = []
-    wishes: dict[str, Wish] = {}
+    requests: dict[str, ProvisionRequest] = {}
     for number, cells in rows:
         try:
-            wish = _wish(number, cells, columns, plan, region)
-            first = wishes.setdefault(parse_user(wish.user).id, wish)
+            request = _request(number, cells, columns, plan, region)
+            first = requests.setdefault(parse_user(request.user).id, request)
         except UsageError as error:
             problems.append(f"line {number}: {error.message}")
             continue
-        if first is not wish:
-            problems.append(f"line {number}: {wish.user} stands in line {first.line} already")
+        if first is not request:
+            problems.append(f"line {number}: {request.user} stands in line {first.line} already")
     if problems:
         raise UsageError(_told(problems), hint="a first line user,plan,region names columns; nothing was begun")
-    if not wishes:
+    if not requests:
         raise UsageError("nobody to provision: no line names a user")
-    return tuple(wishes.values())
+    return tuple(requests.values())
 
 
 def _cells(line: str) -> list[str]:
@@ -98,34 +98,36 @@ def _cells(line: str) -> list[str]:
         raise UsageError(f"no CSV: {error}") from None
 
 
-def _wish(number: int, cells: Sequence[str], columns: Sequence[str], plan: str, region: str) -> Wish:
+def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: str, region: str) -> ProvisionRequest:
     if len(cells) > len(columns):
         raise UsageError(f"{len(cells)} fields where there are {len(columns)}")
     said = dict(zip(columns, cells, strict=False))
     chosen = said.get("plan") or plan
     if not chosen:
         raise UsageError("no plan, and no --plan for those who name none")
-    return Wish(number, said.get("user", ""), parse_plan(chosen), said.get("region") or region)
+    return ProvisionRequest(number, said.get("user", ""), parse_plan(chosen), said.get("region") or region)
 
 
-class Newcomers:
-    """Takes many wishes.
+class BulkProvision:
+    """Takes many requests.
 
     Args:
         admission: Writes one down.
-        questions: What is asked first.
+        preflight: What is asked first.
         policy: Settings.
         at_once: How many are brought to their end at the same time.
     """
 
-    def __init__(self, admission: Admission, questions: Questions, policy: Policy, *, at_once: int) -> None:
+    def __init__(
+        self, admission: ProvisionAdmission, preflight: ProvisionPreflight, policy: Policy, *, at_once: int
+    ) -> None:
         self._admission = admission
-        self._questions = questions
+        self._preflight = preflight
         self._policy = policy
         self._at_once = at_once
 
-    async def judge(self, wishes: Sequence[Wish]) -> None:
-        """Let wishes be written down only if none of them is known to fail.
+    async def judge(self, requests: Sequence[ProvisionRequest]) -> None:
+        """Let requests be written down only if none of them is known to fail.
 
         Machines that wait in pools count as if they had to be ordered: pools are filled again.
 
@@ -135,54 +137,54 @@ class Newcomers:
         """
         problems = []
         rented = []
-        for wish in wishes:
+        for request in requests:
             try:
-                if self._questions.known(wish.user, wish.plan) is None:
-                    rented.append((wish.plan, wish.region or self._policy.region_of(wish.plan)))
+                if self._preflight.known(request.user, request.plan) is None:
+                    rented.append((request.plan, request.region or self._policy.region_of(request.plan)))
             except RefusedError as refused:
-                problems.append(f"line {wish.line}: {refused.message}")
+                problems.append(f"line {request.line}: {refused.message}")
         if problems:
-            raise RefusedError(_told(problems), hint="nothing was begun; leave those lines out, or wake them first")
+            raise RefusedError(_told(problems), hint="nothing was begun; leave those lines out, or resume them first")
         if rented:
-            await self._questions.refuse_unrentable(*rented)
+            await self._preflight.refuse_unrentable(*rented)
 
-    async def welcome(
-        self, wishes: Sequence[Wish], finish: Callable[[Operation], Awaitable[str]]
-    ) -> tuple[Arrival, ...]:
-        """Write all wishes down, then bring each to its end; one that fails keeps no other from it.
+    async def run(
+        self, requests: Sequence[ProvisionRequest], finish: Callable[[Operation], Awaitable[str]]
+    ) -> tuple[ProvisionResult, ...]:
+        """Write all requests down, then bring each to its end; one that fails keeps no other from it.
 
         All rows first: a cell's stack then makes all its new machines in one run.
 
         Args:
-            wishes: Judged.
+            requests: Judged.
             finish: Brings an operation to its end; its outcome.
         """
-        admitted = [await self._admit(wish) for wish in wishes]
+        admitted = [await self._admit(request) for request in requests]
 
-        async def one(arrival: Arrival) -> Arrival:
-            if arrival.operation is None:
-                return arrival
-            return replace(arrival, outcome=await finish(arrival.operation))
+        async def one(provision_result: ProvisionResult) -> ProvisionResult:
+            if provision_result.operation is None:
+                return provision_result
+            return replace(provision_result, outcome=await finish(provision_result.operation))
 
         ended = await fan_out(admitted, one, Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return tuple(
-            replace(arrival, failure=end) if isinstance(end, HermesError) else end
-            for arrival, end in zip(admitted, ended, strict=True)
+            replace(provision_result, failure=end) if isinstance(end, HermesError) else end
+            for provision_result, end in zip(admitted, ended, strict=True)
         )
 
-    async def _admit(self, wish: Wish) -> Arrival:
+    async def _admit(self, request: ProvisionRequest) -> ProvisionResult:
         try:
-            instance, operation = await self._admission.admit(wish.user, wish.plan, region=wish.region)
+            instance, operation = await self._admission.admit(request.user, request.plan, region=request.region)
         except HermesError as failure:
-            return Arrival(wish, None, None, "", failure)
-        return Arrival(wish, instance, operation, "")
+            return ProvisionResult(request, None, None, "", failure)
+        return ProvisionResult(request, instance, operation, "")
 
 
-def failed(arrivals: Sequence[Arrival]) -> Iterator[tuple[Arrival, HermesError]]:
+def failed(provision_results: Sequence[ProvisionResult]) -> Iterator[tuple[ProvisionResult, HermesError]]:
     """Those that did not come to their end, and why."""
-    for arrival in arrivals:
-        if arrival.failure is not None:
-            yield arrival, arrival.failure
+    for provision_result in provision_results:
+        if provision_result.failure is not None:
+            yield provision_result, provision_result.failure
 
 
 def _told(problems: Sequence[str]) -> str:

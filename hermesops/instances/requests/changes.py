@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.ports import Intents, Looks
+from hermesops.instances.ports import Intents, Observes
 from hermesops.instances.requests.settings_patch import Wish
 from hermesops.instances.steps.personalise import asleep, silence, terminated
 from hermesops.justavps.wire import Machine
@@ -21,7 +21,7 @@ class Rows(Intents, Protocol):
     def find_instance(self, text: str) -> Instance:
         """The instance meant by an alias or id."""
 
-    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
         """Name its machine as one that may be destroyed."""
 
     def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
@@ -42,7 +42,7 @@ class Rows(Intents, Protocol):
         """Replace the settings and open the operation of it, or find the unfinished one."""
 
 
-class World(Looks, Protocol):
+class World(Observes, Protocol):
     """What has to be looked at first."""
 
     async def machine(self, instance: Instance) -> Machine | None:
@@ -63,7 +63,7 @@ class Requests:
         rows: The registry.
         world: Machines.
         gateways: Their gateways' units.
-        alone: Holds the lease of a subject, or refuses.
+        hold_lease: Holds the lease of a subject, or refuses.
         admit: Refuses to end one of too many; else what the operation's intent shall say of that.
     """
 
@@ -72,14 +72,14 @@ class Requests:
         rows: Rows,
         world: World,
         gateways: Gateways,
-        alone: Callable[[str], AbstractAsyncContextManager[object]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
         admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
     ) -> None:
         self._admit = admit
         self._rows = rows
         self._world = world
         self._gateways = gateways
-        self._alone = alone
+        self._hold_lease = hold_lease
 
     async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
         """Record that an instance shall end now.
@@ -95,7 +95,7 @@ class Requests:
         """
         instance = self._rows.find_instance(user_text)
         subject = instance_subject(instance.id)
-        async with self._alone(subject):
+        async with self._hold_lease(subject):
             operation = self._rows.open_operation(
                 OperationKind.TERMINATE,
                 subject,
@@ -110,7 +110,7 @@ class Requests:
             )
             # The one that is under way may say otherwise: then that is ended first.
             if not operation.intent.get("keeps_backup", False):
-                self._rows.give_up_machine(instance.id, why=reason or f"terminate {operation.id}")
+                self._rows.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 
     async def restart(self, user_text: str) -> Operation:
@@ -124,7 +124,7 @@ class Requests:
         if instance.status is InstanceStatus.SUSPENDED:
             raise asleep(instance)
         subject = instance_subject(instance.id)
-        async with self._alone(subject):
+        async with self._hold_lease(subject):
             machine = await self._world.machine(instance)
             if machine is None:
                 raise UnavailableError(
@@ -138,12 +138,12 @@ class Requests:
                 instance_id=instance.id,
             )
 
-    async def configure(self, user_text: str, wish: Wish | None, *, reason: str) -> Operation:
+    async def configure(self, user_text: str, request: Wish | None, *, reason: str) -> Operation:
         """Record an instance's new settings and that its machine shall have them.
 
         Args:
             user_text: Whose, as typed.
-            wish: What the settings become; ``None`` means those before.
+            request: What the settings become; ``None`` means those before.
             reason: Why; goes into the audit.
 
         Raises:
@@ -158,16 +158,16 @@ class Requests:
             )
         instance = self._rows.find_instance(user_text)
         subject = instance_subject(instance.id)
-        async with self._alone(subject):
-            sight = await self._world.look(instance.id)
-            if sight.instance.status is InstanceStatus.TERMINATED:
+        async with self._hold_lease(subject):
+            observation = await self._world.observe(instance.id)
+            if observation.instance.status is InstanceStatus.TERMINATED:
                 raise terminated(instance)
-            if sight.instance.status is InstanceStatus.SUSPENDED:
+            if observation.instance.status is InstanceStatus.SUSPENDED:
                 raise asleep(instance)
-            if sight.machine is None or sight.node is None:
+            if observation.machine is None or observation.node is None:
                 raise silence(instance)
             held = self._rows.instance_settings(instance.id)
-            wanted = wish(held) if wish else self._settings_before(instance)
+            wanted = request(held) if request else self._settings_before(instance)
             intent = {
                 "user": user_text,
                 "reason": reason.strip(),

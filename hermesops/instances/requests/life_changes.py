@@ -1,4 +1,4 @@
-"""Takes in what operators ask of a living agent's life: sleep, waking, another size, place or state, the end.
+"""Takes in what operators ask of a running agent: suspend, resume, resize, move, restore, terminate.
 
 Everything that can be asked first is asked first; then one row is written that says what shall be, and others do it.
 """
@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.instances.ports import Intents, Looks
-from hermesops.instances.requests.placement import Grounds
+from hermesops.instances.ports import Intents, Observes
+from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.steps.personalise import asleep, silence, terminated, under_way
-from hermesops.instances.workflows.relocate.request import Wish
+from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.instances.workflows.suspend import Keep
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
@@ -52,7 +52,7 @@ class Rows(Intents, Protocol):
         """The registry's clock."""
 
 
-class World(Looks, Protocol):
+class World(Observes, Protocol):
     """What has to be looked at first."""
 
     async def bytes_in_use(self, machine_id: MachineId) -> int | None:
@@ -76,7 +76,7 @@ class Policy:
     Attributes:
         server_types: Of each plan.
         data_gb: Gigabytes of data in each plan.
-        grace: How long an ended agent can be had back.
+        grace: For how long a termination can be cancelled.
         keep: What becomes of a suspended agent's machine.
         keeps_former: Whether a machine that was left is kept for a while.
     """
@@ -88,16 +88,16 @@ class Policy:
     keeps_former: bool
 
 
-class LifeRequests:
+class InstanceRequests:
     """Turns requests into rows.
 
     Args:
         rows: The registry.
         world: Machines and the vendor.
         backups: Backups.
-        grounds: Where new machines can be.
+        machine_placement: Where new machines can be.
         policy: Settings.
-        alone: Holds the lease of a subject, or refuses.
+        hold_lease: Holds the lease of a subject, or refuses.
         admit: Refuses to end or resize one of too many; else what the operation's intent shall say of that.
     """
 
@@ -106,21 +106,21 @@ class LifeRequests:
         rows: Rows,
         world: World,
         backups: Backups,
-        grounds: Grounds,
+        machine_placement: MachinePlacement,
         policy: Policy,
-        alone: Callable[[str], AbstractAsyncContextManager[object]],
+        hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
         admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
     ) -> None:
         self._admit = admit
         self._rows = rows
         self._world = world
         self._backups = backups
-        self._grounds = grounds
+        self._machine_placement = machine_placement
         self._policy = policy
-        self._alone = alone
+        self._hold_lease = hold_lease
 
     async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
-        """Record that an agent shall sleep.
+        """Record that an agent shall be suspended.
 
         Args:
             user_text: Whose, as typed.
@@ -136,7 +136,7 @@ class LifeRequests:
             return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
 
     async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
-        """Record that a sleeping agent shall wake, on the machine that was kept or with its newest backup on another.
+        """Record that a suspended agent shall be resumed, on the machine that was kept or with its newest backup on another.
 
         So shall one whose gateway rests because something was given up halfway.
 
@@ -147,12 +147,12 @@ class LifeRequests:
 
         Raises:
             UsageError: No reason was given.
-            RefusedError: It is awake, or something else is under way for it.
+            RefusedError: It is running, or something else is under way for it.
         """
         kinds = {OperationKind.RESUME, OperationKind.RELOCATE}
-        ends = {OperationKind.FAREWELL, OperationKind.TERMINATE} if undo else set()
+        ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
         async with self._taken(user_text, kinds | ends, reason) as instance:
-            self._give_up(ends, instance, reason)
+            self._abandon(ends, instance, reason)
             if instance.status is InstanceStatus.RUNNING and not self._is_under_way(instance, kinds):
                 await self._refuse_awake(instance)
             # Halfway to a new machine the row has a machine again; what is under way ends that.
@@ -160,23 +160,23 @@ class LifeRequests:
             if self._rows.is_machine_wanted(instance.id) and not moves:
                 return self._open(OperationKind.RESUME, instance, user_text, reason, {})
             snapshot = self._chosen(instance, "")
-            here = self._grounds.here(instance)
+            here = self._machine_placement.here(instance)
             return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
 
-    def _give_up(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
+    def _abandon(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close ends that have not gone so far that the machine was given up."""
         for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
             if operation.kind not in ends:
                 continue
             if operation.kind is OperationKind.TERMINATE and not self._rows.is_machine_wanted(instance.id):
                 raise under_way(instance, operation)
-            self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"had back: {reason}")
+            self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
 
     async def _refuse_awake(self, instance: Instance) -> None:
-        node = (await self._world.look(instance.id)).node
+        node = (await self._world.observe(instance.id)).node
         if node is None or not node.fenced:
             raise RefusedError(
-                f"the agent of {instance.title} is awake", hint=f"hermesops instance show {instance.title}"
+                f"the agent of {instance.title} is running", hint=f"hermesops instance show {instance.title}"
             )
 
     async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
@@ -184,7 +184,7 @@ class LifeRequests:
 
         Raises:
             UsageError: No reason was given.
-            RefusedError: It sleeps or has ended, has that plan, its data does not fit, JustAVPS does not sell it
+            RefusedError: It is suspended or has ended, has that plan, its data does not fit, JustAVPS does not sell it
                 there, or something else is under way for it.
             UnavailableError: Its machine does not say how much data it holds.
         """
@@ -194,8 +194,8 @@ class LifeRequests:
             if instance.plan is plan and not self._is_under_way(instance, kinds):
                 raise RefusedError(f"{instance.title} has plan {plan} already")
             await self._refuse_too_small(instance, plan)
-            place, size = self._grounds.here(instance, plan), self._policy.server_types[plan]
-            await self._grounds.refuse_unsold(size, place.region)
+            place, size = self._machine_placement.here(instance, plan), self._policy.server_types[plan]
+            await self._machine_placement.refuse_unsold(size, place.region)
             if onto_new_machine:
                 return self._relocation(instance, user_text, reason, place, plan=plan)
             self._refuse_another(instance, OperationKind.RESIZE, lambda intent: plan == intent["plan"])
@@ -209,7 +209,7 @@ class LifeRequests:
 
         Raises:
             UsageError: No reason was given, neither cell nor region, or there is no such cell.
-            RefusedError: It sleeps or has ended, is there already, JustAVPS sells no machine of its plan there, or
+            RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there, or
                 something else is under way for it.
         """
         if bool(cell) == bool(region):
@@ -217,13 +217,13 @@ class LifeRequests:
         kinds = {OperationKind.RELOCATE}
         async with self._taken(user_text, kinds, reason) as instance:
             self._refuse_asleep(instance)
-            here = self._grounds.cell(instance.cell)
+            here = self._machine_placement.cell(instance.cell)
             if (cell or region) in {here.cell, here.region} and not self._is_under_way(instance, kinds):
                 raise RefusedError(
                     f"{instance.title} is in {cell or region} already", hint="hermesops cell list shows others"
                 )
-            place = self._grounds.cell(cell) if cell else self._grounds.region(region, instance)
-            await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            place = self._machine_placement.cell(cell) if cell else self._machine_placement.region(region, instance)
+            await self._machine_placement.refuse_unsold(self._policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
 
     async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
@@ -231,13 +231,13 @@ class LifeRequests:
 
         Raises:
             UsageError: No reason was given.
-            RefusedError: It sleeps or has ended, JustAVPS sells no machine of its plan there, or something else is
+            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else is
                 under way for it.
         """
         async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
             self._refuse_asleep(instance)
-            place = self._grounds.here(instance)
-            await self._grounds.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            place = self._machine_placement.here(instance)
+            await self._machine_placement.refuse_unsold(self._policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
 
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
@@ -253,20 +253,22 @@ class LifeRequests:
             RefusedError: It has ended, has no backup, or something else is under way for it.
         """
         async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
-            chosen, place = self._chosen(instance, snapshot), self._grounds.here(instance)
+            chosen, place = self._chosen(instance, snapshot), self._machine_placement.here(instance)
             return self._relocation(instance, user_text, reason, place, snapshot=chosen)
 
-    async def farewell(self, user_text: str, *, reason: str) -> Operation:
+    async def schedule_termination(self, user_text: str, *, reason: str) -> Operation:
         """Record that an agent shall end after its days of grace.
 
         Raises:
             UsageError: No reason was given.
             RefusedError: It has ended, or something else is under way for it.
         """
-        async with self._taken(user_text, {OperationKind.FAREWELL}, reason) as instance:
+        async with self._taken(user_text, {OperationKind.SCHEDULE_TERMINATION}, reason) as instance:
             until = (self._rows.now() + self._policy.grace).isoformat()
-            marks = self._admit(OperationKind.FAREWELL, instance.id)
-            return self._open(OperationKind.FAREWELL, instance, user_text, reason, {"until": until, **marks})
+            marks = self._admit(OperationKind.SCHEDULE_TERMINATION, instance.id)
+            return self._open(
+                OperationKind.SCHEDULE_TERMINATION, instance, user_text, reason, {"until": until, **marks}
+            )
 
     @asynccontextmanager
     async def _taken(
@@ -275,7 +277,7 @@ class LifeRequests:
         """The instance, under its lease: exit 3 to whoever comes second has to mean that nothing was changed."""
         if not reason.strip():
             raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
-        async with self._alone(instance_subject(self._rows.find_instance(user_text).id)):
+        async with self._hold_lease(instance_subject(self._rows.find_instance(user_text).id)):
             instance = self._rows.find_instance(user_text)
             if instance.status is InstanceStatus.TERMINATED:
                 raise terminated(instance)
@@ -292,10 +294,12 @@ class LifeRequests:
             raise asleep(instance)
 
     async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
-        room, sight = self._policy.data_gb[plan], await self._world.look(instance.id)
+        room, observation = self._policy.data_gb[plan], await self._world.observe(instance.id)
         if self._policy.data_gb[instance.plan] <= room:
             return
-        held = await self._world.bytes_in_use(sight.machine.id) if sight.machine and sight.node else None
+        held = (
+            await self._world.bytes_in_use(observation.machine.id) if observation.machine and observation.node else None
+        )
         if held is None:
             raise silence(instance)
         if held > room * GB:
@@ -330,14 +334,14 @@ class LifeRequests:
         """
         wanted = plan or instance.plan
         marks = self._admit(OperationKind.RELOCATE, instance.id) if plan else {}
-        wish = Wish(
+        request = RelocationRequest(
             "",
             instance.machine_name,
             place.cell,
             place.region,
             wanted,
             self._policy.server_types[wanted],
-            image_id or self._grounds.image(),
+            image_id or self._machine_placement.image(),
             place.only_plan,
             snapshot,
             keeps_former=self._policy.keeps_former,
@@ -346,11 +350,11 @@ class LifeRequests:
             self._refuse_another(
                 instance,
                 OperationKind.RELOCATE,
-                lambda intent: wish.asks_the_same(Wish.from_intent(intent, why=""), *said),
+                lambda intent: request.asks_the_same(RelocationRequest.from_intent(intent, why=""), *said),
             )
         if not self._is_under_way(instance, {OperationKind.RELOCATE}):
-            self._drop_leftovers(instance, wish)
-        return self._open(OperationKind.RELOCATE, instance, user_text, reason, {**wish.to_intent(), **marks})
+            self._drop_leftovers(instance, request)
+        return self._open(OperationKind.RELOCATE, instance, user_text, reason, {**request.to_intent(), **marks})
 
     def _refuse_another(
         self, instance: Instance, kind: OperationKind, is_the_same: Callable[[Mapping[str, Any]], bool]
@@ -360,10 +364,10 @@ class LifeRequests:
             if operation.kind is kind and not is_the_same(operation.intent):
                 raise under_way(instance, operation)
 
-    def _drop_leftovers(self, instance: Instance, wish: Wish) -> None:
+    def _drop_leftovers(self, instance: Instance, request: RelocationRequest) -> None:
         """A machine that a relocation ordered before it was given up may be of another size or place."""
         for spare in self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id):
-            if not wish.fits(spare):
+            if not request.fits(spare):
                 self._rows.retire_spare(spare.name, why="its relocation was given up")
 
     def _open(

@@ -33,7 +33,7 @@ class Vendor(Protocol):
 
 
 @dataclass(frozen=True)
-class Grounds:
+class MachinePlacement:
     """Chooses places.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What is asked before a wish for an agent is written down. Nothing here writes."""
+"""What is asked before a request for an agent is written down. Nothing here writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,35 +67,35 @@ class Policy:
         return self.plan_regions.get(plan, self.region)
 
 
-class Purse(Protocol):
+class Budget(Protocol):
     """What may be spent."""
 
     async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
         """Raise RefusedError when more machines of these server types and regions would pass the budget."""
 
 
-class Questions:
-    """Asks whether a wish can come true.
+class ProvisionPreflight:
+    """Asks whether a request can come true.
 
     Args:
         rows: The registry.
         vendor: JustAVPS.
-        purse: The budget.
+        budget: The budget.
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, vendor: Vendor, purse: Purse, policy: Policy) -> None:
+    def __init__(self, rows: Rows, vendor: Vendor, budget: Budget, policy: Policy) -> None:
         self._rows = rows
         self._vendor = vendor
-        self._purse = purse
+        self._budget = budget
         self._policy = policy
 
     def known(self, user_text: str, plan: Plan) -> Instance | None:
-        """The agent of an earlier wish; ``None`` for a newcomer.
+        """The agent of an earlier request; ``None`` for a newcomer.
 
         Raises:
             UsageError: ``user_text`` is neither an alias nor an id.
-            RefusedError: It sleeps, is being changed, or is of the other plan.
+            RefusedError: It is suspended, is being changed, or is of the other plan.
         """
         parse_user(user_text)
         try:
@@ -109,7 +109,7 @@ class Questions:
         return instance
 
     def _refuse_resting(self, known: Instance) -> None:
-        """An agent that sleeps, or is being put to sleep, moved or ended, is not brought up by the way."""
+        """An agent that is suspended, or is being suspended, moved or ended, is not brought up by the way."""
         if known.status is InstanceStatus.SUSPENDED:
             raise asleep(known)
         refuse_at_rest(known, self._rows.list_operations(unfinished=True, instance_id=known.id))
@@ -136,7 +136,7 @@ class Questions:
         """
         for plan, region in dict.fromkeys(wished):
             await self._refuse_unsold(plan, region)
-        await self._purse.refuse_unaffordable(*((self._policy.server_types[plan], region) for plan, region in wished))
+        await self._budget.refuse_unaffordable(*((self._policy.server_types[plan], region) for plan, region in wished))
         image = self.image()
         if not await self._vendor.is_bootable(image.id):
             name = self._policy.image

@@ -1,6 +1,6 @@
-"""Takes a wish for an agent in: checks everything that can be checked first, then writes the rows that make it real.
+"""Takes a request for an agent in: checks everything that can be checked first, then writes the rows that make it real.
 
-Nothing is half-made by a bad wish: the first row is written after the last question was answered.
+Nothing is half-made by a bad request: the first row is written after the last question was answered.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Protocol
 from hermesops.errors import UsageError
 from hermesops.instances.ports import Intents
 from hermesops.instances.requests import preflight as questions
-from hermesops.instances.requests.preflight import Policy, Questions, refuse_other_plan
+from hermesops.instances.requests.preflight import Policy, ProvisionPreflight, refuse_other_plan
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.instance import Instance
@@ -62,31 +62,33 @@ def parse_plan(text: str) -> Plan:
         raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
 
 
-class Admission:
-    """Turns wishes into rows.
+class ProvisionAdmission:
+    """Turns requests into rows.
 
     Args:
         rows: The registry.
-        questions: What is asked first.
+        preflight: What is asked first.
         choose_cell: Placement.
         pool: Machines that are ready.
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, questions: Questions, choose_cell: ChooseCell, pool: Pool, policy: Policy) -> None:
+    def __init__(
+        self, rows: Rows, questions: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
+    ) -> None:
         self._rows = rows
-        self._questions = questions
+        self._preflight = questions
         self._choose_cell = choose_cell
         self._pool = pool
         self._policy = policy
 
     async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
-        """Write the rows of a wished-for agent, or find those of an earlier wish.
+        """Write the rows of a wished-for agent, or find those of an earlier request.
 
         Args:
             user_text: Alias or id as typed.
             plan: What the user bought.
-            region: Where its machine is rented; empty: where the settings say. An earlier wish keeps its own.
+            region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
 
         Raises:
             UsageError: ``user_text`` can be neither.
@@ -94,16 +96,16 @@ class Admission:
                 sell the plan's machine there, or it would pass the budget.
             UnavailableError: JustAVPS does not answer.
         """
-        known = self._questions.known(user_text, plan)
+        known = self._preflight.known(user_text, plan)
         if known is None:
             where = region or self._policy.region_of(plan)
             new_user = partial(self._rows.resolve_user, user_text, create=True)
-            image = self._questions.image()
+            image = self._preflight.image()
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
             known = await self._pool.claim(
                 new_user, plan, server_type=self._policy.server_types[plan], image_id=image.id, region=where
             ) or await self._order(new_user, plan, where)
-            refuse_other_plan(user_text, known, plan)  # another wish may have been faster
+            refuse_other_plan(user_text, known, plan)  # another request may have been faster
         operation = self._rows.open_operation(
             OperationKind.PROVISION,
             instance_subject(known.id),
@@ -113,7 +115,7 @@ class Admission:
         return known, operation
 
     async def _order(self, new_user: Callable[[], User], plan: Plan, where: str) -> Instance:
-        image = await self._questions.refuse_unrentable((plan, where))
+        image = await self._preflight.refuse_unrentable((plan, where))
         return self._create(new_user(), plan, image.id, where)
 
     def _create(self, user: User, plan: Plan, image_id: ImageId, region: str) -> Instance:

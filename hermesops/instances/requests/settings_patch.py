@@ -1,6 +1,6 @@
 """Reads what an operator wants an instance's settings to be. Pure; hermes-node's own parser says how they may look.
 
-A wish is a function of the settings that are there, so that whoever holds the lease applies it to the latest.
+A request is a function of the settings that are there, so that whoever holds the lease applies it to the latest.
 """
 
 import json
@@ -26,7 +26,7 @@ _SETTABLE = ("model", "personality", "disabled_tools")
 
 
 def replacing(text: str, *, where: str) -> Wish:
-    """The wish for exactly the settings of a YAML or JSON text; what it leaves out becomes the default.
+    """The request for exactly the settings of a YAML or JSON text; what it leaves out becomes the default.
 
     Args:
         text: What the operator wrote; may hold secrets.
@@ -42,7 +42,7 @@ def replacing(text: str, *, where: str) -> Wish:
 
 
 def setting(assignments: Sequence[str]) -> Wish:
-    """The wish for some fields to be otherwise and the rest to stay.
+    """The request for some fields to be otherwise and the rest to stay.
 
     Args:
         assignments: ``model=…``, ``personality=…`` or ``disabled_tools=one,other``; an empty value means the default.

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen
+from hermesops.instances.observation import MachineState, NodeState
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Spare
 from hermesops.model.state import State
@@ -45,14 +45,14 @@ class AwaitNext:
 
 
 @dataclass(frozen=True)
-class BringRelease:
+class DeployRelease:
     """Have the new machine run the release that the agent runs; its state may be of no use to the image's own."""
 
     machine_id: MachineId
     release: ReleaseId
 
 
-Step = OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | BringRelease
+Step = OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease
 
 WORDS: Mapping[type, str] = {
     OrderNext: "placing another machine for {user}",
@@ -60,13 +60,13 @@ WORDS: Mapping[type, str] = {
     RecordNext: "recording machine {next}",
     StartNext: "starting machine {next}",
     AwaitNext: "waiting for machine {next}",
-    BringRelease: "bringing the release of {user} to machine {next}",
+    DeployRelease: "bringing the release of {user} to machine {next}",
 }
 """What is said of each, with the names of ``user`` and ``next``."""
 
 
 @dataclass(frozen=True)
-class NextSeen:
+class NextMachineState:
     """The machine that the instance will be on.
 
     Attributes:
@@ -74,12 +74,12 @@ class NextSeen:
     """
 
     spare: Spare
-    machine: MachineSeen | None = None
-    node: NodeSeen | None = None
+    machine: MachineState | None = None
+    node: NodeState | None = None
     state: State | None = None
 
 
-def next_step(seen: NextSeen | None, release: ReleaseId | None) -> Step | Impossible | None:
+def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step | Refused | None:
     """The next step towards a machine that can be handed over; ``None`` when it can be.
 
     Args:
@@ -97,7 +97,7 @@ def next_step(seen: NextSeen | None, release: ReleaseId | None) -> Step | Imposs
         case MachineStatus.STOPPED:
             return StartNext(machine.id)
         case MachineStatus.ERROR:
-            return Impossible(
+            return Refused(
                 UnavailableError(
                     f"JustAVPS says that the new machine {spare.name} is in error; it may recover by itself",
                     hint="the same again in some minutes",
@@ -109,9 +109,9 @@ def next_step(seen: NextSeen | None, release: ReleaseId | None) -> Step | Imposs
             return _ready_step(seen.node, machine.id, release)
 
 
-def _ready_step(node: NodeSeen | None, machine_id: MachineId, release: ReleaseId | None) -> Step | None:
+def _ready_step(node: NodeState | None, machine_id: MachineId, release: ReleaseId | None) -> Step | None:
     if node is None:
         return AwaitNext(machine_id)
     if release is None or (node.release == release and not node.switching):
         return None
-    return BringRelease(machine_id, release)
+    return DeployRelease(machine_id, release)

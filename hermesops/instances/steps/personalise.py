@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings, InstanceStatus
-from hermesops.model.operation import Impossible, Operation, OperationKind
+from hermesops.model.operation import Operation, OperationKind, Refused
 from hermesops.node import protocol
 
 AT_REST = frozenset(
@@ -18,7 +18,7 @@ AT_REST = frozenset(
         OperationKind.RESUME,
         OperationKind.RESIZE,
         OperationKind.RELOCATE,
-        OperationKind.FAREWELL,
+        OperationKind.SCHEDULE_TERMINATION,
         OperationKind.TERMINATE,
         OperationKind.RESTORE,
         OperationKind.SNAPSHOT,
@@ -52,8 +52,8 @@ class MarkRunning:
 
 
 def next_step(
-    seen: Sight, machine: MachineSeen, node: NodeSeen, *, payload_digest: str
-) -> Personalise | AwaitGateway | Impossible | None:
+    seen: Observation, machine: MachineState, node: NodeState, *, payload_digest: str
+) -> Personalise | AwaitGateway | Refused | None:
     """The next step towards a machine that has its payload and a gateway that is well with it; ``None`` when it is so.
 
     Args:
@@ -63,14 +63,14 @@ def next_step(
         payload_digest: Digest of what the node should have been given.
     """
     if node.instance_id not in (None, seen.instance.id):
-        return Impossible(not_its_own(seen.instance, node.instance_id))
+        return Refused(not_its_own(seen.instance, node.instance_id))
     is_its_users = node.instance_id is not None and node.epoch >= seen.instance.epoch and node.digest == payload_digest
     if not is_its_users or lacks_certificate(seen.instance, machine, node):
         return Personalise(machine.id, node.request)
     return None if seen.gateway is GatewayHealth.OK else AwaitGateway(machine.id)
 
 
-def lacks_certificate(instance: Instance, machine: MachineSeen, node: NodeSeen) -> bool:
+def lacks_certificate(instance: Instance, machine: MachineState, node: NodeState) -> bool:
     """Whether a machine could prove that it is this instance's, and does not yet."""
     named = node.names
     its_own = named and (named.machine_id, named.cell, named.instance_id) == (machine.id, instance.cell, instance.id)
@@ -102,7 +102,7 @@ def silence(instance: Instance) -> UnavailableError:
     )
 
 
-def machine_gone(seen: Sight) -> RefusedError:
+def machine_gone(seen: Observation) -> RefusedError:
     """What an operator is told of an instance whose machine does not exist any more: never to end what can be restored.
 
     Args:
@@ -193,20 +193,20 @@ def refuse_at_rest(instance: Instance, unfinished: Iterable[Operation], *, but: 
 
 
 def out_of_reach(instance: Instance) -> RefusedError | UnavailableError:
-    """Why nothing can be done on an agent's machine: it may answer later, but not while the agent sleeps.
+    """Why nothing can be done on an agent's machine: it may answer later, but not while the agent is suspended.
 
-    What was asked for before it was put to sleep must not wait for that to end: waking it waits for that in turn.
+    What was asked for before it was suspended must not wait for that to end: resuming it waits for that in turn.
     """
     return asleep(instance) if instance.status is InstanceStatus.SUSPENDED else silence(instance)
 
 
 def asleep(instance: Instance) -> RefusedError:
-    """What an operator is told who wants something of an agent that was put to sleep."""
+    """What an operator is told who wants something of a suspended agent."""
     if instance.grace_until is None:
         return RefusedError(
             f"the agent of {instance.title} is suspended", hint=f"hermesops instance resume {instance.title}"
         )
     return RefusedError(
         f"the agent of {instance.title} ends at {instance.grace_until:%Y-%m-%d %H:%M} UTC",
-        hint=f"hermesops instance terminate {instance.title} --undo has it back until then",
+        hint=f"hermesops instance terminate {instance.title} --undo cancels that",
     )

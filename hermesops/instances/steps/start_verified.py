@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import HandsOver, Rests
 from hermesops.instances.steps import boot, personalise
 from hermesops.instances.steps.boot import AwaitMachine, StartMachine
@@ -12,7 +12,7 @@ from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Per
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 from hermesops.model.state import State
 
 
@@ -26,8 +26,10 @@ class Release:
 Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | MarkRunning
 
 
-def next_step(seen: Sight, *, payload_digest: str, was: State | None, state: State | None) -> Step | Impossible | None:
-    """The next step towards a living agent; ``None`` when it lives.
+def next_step(
+    seen: Observation, *, payload_digest: str, was: State | None, state: State | None
+) -> Step | Refused | None:
+    """The next step towards a running agent; ``None`` when it lives.
 
     Args:
         seen: The instance as it is now.
@@ -37,21 +39,21 @@ def next_step(seen: Sight, *, payload_digest: str, was: State | None, state: Sta
     """
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
-        return Impossible(machine_gone(seen))
+        return Refused(machine_gone(seen))
     if machine.status is MachineStatus.STOPPED:
         return StartMachine(machine.id)
     node = seen.node
     if machine.status is not MachineStatus.READY or node is None:
         return AwaitMachine(machine.id)
     if node.instance_id != seen.instance.id:
-        return Impossible(not_its_own(seen.instance, node.instance_id or "nobody"))
+        return Refused(not_its_own(seen.instance, node.instance_id or "nobody"))
     if node.fenced:
         if was is None:
             return Release(machine.id)
         if state is None:
             return AwaitMachine(machine.id)
         changes = was.differences(state)
-        return Impossible(changed(seen.instance, changes)) if changes else Release(machine.id)
+        return Refused(changed(seen.instance, changes)) if changes else Release(machine.id)
     if (step := personalise.next_step(seen, machine, node, payload_digest=payload_digest)) is not None:
         return step
     return None if seen.instance.status is InstanceStatus.RUNNING else MarkRunning()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Copies, Rests
 from hermesops.instances.steps import boot
 from hermesops.instances.steps.boot import AwaitMachine, StartMachine
@@ -17,7 +17,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 from hermesops.model.state import State
 
 
@@ -38,7 +38,7 @@ class BackUp:
 Step = StartMachine | AwaitMachine | Fence | BackUp
 
 
-def next_step(seen: Sight, backup: Backup | None) -> Step | Impossible | None:
+def next_step(seen: Observation, backup: Backup | None) -> Step | Refused | None:
     """The next step towards a gateway at rest whose state is copied; ``None`` when it is so.
 
     Args:
@@ -47,12 +47,12 @@ def next_step(seen: Sight, backup: Backup | None) -> Step | Impossible | None:
     """
     machine = seen.machine
     if seen.instance.status is InstanceStatus.PROVISIONING:
-        return Impossible(never_lived(seen.instance))
+        return Refused(never_lived(seen.instance))
     if machine is None or machine.status is MachineStatus.DELETED:
-        return Impossible(machine_gone(seen))
+        return Refused(machine_gone(seen))
     match machine.status:
         case MachineStatus.ERROR:
-            return Impossible(_broken(seen.instance))
+            return Refused(_broken(seen.instance))
         case MachineStatus.STOPPED:
             return None if backup else StartMachine(machine.id)
         case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
@@ -61,18 +61,18 @@ def next_step(seen: Sight, backup: Backup | None) -> Step | Impossible | None:
             return _on_machine(seen, machine.id, backup)
 
 
-def _on_machine(seen: Sight, machine_id: MachineId, backup: Backup | None) -> Step | Impossible | None:
+def _on_machine(seen: Observation, machine_id: MachineId, backup: Backup | None) -> Step | Refused | None:
     node = seen.node
     if node is None:
-        return Impossible(silence(seen.instance))
+        return Refused(silence(seen.instance))
     if node.instance_id != seen.instance.id:
-        return Impossible(not_its_own(seen.instance, node.instance_id or "nobody"))
+        return Refused(not_its_own(seen.instance, node.instance_id or "nobody"))
     if not node.fenced:
         return Fence(machine_id)
     return None if backup else BackUp(machine_id)
 
 
-async def resting_state(seen: Sight, world: Rests) -> State | None:
+async def resting_state(seen: Observation, world: Rests) -> State | None:
     """What is on the machine that was seen, while its gateway rests; ``None`` while it runs, or nobody answers."""
     if seen.machine is None or seen.node is None or not seen.node.fenced:
         return None

@@ -8,7 +8,7 @@ from hermesops.instances.ports import Copies
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class ProveBackup:
     snapshot: str
 
 
-def next_step(instance: Instance, backup: Backup) -> ProveBackup | Impossible | None:
+def next_step(instance: Instance, backup: Backup) -> ProveBackup | Refused | None:
     """The next step towards a backup that is known to restore; ``None`` when it is."""
     if backup.checked:
-        return Impossible(_not_proved(instance, backup))
+        return Refused(_not_proved(instance, backup))
     return None if backup.is_proved else ProveBackup(backup.id)
 
 

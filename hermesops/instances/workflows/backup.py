@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from hermesops.instances.observation import Sight
-from hermesops.instances.ports import Copies, Looks
+from hermesops.instances.observation import Observation
+from hermesops.instances.ports import Copies, Observes
 from hermesops.instances.steps.personalise import never_lived, not_its_own, out_of_reach, terminated
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,24 @@ class Copying:
         backup: The one made for this very operation.
     """
 
-    sight: Sight
+    observation: Observation
     backup: Backup | None
 
 
-def decide(seen: Copying) -> MakeCopy | Finished | Impossible:
+def decide(seen: Copying) -> MakeCopy | Done | Refused:
     """The next step."""
-    instance, machine, node = seen.sight.instance, seen.sight.machine, seen.sight.node
+    instance, machine, node = seen.observation.instance, seen.observation.machine, seen.observation.node
     if seen.backup is not None:
         made = seen.backup
-        return Finished(f"backup {made.id[:8]} of {instance.title}: {made.state}; {made.added} bytes were new")
+        return Done(f"backup {made.id[:8]} of {instance.title}: {made.state}; {made.added} bytes were new")
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if instance.status is InstanceStatus.PROVISIONING:
-        return Impossible(never_lived(instance))
+        return Refused(never_lived(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:
-        return Impossible(out_of_reach(instance))
+        return Refused(out_of_reach(instance))
     if node.instance_id != instance.id:
-        return Impossible(not_its_own(instance, node.instance_id or "nobody"))
+        return Refused(not_its_own(instance, node.instance_id or "nobody"))
     return MakeCopy(machine.id)
 
 
@@ -58,7 +58,7 @@ class BackUp:
         copies: Backups.
     """
 
-    def __init__(self, instance_id: InstanceId, why: str, world: Looks, copies: Copies) -> None:
+    def __init__(self, instance_id: InstanceId, why: str, world: Observes, copies: Copies) -> None:
         self._instance_id = instance_id
         self._why = why
         self._world = world
@@ -66,17 +66,17 @@ class BackUp:
 
     async def observe(self) -> Copying:
         """Look at the machine, and for the backup."""
-        sight = await self._world.look(self._instance_id)
-        return Copying(sight, self._copies.made(self._instance_id, self._why))
+        observation = await self._world.observe(self._instance_id)
+        return Copying(observation, self._copies.made(self._instance_id, self._why))
 
-    def decide(self, seen: Copying) -> MakeCopy | Finished | Impossible:
+    def decide(self, seen: Copying) -> MakeCopy | Done | Refused:
         """The next step for what was seen."""
         return decide(seen)
 
     def describe(self, step: MakeCopy, seen: Copying) -> str:  # noqa: ARG002 - there is one step
         """The step in a few words."""
-        return f"backing up {seen.sight.instance.title}"
+        return f"backing up {seen.observation.instance.title}"
 
     async def do(self, step: MakeCopy, seen: Copying) -> None:
         """Make it, unless it was made before."""
-        await self._copies.make(seen.sight.instance, step.machine_id, why=self._why)
+        await self._copies.make(seen.observation.instance, step.machine_id, why=self._why)

@@ -1,4 +1,4 @@
-"""Changed settings to a living agent: the machine is handed them, and its gateway is well with them.
+"""Changed settings to a running agent: the machine is handed them, and its gateway is well with them.
 
 The settings are in the registry before the first step; whether a machine has them is told by the digest of its payload.
 hermes-node restarts the gateway only when what it reads has changed.
@@ -7,17 +7,17 @@ hermes-node restarts the gateway only when what it reads has changed.
 from typing import assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import HandsOver
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step, out_of_reach, terminated
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 Step = Personalise | AwaitGateway
 
 
-def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
+def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
@@ -26,11 +26,11 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     """
     instance = seen.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if seen.machine is None or seen.node is None:
-        return Impossible(out_of_reach(instance))
+        return Refused(out_of_reach(instance))
     step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
-    return step or Finished(f"the agent of {instance.title} has these settings and is healthy")
+    return step or Done(f"the agent of {instance.title} has these settings and is healthy")
 
 
 class Configure:
@@ -45,15 +45,15 @@ class Configure:
         self._instance_id = instance_id
         self._world = world
 
-    async def observe(self) -> Sight:
+    async def observe(self) -> Observation:
         """Look at row, machine, node and gateway."""
-        return await self._world.look(self._instance_id)
+        return await self._world.observe(self._instance_id)
 
-    def decide(self, seen: Sight) -> Step | Finished | Impossible:
+    def decide(self, seen: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen, payload_digest=self._world.payload_digest(seen.instance))
 
-    def describe(self, step: Step, seen: Sight) -> str:
+    def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
         match step:
             case Personalise():
@@ -63,7 +63,7 @@ class Configure:
             case _ as never:
                 assert_never(never)
 
-    async def do(self, step: Step, seen: Sight) -> None:
+    async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before.
 
         Raises:

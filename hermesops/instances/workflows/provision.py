@@ -1,4 +1,4 @@
-"""A user to a living agent: decide what the next step is, and do it.
+"""A user to a running agent: decide what the next step is, and do it.
 
 Steps follow from what is seen, never from what was done before, so the same command finishes what a killed one began.
 """
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, assert_never
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineSeen, Sight
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Cells, HandsOver
 from hermesops.instances.steps import boot
 from hermesops.instances.steps.boot import AwaitMachine, StartMachine
@@ -24,7 +24,7 @@ from hermesops.instances.steps.personalise import (
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class RecordMachine:
 Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | AwaitGateway | MarkRunning
 
 
-def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
-    """The next step towards a living agent.
+def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
+    """The next step towards a running agent.
 
     Args:
         seen: The instance as it is now.
         payload_digest: Digest of what the node should have been given.
     """
     if seen.instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(seen.instance))
+        return Refused(terminated(seen.instance))
     if seen.instance.status is InstanceStatus.SUSPENDED:
-        return Impossible(asleep(seen.instance))
+        return Refused(asleep(seen.instance))
     machine = seen.machine
     if machine is None or machine.status is MachineStatus.DELETED:
         # A new machine would be an agent without its memory: never made in silence.
-        return Impossible(machine_gone(seen)) if seen.instance.machine_id else GrowCell()
+        return Refused(machine_gone(seen)) if seen.instance.machine_id else GrowCell()
     if seen.instance.machine_id != machine.id:
         return RecordMachine(machine.id)
     if (waiting := _machine_step(seen, machine)) is not None:
@@ -64,7 +64,7 @@ def decide(seen: Sight, *, payload_digest: str) -> Step | Finished | Impossible:
     return _node_step(seen, machine, payload_digest)
 
 
-def _machine_step(seen: Sight, machine: MachineSeen) -> Step | Impossible | None:
+def _machine_step(seen: Observation, machine: MachineState) -> Step | Refused | None:
     instance = seen.instance
     match machine.status:
         case MachineStatus.READY:
@@ -74,7 +74,7 @@ def _machine_step(seen: Sight, machine: MachineSeen) -> Step | Impossible | None
         case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
             return AwaitMachine(machine.id)
         case MachineStatus.ERROR:
-            return Impossible(
+            return Refused(
                 UnavailableError(
                     f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
                     hint=f"hermesops provision {instance.title} again in some minutes, "
@@ -82,12 +82,12 @@ def _machine_step(seen: Sight, machine: MachineSeen) -> Step | Impossible | None
                 )
             )
         case MachineStatus.DELETED:
-            return Impossible(machine_gone(seen))
+            return Refused(machine_gone(seen))
         case _ as never:
             assert_never(never)
 
 
-def _node_step(seen: Sight, machine: MachineSeen, payload_digest: str) -> Step | Finished | Impossible:
+def _node_step(seen: Observation, machine: MachineState, payload_digest: str) -> Step | Done | Refused:
     node = seen.node
     if node is None:
         return AwaitMachine(machine.id)
@@ -95,7 +95,7 @@ def _node_step(seen: Sight, machine: MachineSeen, payload_digest: str) -> Step |
         return handing
     if seen.instance.status is not InstanceStatus.RUNNING:
         return MarkRunning()
-    return Finished(f"{seen.instance.title} has a living agent on {seen.instance.machine_name}")
+    return Done(f"{seen.instance.title} has a running agent on {seen.instance.machine_name}")
 
 
 def describe(step: Step, instance: Instance) -> str:
@@ -155,9 +155,9 @@ class Provision:
         self._rows = rows
         self._world = world
         self._cells = cells
-        self._marked: Sight | None = None
+        self._marked: Observation | None = None
 
-    async def observe(self) -> Sight:
+    async def observe(self) -> Observation:
         """Look at row, machine, node and gateway.
 
         After the row alone was written, a moment after everything was found well, only the row is looked at.
@@ -165,22 +165,22 @@ class Provision:
         marked, self._marked = self._marked, None
         if marked is not None:
             return replace(marked, instance=self._rows.get_instance(self._instance_id))
-        return await self._world.look(self._instance_id)
+        return await self._world.observe(self._instance_id)
 
-    def decide(self, seen: Sight) -> Step | Finished | Impossible:
+    def decide(self, seen: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen, payload_digest=self._world.payload_digest(seen.instance))
 
-    def describe(self, step: Step, seen: Sight) -> str:
+    def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
         return describe(step, seen.instance)
 
-    async def do(self, step: Step, seen: Sight) -> None:
+    async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before."""
         instance = seen.instance
         match step:
             case GrowCell():
-                await self._cells.bring(instance.cell, still_wanted=partial(self._lacks_machine, instance))
+                await self._cells.apply(instance.cell, still_wanted=partial(self._lacks_machine, instance))
             case RecordMachine(machine_id=machine_id):
                 self._rows.set_machine(instance.id, machine_id)
             case StartMachine() | AwaitMachine():

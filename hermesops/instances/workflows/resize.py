@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermesops.errors import PartlyDoneError, RefusedError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells, Copies
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.personalise import terminated
@@ -16,7 +16,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
 
@@ -27,11 +27,11 @@ class ChangePlan:
 
 
 @dataclass(frozen=True)
-class BringCell:
+class ApplyCell:
     """Run the cell's stack: it resizes the machine, which reboots."""
 
 
-Step = stop_and_backup.Step | ChangePlan | BringCell | start_verified.Step
+Step = stop_and_backup.Step | ChangePlan | ApplyCell | start_verified.Step
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Resizing:
+class ResizeState:
     """What resizing looks at.
 
     Attributes:
@@ -58,12 +58,12 @@ class Resizing:
         backup: Made for this very operation.
     """
 
-    sight: Sight
+    observation: Observation
     state: State | None = None
     backup: Backup | None = None
 
 
-def decide(seen: Resizing, size: Size, *, payload_digest: str) -> Step | Finished | Impossible:
+def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards an agent of that plan.
 
     Args:
@@ -71,18 +71,20 @@ def decide(seen: Resizing, size: Size, *, payload_digest: str) -> Step | Finishe
         size: What it shall be.
         payload_digest: Digest of what the node should have been given.
     """
-    instance, machine = seen.sight.instance, seen.sight.machine
+    instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if instance.plan is not size.plan:
-        return stop_and_backup.next_step(seen.sight, seen.backup) or ChangePlan()
+        return stop_and_backup.next_step(seen.observation, seen.backup) or ChangePlan()
     settled = machine is not None and machine.status in {MachineStatus.READY, MachineStatus.STOPPED}
     if machine is not None and settled and machine.server_type != size.server_type:
-        return BringCell()
+        return ApplyCell()
     if seen.backup is None:
-        return Finished(f"{instance.title} has plan {size.plan} already")
-    step = start_verified.next_step(seen.sight, payload_digest=payload_digest, was=seen.backup.state, state=seen.state)
-    return step or Finished(f"{instance.title} has plan {size.plan} on a {size.server_type}, with {seen.backup.state}")
+        return Done(f"{instance.title} has plan {size.plan} already")
+    step = start_verified.next_step(
+        seen.observation, payload_digest=payload_digest, was=seen.backup.state, state=seen.state
+    )
+    return step or Done(f"{instance.title} has plan {size.plan} on a {size.server_type}, with {seen.backup.state}")
 
 
 def describe(step: Step, instance: Instance, size: Size) -> str:
@@ -90,7 +92,7 @@ def describe(step: Step, instance: Instance, size: Size) -> str:
     match step:
         case ChangePlan():
             return f"recording plan {size.plan} of {instance.title}"
-        case BringCell():
+        case ApplyCell():
             return f"resizing machine {instance.machine_name} to {size.server_type}; it reboots"
         case Fence() | BackUp():
             return stop_and_backup.describe(step, instance)
@@ -148,57 +150,59 @@ class Resize:
         self._cells = cells
         self._refusal: RefusedError | None = None
 
-    async def observe(self) -> Resizing:
+    async def observe(self) -> ResizeState:
         """Look at row, machine, node, gateway and backups."""
-        sight = await self._world.look(self._instance_id)
-        state = await stop_and_backup.resting_state(sight, self._world)
-        return Resizing(sight, state, self._copies.made(self._instance_id, self._why))
+        observation = await self._world.observe(self._instance_id)
+        state = await stop_and_backup.resting_state(observation, self._world)
+        return ResizeState(observation, state, self._copies.made(self._instance_id, self._why))
 
-    def decide(self, seen: Resizing) -> Step | Finished | Impossible:
+    def decide(self, seen: ResizeState) -> Step | Done | Refused:
         """The next step for what was seen; where the vendor refused, the way back, and then its words."""
-        digest = self._world.payload_digest(seen.sight.instance)
+        digest = self._world.payload_digest(seen.observation.instance)
         if self._refusal is None:
             return decide(seen, self._size, payload_digest=digest)
         back = decide(seen, self._before, payload_digest=digest)
-        return Impossible(self._refusal) if isinstance(back, Finished) else back
+        return Refused(self._refusal) if isinstance(back, Done) else back
 
-    def describe(self, step: Step, seen: Resizing) -> str:
+    def describe(self, step: Step, seen: ResizeState) -> str:
         """The step in a few words."""
-        return describe(step, seen.sight.instance, self._size if self._refusal is None else self._before)
+        return describe(step, seen.observation.instance, self._size if self._refusal is None else self._before)
 
-    async def do(self, step: Step, seen: Resizing) -> None:
+    async def do(self, step: Step, seen: ResizeState) -> None:
         """Do one step; harmless when it was done before."""
-        instance, size = seen.sight.instance, self._size if self._refusal is None else self._before
+        instance, size = seen.observation.instance, self._size if self._refusal is None else self._before
         match step:
             case ChangePlan():
                 self._rows.change_plan(instance.id, size.plan, size.server_type, why=self._why)
-            case BringCell():
-                await self._bring(seen.sight, size)
+            case ApplyCell():
+                await self._apply_cell(seen.observation, size)
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
             case _:
                 await start_verified.do(step, instance, world=self._world, rows=self._rows)
 
-    async def _bring(self, sight: Sight, size: Size) -> None:
-        instance = sight.instance
-        await self._want_room(sight, size)  # before: the resize reboots the machine, and a volume grows as it boots
+    async def _apply_cell(self, observation: Observation, size: Size) -> None:
+        instance = observation.instance
+        await self._want_room(
+            observation, size
+        )  # before: the resize reboots the machine, and a volume grows as it boots
         try:
-            await self._cells.bring(instance.cell, still_wanted=_always)
+            await self._cells.apply(instance.cell, still_wanted=_always)
         except PartlyDoneError:
             # The run made somebody else's machine, too; what became of this one is seen by looking again.
             return
         except RefusedError as refusal:
             if self._refusal is not None:
                 raise
-            await self._want_room(sight, self._before)
+            await self._want_room(observation, self._before)
             # A plan that cannot be had must not cost the user the agent: back to what it was, then the refusal.
             self._refusal = RefusedError(
                 refusal.message, hint=f"hermesops instance resize {instance.title} --plan … --onto-new-machine"
             )
 
-    async def _want_room(self, sight: Sight, size: Size) -> None:
-        if size.data_gb and sight.machine is not None and sight.machine.status is MachineStatus.READY:
-            await self._world.want_room(sight.machine.id, size.data_gb)
+    async def _want_room(self, observation: Observation, size: Size) -> None:
+        if size.data_gb and observation.machine is not None and observation.machine.status is MachineStatus.READY:
+            await self._world.want_room(observation.machine.id, size.data_gb)
 
 
 async def _always() -> bool:

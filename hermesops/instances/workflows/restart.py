@@ -1,18 +1,18 @@
-"""A gateway started anew: done exactly once a wish, however often the command is repeated.
+"""A gateway started anew: done exactly once a request, however often the command is repeated.
 
-systemd gives each start of a unit an id of its own; a gateway that still has the id from before the wish has not been
-restarted yet.
+systemd gives each start of a unit an id of its own; a gateway that still has the id from before the
+request has not been restarted yet.
 """
 
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import AwaitsGateways
 from hermesops.instances.steps.personalise import AwaitGateway, out_of_reach
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 @dataclass(frozen=True)
@@ -33,25 +33,25 @@ class Starting:
         invocation: The id of the gateway's present start; empty when it is not running.
     """
 
-    sight: Sight
+    observation: Observation
     invocation: str
 
 
-def decide(seen: Starting, *, before: str) -> Step | Finished | Impossible:
+def decide(seen: Starting, *, before: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
         seen: The instance as it is now.
         before: The gateway's start id when the restart was asked for; empty when it was not running.
     """
-    machine, instance = seen.sight.machine, seen.sight.instance
-    if machine is None or seen.sight.node is None:
-        return Impossible(out_of_reach(instance))
+    machine, instance = seen.observation.machine, seen.observation.instance
+    if machine is None or seen.observation.node is None:
+        return Refused(out_of_reach(instance))
     if not seen.invocation or seen.invocation == before:
         return RestartGateway(machine.id)
-    if seen.sight.gateway is not GatewayHealth.OK:
+    if seen.observation.gateway is not GatewayHealth.OK:
         return AwaitGateway(machine.id)
-    return Finished(f"the gateway of {instance.title} was restarted and is healthy")
+    return Done(f"the gateway of {instance.title} was restarted and is healthy")
 
 
 class Gateways(Protocol):
@@ -82,12 +82,12 @@ class Restart:
 
     async def observe(self) -> Starting:
         """Look at machine and gateway."""
-        sight = await self._world.look(self._instance_id)
-        if sight.machine is None or sight.node is None:
-            return Starting(sight, "")
-        return Starting(sight, await self._gateways.invocation(sight.machine.id))
+        observation = await self._world.observe(self._instance_id)
+        if observation.machine is None or observation.node is None:
+            return Starting(observation, "")
+        return Starting(observation, await self._gateways.invocation(observation.machine.id))
 
-    def decide(self, seen: Starting) -> Step | Finished | Impossible:
+    def decide(self, seen: Starting) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen, before=self._before)
 
@@ -95,7 +95,7 @@ class Restart:
         """The step in a few words."""
         match step:
             case RestartGateway():
-                return f"restarting the gateway of {seen.sight.instance.title}"
+                return f"restarting the gateway of {seen.observation.instance.title}"
             case AwaitGateway():
                 return "waiting for the gateway"
             case _ as never:
@@ -107,6 +107,6 @@ class Restart:
             case RestartGateway(machine_id=machine_id):
                 await self._gateways.restart(machine_id)
             case AwaitGateway(machine_id=machine_id):
-                await self._world.await_gateway(seen.sight.instance, machine_id)
+                await self._world.await_gateway(seen.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)

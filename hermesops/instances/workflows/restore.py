@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.ports import Copies, HandsOver, Rests
 from hermesops.instances.steps.personalise import (
     AwaitGateway,
@@ -23,12 +23,12 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import BEFORE_RESTORE, Backup
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
 
 
 @dataclass(frozen=True)
-class PutBack:
+class RestoreBackup:
     """Put the backup in the place of what is there, which is kept beside it."""
 
     machine_id: MachineId
@@ -39,11 +39,11 @@ class Record:
     """Write down that it is in place, and revoke the model tokens from before: from here on the agent may change it."""
 
 
-Step = Fence | BackUp | PutBack | Record | Release | Personalise | AwaitGateway
+Step = Fence | BackUp | RestoreBackup | Record | Release | Personalise | AwaitGateway
 
 
 @dataclass(frozen=True)
-class PuttingBack:
+class RestoreState:
     """What putting a backup in place looks at.
 
     Attributes:
@@ -53,14 +53,14 @@ class PuttingBack:
         is_recorded: Whether this very operation has put it in place.
     """
 
-    sight: Sight
+    observation: Observation
     source: Backup
     before: Backup | None
     state: State | None
     is_recorded: bool
 
 
-def decide(seen: PuttingBack, *, keeps: bool, payload_digest: str) -> Step | Finished | Impossible:
+def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
@@ -68,30 +68,30 @@ def decide(seen: PuttingBack, *, keeps: bool, payload_digest: str) -> Step | Fin
         keeps: Whether what is there is copied first; a state that is damaged cannot be.
         payload_digest: Digest of what the node should have been given, with a token of after the restore.
     """
-    instance, machine, node = seen.sight.instance, seen.sight.machine, seen.sight.node
+    instance, machine, node = seen.observation.instance, seen.observation.machine, seen.observation.node
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:
-        return Impossible(out_of_reach(instance))
+        return Refused(out_of_reach(instance))
     if node.instance_id != instance.id:
-        return Impossible(not_its_own(instance, node.instance_id or "nobody"))
+        return Refused(not_its_own(instance, node.instance_id or "nobody"))
     if seen.is_recorded:
         return _wake(seen, machine, node, payload_digest)
     if not node.fenced:
         return Fence(machine.id)
     if keeps and seen.before is None:
         return BackUp(machine.id)
-    return Record() if seen.state == seen.source.state else PutBack(machine.id)
+    return Record() if seen.state == seen.source.state else RestoreBackup(machine.id)
 
 
-def _wake(seen: PuttingBack, machine: MachineSeen, node: NodeSeen, payload_digest: str) -> Step | Finished | Impossible:
+def _wake(seen: RestoreState, machine: MachineState, node: NodeState, payload_digest: str) -> Step | Done | Refused:
     if node.fenced:
         return Release(machine.id)
-    if (step := next_step(seen.sight, machine, node, payload_digest=payload_digest)) is not None:
+    if (step := next_step(seen.observation, machine, node, payload_digest=payload_digest)) is not None:
         return step
     source = seen.source
-    return Finished(
-        f"{seen.sight.instance.title} has the state of backup {source.id[:8]} of {source.at:%Y-%m-%d %H:%M} UTC: "
+    return Done(
+        f"{seen.observation.instance.title} has the state of backup {source.id[:8]} of {source.at:%Y-%m-%d %H:%M} UTC: "
         f"{source.state}"
     )
 
@@ -103,7 +103,7 @@ def describe(step: Step, instance: Instance, source: Backup) -> str:
             return f"stopping the gateway of {instance.title}"
         case BackUp():
             return f"backing up what {instance.title} has now"
-        case PutBack():
+        case RestoreBackup():
             return f"putting backup {source.id[:8]} in place"
         case Record():
             return f"backup {source.id[:8]} is in place"
@@ -123,7 +123,7 @@ class Backups(Copies, Protocol):
     def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
         """One backup of an instance."""
 
-    async def put_back(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
+    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
         """Put a backup's state on a machine whose gateway is fenced."""
 
 
@@ -145,7 +145,7 @@ class World(Rests, HandsOver, Protocol):
 
 
 @dataclass(frozen=True)
-class Wish:
+class RestoreRequest:
     """What was asked for.
 
     Attributes:
@@ -159,13 +159,13 @@ class Wish:
     reason: str
 
 
-class PutBackWork:
+class Restore:
     """The work of putting one backup in place, for the operations' loop.
 
     Args:
         instance_id: Whose.
         operation_id: Which operation this is.
-        wish: What was asked for.
+        request: What was asked for.
         rows: The registry.
         world: Machine, node and gateway.
         backups: Backups.
@@ -175,7 +175,7 @@ class PutBackWork:
         self,
         instance_id: InstanceId,
         operation_id: OperationId,
-        wish: Wish,
+        request: RestoreRequest,
         *,
         rows: Rows,
         world: World,
@@ -183,52 +183,52 @@ class PutBackWork:
     ) -> None:
         self._instance_id = instance_id
         self._operation_id = operation_id
-        self._wish = wish
+        self._request = request
         self._why = f"{BEFORE_RESTORE} {operation_id}"
         self._rows = rows
         self._world = world
         self._backups = backups
 
-    async def observe(self) -> PuttingBack:
+    async def observe(self) -> RestoreState:
         """Look at machine, node, gateway and backups; at the state only while nothing writes to it."""
-        sight = await self._world.look(self._instance_id)
+        observation = await self._world.observe(self._instance_id)
         is_recorded = self._rows.restored_by(self._instance_id) == self._operation_id
-        rests = sight.node is not None and sight.node.fenced and not is_recorded
-        return PuttingBack(
-            sight,
-            self._backups.get(self._instance_id, self._wish.snapshot),
+        rests = observation.node is not None and observation.node.fenced and not is_recorded
+        return RestoreState(
+            observation,
+            self._backups.get(self._instance_id, self._request.snapshot),
             self._backups.made(self._instance_id, self._why),
-            await self._state(sight.machine) if rests and sight.machine else None,
+            await self._state(observation.machine) if rests and observation.machine else None,
             is_recorded,
         )
 
-    async def _state(self, machine: MachineSeen) -> State | None:
+    async def _state(self, machine: MachineState) -> State | None:
         try:
             return await self._world.state(machine.id)
         except UnavailableError:
             return None  # what is damaged cannot be told, and may be why a backup is wanted back
 
-    def decide(self, seen: PuttingBack) -> Step | Finished | Impossible:
+    def decide(self, seen: RestoreState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        digest = self._world.payload_digest(seen.sight.instance)
-        return decide(seen, keeps=self._wish.keeps, payload_digest=digest)
+        digest = self._world.payload_digest(seen.observation.instance)
+        return decide(seen, keeps=self._request.keeps, payload_digest=digest)
 
-    def describe(self, step: Step, seen: PuttingBack) -> str:
+    def describe(self, step: Step, seen: RestoreState) -> str:
         """The step in a few words."""
-        return describe(step, seen.sight.instance, seen.source)
+        return describe(step, seen.observation.instance, seen.source)
 
-    async def do(self, step: Step, seen: PuttingBack) -> None:
+    async def do(self, step: Step, seen: RestoreState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.sight.instance
+        instance = seen.observation.instance
         match step:
             case Fence(machine_id=machine_id):
                 await self._world.fence(instance, machine_id)
             case BackUp(machine_id=machine_id):
                 await self._backups.make(instance, machine_id, why=self._why)
-            case PutBack(machine_id=machine_id):
-                await self._backups.put_back(instance, machine_id, seen.source)
+            case RestoreBackup(machine_id=machine_id):
+                await self._backups.restore(instance, machine_id, seen.source)
             case Record():
-                self._rows.note_restored(instance.id, seen.source.id, self._operation_id, why=self._wish.reason)
+                self._rows.note_restored(instance.id, seen.source.id, self._operation_id, why=self._request.reason)
             case Release(machine_id=machine_id):
                 await self._world.release(machine_id)
             case Personalise(machine_id=machine_id, request=request):

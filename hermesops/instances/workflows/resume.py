@@ -1,53 +1,55 @@
-"""A sleeping agent wakes on the machine that was kept for it, with the state that it fell asleep with."""
+"""A suspended agent is resumed on the machine that was kept for it, with the state that it was suspended with."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.personalise import terminated
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
 
 Step = start_verified.Step
 
 
 @dataclass(frozen=True)
-class Waking:
-    """What waking looks at.
+class ResumeState:
+    """What resuming observes.
 
     Attributes:
-        backup: The newest; made when the agent was put to sleep.
+        backup: The newest; made when the agent was suspended.
         state: What is on the machine, where its gateway rests.
     """
 
-    sight: Sight
+    observation: Observation
     backup: Backup | None
     state: State | None
 
 
-def decide(seen: Waking, *, payload_digest: str) -> Step | Finished | Impossible:
-    """The next step towards an agent that is awake.
+def decide(seen: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
+    """The next step towards a running agent.
 
     Args:
         seen: The instance as it is now.
         payload_digest: Digest of what the node should have been given.
     """
-    instance = seen.sight.instance
+    instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if instance.status is not InstanceStatus.SUSPENDED:
         # What brought its gateway to rest was given up halfway: the machine has the state, whatever backups say.
-        step = start_verified.next_step(seen.sight, payload_digest=payload_digest, was=None, state=None)
-        return step or Finished(f"the agent of {instance.title} is awake")
+        step = start_verified.next_step(seen.observation, payload_digest=payload_digest, was=None, state=None)
+        return step or Done(f"the agent of {instance.title} is running")
     if seen.backup is None:
-        return Impossible(_never_slept(instance))
-    step = start_verified.next_step(seen.sight, payload_digest=payload_digest, was=seen.backup.state, state=seen.state)
-    return step or Finished(f"the agent of {instance.title} is awake")
+        return Refused(_never_slept(instance))
+    step = start_verified.next_step(
+        seen.observation, payload_digest=payload_digest, was=seen.backup.state, state=seen.state
+    )
+    return step or Done(f"the agent of {instance.title} is running")
 
 
 def _never_slept(instance: Instance) -> RefusedError:
@@ -58,14 +60,14 @@ def _never_slept(instance: Instance) -> RefusedError:
 
 
 class Backups(Protocol):
-    """Backups of instances, as far as waking needs them."""
+    """Backups of instances, as far as resuming needs them."""
 
     def newest(self, instance_id: InstanceId) -> Backup | None:
         """The one made last."""
 
 
 class Resume:
-    """The work of waking one agent, for the operations' loop.
+    """The work of resuming one agent, for the operations' loop.
 
     Args:
         instance_id: Whose.
@@ -82,20 +84,20 @@ class Resume:
         self._world = world
         self._backups = backups
 
-    async def observe(self) -> Waking:
+    async def observe(self) -> ResumeState:
         """Look at row, machine, node, gateway and, while that rests, state."""
-        sight = await self._world.look(self._instance_id)
-        state = await stop_and_backup.resting_state(sight, self._world)
-        return Waking(sight, self._backups.newest(self._instance_id), state)
+        observation = await self._world.observe(self._instance_id)
+        state = await stop_and_backup.resting_state(observation, self._world)
+        return ResumeState(observation, self._backups.newest(self._instance_id), state)
 
-    def decide(self, seen: Waking) -> Step | Finished | Impossible:
+    def decide(self, seen: ResumeState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self._world.payload_digest(seen.sight.instance))
+        return decide(seen, payload_digest=self._world.payload_digest(seen.observation.instance))
 
-    def describe(self, step: Step, seen: Waking) -> str:
+    def describe(self, step: Step, seen: ResumeState) -> str:
         """The step in a few words."""
-        return start_verified.describe(step, seen.sight.instance)
+        return start_verified.describe(step, seen.observation.instance)
 
-    async def do(self, step: Step, seen: Waking) -> None:
+    async def do(self, step: Step, seen: ResumeState) -> None:
         """Do one step; harmless when it was done before."""
-        await start_verified.do(step, seen.sight.instance, world=self._world, rows=self._rows)
+        await start_verified.do(step, seen.observation.instance, world=self._world, rows=self._rows)

@@ -1,13 +1,13 @@
-"""The last days of an agent: at rest, backed up, the backup proved, its machine off, and still to be had back.
+"""The last days of an agent: at rest, backed up, the backup proved, its machine off, and the termination still to be cancelled.
 
-When the days are over ``terminate`` ends it; until then ``resume`` wakes it with everything it knew.
+When the days are over ``terminate`` ends it; until then ``resume`` starts it again with its state.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, assert_never
 
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Rests
 from hermesops.instances.steps import boot, stop_and_backup, verify_backup
 from hermesops.instances.steps.personalise import terminated
@@ -17,19 +17,19 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 @dataclass(frozen=True)
-class BeginGrace:
-    """Write until when the agent can be had back."""
+class StartGracePeriod:
+    """Write until when the termination can be cancelled."""
 
 
-Step = stop_and_backup.Step | ProveBackup | StopMachine | BeginGrace
+Step = stop_and_backup.Step | ProveBackup | StopMachine | StartGracePeriod
 
 
 @dataclass(frozen=True)
-class Parting:
+class ScheduleTerminationState:
     """What a farewell looks at.
 
     Attributes:
@@ -37,39 +37,37 @@ class Parting:
         newest: The newest one.
     """
 
-    sight: Sight
+    observation: Observation
     backup: Backup | None
     newest: Backup | None
 
 
-def decide(seen: Parting) -> Step | Finished | Impossible:
-    """The next step towards an agent that can be had back for a while.
+def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
+    """The next step towards a scheduled termination.
 
     Args:
         seen: The instance as it is now.
     """
-    instance, machine = seen.sight.instance, seen.sight.machine
+    instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     off = machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}
     sleeps = off and instance.status is InstanceStatus.SUSPENDED
     if sleeps and instance.grace_until is not None:
         return _ends(instance, instance.grace_until)
-    # Who sleeps was copied when it was put to sleep, and is not woken to be copied again.
+    # A suspended agent was backed up when it was suspended, and is not resumed to be backed up again.
     last = seen.backup or (seen.newest if sleeps else None)
-    if not (sleeps and last) and (step := stop_and_backup.next_step(seen.sight, seen.backup)) is not None:
+    if not (sleeps and last) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
         return step
     if last is None:
         raise ValueError("at rest without a backup")
     if (proving := verify_backup.next_step(instance, last)) is not None:
         return proving
-    return BeginGrace() if machine is None or off else StopMachine(machine.id)
+    return StartGracePeriod() if machine is None or off else StopMachine(machine.id)
 
 
-def _ends(instance: Instance, until: datetime) -> Finished:
-    return Finished(
-        f"the agent of {instance.title} sleeps and ends at {until:%Y-%m-%d %H:%M} UTC unless it is had back"
-    )
+def _ends(instance: Instance, until: datetime) -> Done:
+    return Done(f"the agent of {instance.title} is suspended and will be terminated at {until:%Y-%m-%d %H:%M} UTC unless that is cancelled")
 
 
 def describe(step: Step, instance: Instance) -> str:
@@ -79,8 +77,8 @@ def describe(step: Step, instance: Instance) -> str:
             return verify_backup.describe(instance)
         case StopMachine():
             return f"switching machine {instance.machine_name} off"
-        case BeginGrace():
-            return "the agent sleeps"
+        case StartGracePeriod():
+            return "the agent is suspended"
         case _:
             return stop_and_backup.describe(step, instance)
 
@@ -89,16 +87,16 @@ class Rows(Protocol):
     """The registry, as far as a farewell writes it."""
 
     def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str) -> object:
-        """Record that an agent sleeps and ends then."""
+        """Record that an agent is suspended, and when it is terminated."""
 
 
-class Farewell:
+class ScheduleTermination:
     """The work of one farewell, for the operations' loop.
 
     Args:
         instance_id: Whose.
         why: What the last backup is made for.
-        until: When the agent ends unless it is had back; who is to end already ends when it was to.
+        until: When the agent is terminated; one scheduled before keeps its time.
         rows: The registry.
         world: Machine, node and gateway.
         backups: Backups.
@@ -114,29 +112,31 @@ class Farewell:
         self._world = world
         self._backups = backups
 
-    async def observe(self) -> Parting:
+    async def observe(self) -> ScheduleTerminationState:
         """Look at row, machine, node and the last backup."""
-        sight = await self._world.look(self._instance_id)
-        return Parting(sight, self._backups.made(self._instance_id, self._why), self._backups.newest(self._instance_id))
+        observation = await self._world.observe(self._instance_id)
+        return ScheduleTerminationState(
+            observation, self._backups.made(self._instance_id, self._why), self._backups.newest(self._instance_id)
+        )
 
-    def decide(self, seen: Parting) -> Step | Finished | Impossible:
+    def decide(self, seen: ScheduleTerminationState) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen)
 
-    def describe(self, step: Step, seen: Parting) -> str:
+    def describe(self, step: Step, seen: ScheduleTerminationState) -> str:
         """The step in a few words."""
-        return describe(step, seen.sight.instance)
+        return describe(step, seen.observation.instance)
 
-    async def do(self, step: Step, seen: Parting) -> None:
+    async def do(self, step: Step, seen: ScheduleTerminationState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.sight.instance
+        instance = seen.observation.instance
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
                     await self._backups.prove(instance, last)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
-            case BeginGrace():
+            case StartGracePeriod():
                 self._rows.begin_grace(instance.id, self._until, why=self._why)
             case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._why)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import MachineSeen, Sight
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import AwaitsGateways
 from hermesops.instances.steps.personalise import AwaitGateway, asleep, never_lived, not_its_own, silence, terminated
 from hermesops.instances.steps.start_verified import Release
@@ -17,7 +17,7 @@ from hermesops.justavps.wire import Image, ImageStatus, MachineStatus
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,44 @@ class Taking:
         image: What this very operation has begun to save; ``None`` before that.
     """
 
-    sight: Sight
+    observation: Observation
     image: Image | None
 
 
-def decide(seen: Taking) -> Step | Finished | Impossible:
+def decide(seen: Taking) -> Step | Done | Refused:
     """The next step."""
-    instance, machine, node, image = seen.sight.instance, seen.sight.machine, seen.sight.node, seen.image
+    instance, machine, node, image = (
+        seen.observation.instance,
+        seen.observation.machine,
+        seen.observation.node,
+        seen.image,
+    )
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if instance.status is InstanceStatus.PROVISIONING:
-        return Impossible(never_lived(instance))
+        return Refused(never_lived(instance))
     if instance.status is InstanceStatus.SUSPENDED:
-        return Impossible(asleep(instance))
+        return Refused(asleep(instance))
     if machine is None or machine.status is not MachineStatus.READY or node is None:
-        return Impossible(silence(instance))
+        return Refused(silence(instance))
     if node.instance_id != instance.id:
-        return Impossible(not_its_own(instance, node.instance_id or "nobody"))
+        return Refused(not_its_own(instance, node.instance_id or "nobody"))
     if image is None:
         return Save(machine.id) if node.fenced else Fence(machine.id)
     if not image.bootable and image.status in {ImageStatus.CREATING, ImageStatus.READY, ImageStatus.UNKNOWN}:
         # Whose gateway was let go by hand meanwhile has an image all the same, as of one instant.
         return AwaitImage(image.id)
-    return _wake(seen.sight, machine, image, fenced=node.fenced)
+    return _wake(seen.observation, machine, image, fenced=node.fenced)
 
 
-def _wake(sight: Sight, machine: MachineSeen, image: Image, *, fenced: bool) -> Step | Finished | Impossible:
+def _wake(observation: Observation, machine: MachineState, image: Image, *, fenced: bool) -> Step | Done | Refused:
     if fenced:
         return Release(machine.id)
-    if sight.gateway is not GatewayHealth.OK:
+    if observation.gateway is not GatewayHealth.OK:
         return AwaitGateway(machine.id)
     if not image.bootable:
-        return Impossible(_failed(sight.instance, image))
-    return Finished(f"snapshot {image.id[:8]} of {sight.instance.title}")
+        return Refused(_failed(observation.instance, image))
+    return Done(f"snapshot {image.id[:8]} of {observation.instance.title}")
 
 
 def describe(step: Step, instance: Instance) -> str:
@@ -144,21 +149,21 @@ class Snapshot:
 
     async def observe(self) -> Taking:
         """Look at machine, node and gateway, and for the image."""
-        return Taking(await self._world.look(self._instance_id), await self._images.named(self._name))
+        return Taking(await self._world.observe(self._instance_id), await self._images.named(self._name))
 
-    def decide(self, seen: Taking) -> Step | Finished | Impossible:
+    def decide(self, seen: Taking) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen)
 
     def describe(self, step: Step, seen: Taking) -> str:
         """The step in a few words."""
-        return describe(step, seen.sight.instance)
+        return describe(step, seen.observation.instance)
 
     async def do(self, step: Step, seen: Taking) -> None:
         """Do one step; harmless when it was done before."""
         match step:
             case Fence(machine_id=machine_id):
-                await self._world.fence(seen.sight.instance, machine_id)
+                await self._world.fence(seen.observation.instance, machine_id)
             case Save(machine_id=machine_id):
                 await self._images.save(machine_id, self._name)
             case AwaitImage(image_id=image_id):
@@ -168,6 +173,6 @@ class Snapshot:
             case AwaitGateway(machine_id=machine_id):
                 # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
                 await self._world.release(machine_id)
-                await self._world.await_gateway(seen.sight.instance, machine_id)
+                await self._world.await_gateway(seen.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)

@@ -1,4 +1,4 @@
-"""An agent put to sleep: at rest, backed up, its machine stopped or given back, until it is resumed.
+"""A suspended agent: at rest, backed up, its machine stopped or given back, until it is resumed.
 
 The row says ``suspended`` last. A machine that is kept has ``machine_wanted``; where it was given back the newest
 backup is the state.
@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import assert_never
 
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells, Copies, RestRows, Rests
 from hermesops.instances.steps import boot, stop_and_backup
 from hermesops.instances.steps.personalise import terminated
@@ -17,7 +17,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 class Keep(StrEnum):
@@ -35,7 +35,7 @@ class StopMachine:
 
 
 @dataclass(frozen=True)
-class GiveUpMachine:
+class MarkForDeletion:
     """Take the machine out of what its cell should have."""
 
 
@@ -49,7 +49,7 @@ class MarkSuspended:
     """Write ``suspended`` into the registry."""
 
 
-Step = stop_and_backup.Step | StopMachine | GiveUpMachine | ShrinkCell | MarkSuspended
+Step = stop_and_backup.Step | StopMachine | MarkForDeletion | ShrinkCell | MarkSuspended
 
 
 @dataclass(frozen=True)
@@ -62,31 +62,31 @@ class Sleeping:
         in_stack: Whether the cell's state still holds it.
     """
 
-    sight: Sight
+    observation: Observation
     backup: Backup | None
     wanted: bool
     in_stack: bool
 
 
-def decide(seen: Sleeping, *, keep: Keep) -> Step | Finished | Impossible:
-    """The next step towards an agent that sleeps.
+def decide(seen: Sleeping, *, keep: Keep) -> Step | Done | Refused:
+    """The next step towards a suspended agent.
 
     Args:
         seen: The instance as it is now.
         keep: What becomes of its machine.
     """
-    instance, machine = seen.sight.instance, seen.sight.machine
+    instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     gone = machine is None or machine.status is MachineStatus.DELETED
     if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
-        return _sleeps(instance, keep)  # whoever asks again would wake it only to copy it again
-    if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.sight, seen.backup)) is not None:
+        return _sleeps(instance, keep)  # whoever asks again would resume it only to back it up again
+    if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
         return step
     if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
         return StopMachine(machine.id)
     if keep is Keep.REMOVED and seen.wanted:
-        return GiveUpMachine()
+        return MarkForDeletion()
     if keep is Keep.REMOVED and (not gone or seen.in_stack):
         return ShrinkCell()
     if instance.status is not InstanceStatus.SUSPENDED:
@@ -97,12 +97,12 @@ def decide(seen: Sleeping, *, keep: Keep) -> Step | Finished | Impossible:
 def _is_kept(seen: Sleeping, keep: Keep, *, gone: bool) -> bool:
     if keep is Keep.REMOVED:
         return gone and not seen.wanted and not seen.in_stack
-    machine = seen.sight.machine
+    machine = seen.observation.machine
     return machine is not None and machine.status is MachineStatus.STOPPED
 
 
-def _sleeps(instance: Instance, keep: Keep) -> Finished:
-    return Finished(f"the agent of {instance.title} sleeps, its machine is {keep}")
+def _sleeps(instance: Instance, keep: Keep) -> Done:
+    return Done(f"the agent of {instance.title} is suspended, its machine is {keep}")
 
 
 def describe(step: Step, instance: Instance) -> str:
@@ -110,16 +110,16 @@ def describe(step: Step, instance: Instance) -> str:
     match step:
         case StopMachine():
             return f"switching machine {instance.machine_name} off"
-        case GiveUpMachine() | ShrinkCell():
+        case MarkForDeletion() | ShrinkCell():
             return f"giving machine {instance.machine_name} back"
         case MarkSuspended():
-            return "the agent sleeps"
+            return "the agent is suspended"
         case _:
             return stop_and_backup.describe(step, instance)
 
 
 class Suspend:
-    """The work of putting one agent to sleep, for the operations' loop.
+    """The work of suspending one agent, for the operations' loop.
 
     Args:
         instance_id: Whose.
@@ -152,32 +152,32 @@ class Suspend:
 
     async def observe(self) -> Sleeping:
         """Look at row, machine, node, backups and the cell's state."""
-        sight = await self._world.look(self._instance_id)
+        observation = await self._world.observe(self._instance_id)
         return Sleeping(
-            sight,
+            observation,
             self._copies.made(self._instance_id, self._why),
             wanted=self._rows.is_machine_wanted(self._instance_id),
-            in_stack=await self._holds(sight.instance),
+            in_stack=await self._holds(observation.instance),
         )
 
-    def decide(self, seen: Sleeping) -> Step | Finished | Impossible:
+    def decide(self, seen: Sleeping) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen, keep=self._keep)
 
     def describe(self, step: Step, seen: Sleeping) -> str:
         """The step in a few words."""
-        return describe(step, seen.sight.instance)
+        return describe(step, seen.observation.instance)
 
     async def do(self, step: Step, seen: Sleeping) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.sight.instance
+        instance = seen.observation.instance
         match step:
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
-            case GiveUpMachine():
+            case MarkForDeletion():
                 self._rows.leave_machine(instance.id, why=self._why)
             case ShrinkCell():
-                await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
+                await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():
                 self._rows.set_status(instance.id, InstanceStatus.SUSPENDED)
             case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():

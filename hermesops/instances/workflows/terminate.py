@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol, assert_never
 
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import MachineSeen, Sight
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Cells, Rests
 from hermesops.instances.steps import boot, stop_and_backup, verify_backup
 from hermesops.instances.steps.stop_and_backup import Fence
@@ -18,7 +18,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class MarkTerminated:
 
 
 @dataclass(frozen=True)
-class GiveUpMachine:
+class MarkForDeletion:
     """Take the machine out of what its cell should have."""
 
 
-Step = stop_and_backup.Step | ProveBackup | GiveUpMachine | Fence | ShrinkCell | MarkTerminated
+Step = stop_and_backup.Step | ProveBackup | MarkForDeletion | Fence | ShrinkCell | MarkTerminated
 
 
 @dataclass(frozen=True)
-class Ending:
+class TerminationState:
     """What ending an instance looks at.
 
     Attributes:
@@ -52,7 +52,7 @@ class Ending:
         newest: The newest one.
     """
 
-    sight: Sight
+    observation: Observation
     in_stack: bool
     fenced: bool
     reachable: bool
@@ -61,21 +61,21 @@ class Ending:
     newest: Backup | None = None
 
 
-def decide(seen: Ending, *, keeps_backup: bool = False) -> Step | Finished | Impossible:
+def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done | Refused:
     """The next step towards the end.
 
     Args:
         seen: The instance as it is now.
         keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
     """
-    instance = seen.sight.instance
+    instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Finished(f"the instance of {instance.title} is terminated")
-    machine = seen.sight.machine
+        return Done(f"the instance of {instance.title} is terminated")
+    machine = seen.observation.machine
     gone = machine is None or machine.status is MachineStatus.DELETED
     if seen.wanted:
         proving = _kept(seen, gone=gone) if keeps_backup else None
-        return proving or GiveUpMachine()
+        return proving or MarkForDeletion()
     if machine is not None and not gone and seen.reachable and not seen.fenced:
         return Fence(machine.id)
     if not gone or seen.in_stack:
@@ -83,15 +83,15 @@ def decide(seen: Ending, *, keeps_backup: bool = False) -> Step | Finished | Imp
     return MarkTerminated()
 
 
-def _kept(seen: Ending, *, gone: bool) -> stop_and_backup.Step | ProveBackup | Impossible | None:
-    instance, last = seen.sight.instance, seen.newest
+def _kept(seen: TerminationState, *, gone: bool) -> stop_and_backup.Step | ProveBackup | Refused | None:
+    instance, last = seen.observation.instance, seen.newest
     if instance.status is InstanceStatus.PROVISIONING:
         return None  # nobody has said anything to it yet
     if not gone and instance.status is InstanceStatus.RUNNING:
-        if (resting := stop_and_backup.next_step(seen.sight, seen.backup)) is not None:
+        if (resting := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
             return resting
         last = seen.backup
-    return Impossible(_no_backup(instance)) if last is None else verify_backup.next_step(instance, last)
+    return Refused(_no_backup(instance)) if last is None else verify_backup.next_step(instance, last)
 
 
 def _no_backup(instance: Instance) -> RefusedError:
@@ -106,7 +106,7 @@ def describe(step: Step, instance: Instance) -> str:
     match step:
         case ProveBackup():
             return verify_backup.describe(instance)
-        case GiveUpMachine():
+        case MarkForDeletion():
             return f"giving machine {instance.machine_name} up"
         case ShrinkCell():
             return f"destroying machine {instance.machine_name}"
@@ -117,7 +117,7 @@ def describe(step: Step, instance: Instance) -> str:
 
 
 @dataclass(frozen=True)
-class Wish:
+class TerminationRequest:
     """What was asked.
 
     Attributes:
@@ -135,7 +135,7 @@ class Rows(Protocol):
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
         """Whether the instance's cell should have its machine."""
 
-    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
         """Name its machine as one that may be destroyed."""
 
     def mark_terminated(self, instance_id: InstanceId) -> None:
@@ -145,7 +145,7 @@ class Rows(Protocol):
 class Gateways(Protocol):
     """The gateways' units."""
 
-    async def is_stopped(self, machine: MachineSeen | None) -> bool | None:
+    async def is_stopped(self, machine: MachineState | None) -> bool | None:
         """Whether a gateway is stopped and cannot start; ``None`` when the machine does not answer."""
 
     async def fence(self, machine_id: MachineId) -> None:
@@ -164,7 +164,7 @@ class Terminate:
 
     Args:
         instance_id: Whose.
-        wish: What was asked.
+        request: What was asked.
         rows: The registry.
         world: Machines and nodes.
         gateways: Their units.
@@ -176,7 +176,7 @@ class Terminate:
     def __init__(
         self,
         instance_id: InstanceId,
-        wish: Wish,
+        request: TerminationRequest,
         *,
         rows: Rows,
         world: Rests,
@@ -186,7 +186,7 @@ class Terminate:
         cells: Cells,
     ) -> None:
         self._instance_id = instance_id
-        self._wish = wish
+        self._request = request
         self._rows = rows
         self._world = world
         self._gateways = gateways
@@ -194,49 +194,49 @@ class Terminate:
         self._snapshots = snapshots
         self._cells = cells
 
-    async def observe(self) -> Ending:
+    async def observe(self) -> TerminationState:
         """Look at row, machine, gateway, backups and the cell's state."""
-        sight = await self._world.look(self._instance_id)
-        stopped = await self._gateways.is_stopped(sight.machine)
-        return Ending(
-            sight,
-            in_stack=await self._holds(sight.instance),
+        observation = await self._world.observe(self._instance_id)
+        stopped = await self._gateways.is_stopped(observation.machine)
+        return TerminationState(
+            observation,
+            in_stack=await self._holds(observation.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
             wanted=self._rows.is_machine_wanted(self._instance_id),
-            backup=self._backups.made(self._instance_id, self._wish.why),
+            backup=self._backups.made(self._instance_id, self._request.why),
             newest=self._backups.newest(self._instance_id),
         )
 
-    def decide(self, seen: Ending) -> Step | Finished | Impossible:
+    def decide(self, seen: TerminationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, keeps_backup=self._wish.keeps_backup)
+        return decide(seen, keeps_backup=self._request.keeps_backup)
 
-    def describe(self, step: Step, seen: Ending) -> str:
+    def describe(self, step: Step, seen: TerminationState) -> str:
         """The step in a few words."""
-        return describe(step, seen.sight.instance)
+        return describe(step, seen.observation.instance)
 
-    async def do(self, step: Step, seen: Ending) -> None:
+    async def do(self, step: Step, seen: TerminationState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.sight.instance
+        instance = seen.observation.instance
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
                     await self._backups.prove(instance, last)
-            case GiveUpMachine():
-                self._rows.give_up_machine(instance.id, why=self._wish.why)
+            case MarkForDeletion():
+                self._rows.mark_for_deletion(instance.id, why=self._request.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
                 await self._gateways.fence(machine_id)
             case ShrinkCell():
-                await self._cells.bring(instance.cell, still_wanted=partial(self._holds, instance))
+                await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
                 # First: nobody looks after what an ended instance still opens, or has lying about.
                 await self._backups.revoke(self._instance_id)
-                await self._snapshots.drop(self._instance_id, why=self._wish.why)
+                await self._snapshots.drop(self._instance_id, why=self._request.why)
                 self._rows.mark_terminated(self._instance_id)
             case boot.StartMachine() | boot.AwaitMachine() | Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
+                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
             case _ as never:
                 assert_never(never)
 

@@ -65,7 +65,7 @@ class Request:
     query: dict[str, str] = field(default_factory=dict)
     _left: int = 0
     _ended: bool = False
-    _continue_owed: bool = False
+    _continue_pending: bool = False
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.target) if self.target.startswith("/") else None
@@ -74,7 +74,7 @@ class Request:
         self.query = {key: values[-1] for key, values in found.items()}
         self._left = self.length or 0
         self._ended = not self.chunked and self._left == 0
-        self._continue_owed = self.headers.get("expect", "").lower() == "100-continue"
+        self._continue_pending = self.headers.get("expect", "").lower() == "100-continue"
 
     @property
     def keep_alive(self) -> bool:
@@ -83,9 +83,9 @@ class Request:
 
     def body(self) -> Iterator[bytes]:
         """The body in pieces, never whole."""
-        if self._continue_owed and not self._ended:
+        if self._continue_pending and not self._ended:
             self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._continue_owed = False
+        self._continue_pending = False
         while not self._ended:
             piece = self._next_chunk() if self.chunked else self._take(min(CHUNK, self._left))
             if piece:
@@ -95,7 +95,7 @@ class Request:
         """Skip what nobody read; False when the connection cannot be used again."""
         if self._ended:
             return True
-        if self._continue_owed:
+        if self._continue_pending:
             return False
         return all(seen < _WORTH_SKIPPING for seen, _ in enumerate(self.body()))
 

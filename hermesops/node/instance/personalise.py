@@ -25,7 +25,7 @@ from hermesops.node.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, id
 from hermesops.node.release.slots.links import base_of
 from hermesops.node.state.backup import settle
 from hermesops.node.state.contents import OURS
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
 
 _PRIVATE = Access(0o600)
@@ -121,7 +121,7 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     outcome = Outcome()
     volume.await_open(machine)
     owner = account(machine, base.user)
-    home = Home(machine.layout.home(base.home), owner, machine.layout.program)
+    home = AgentHome(machine.layout.home(base.home), owner, machine.layout.program)
     settle(machine, Agent(base, home))
     # Rendered before anything is written: a bad setting must not leave half of a new configuration.
     config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
@@ -131,7 +131,7 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     _record(machine, payload, applied, outcome)
     fence.lift(machine, payload.identity)
     if wait_s > 0:
-        bring_up(machine, base, payload, outcome, wait_s=wait_s)
+        start_gateway(machine, base, payload, outcome, wait_s=wait_s)
         was_restarted = outcome.gateway != "left alone"
         if warm.is_warm(machine):
             warm.hand_over(machine, base, payload.secrets.api_server_key, was_restarted=was_restarted)
@@ -197,7 +197,7 @@ def _record(machine: Machine, payload: Payload, applied: dict[str, Any], outcome
             outcome.changed.append(str(path))
 
 
-def bring_up(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *, wait_s: float) -> None:
+def start_gateway(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *, wait_s: float) -> None:
     """Start the gateway, or restart one that runs with older files, and wait until it is well.
 
     Raises:
@@ -226,7 +226,7 @@ def _explain(machine: Machine, base: Base, answer: Answer, wait_s: float) -> Non
     raise UnhealthyError(f"the gateway answers and is not well after {wait_s:g} s: {answer}")
 
 
-def _forget_former(machine: Machine, home: Home) -> None:
+def _forget_former(machine: Machine, home: AgentHome) -> None:
     """Remove what a restore kept of the time before it: the agent is well with what came."""
     with machine.files.opened_folder(home.path) as folder:
         kept = machine.files.exists(folder, OURS.decode())

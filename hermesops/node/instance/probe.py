@@ -43,7 +43,7 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
         turn_s: Seconds that a turn may take; 0 has none taken.
 
     Raises:
-        NotReadyError: The machine is nobody's yet, or the session of the turn could not be removed.
+        NotReadyError: The machine has no instance yet, or the session of the turn could not be removed.
     """
     key = stored_payload(machine).secrets.api_server_key
     base = base_configuration.load(machine.files, machine.layout.base)

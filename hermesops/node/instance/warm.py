@@ -29,13 +29,13 @@ _KEY_BYTES = 32
 
 
 def refuse_owned(machine: Machine) -> None:
-    """Let only a machine that is nobody's be warmed up.
+    """Let only a machine without an instance be warmed up.
 
     Raises:
         RefusedError: It is somebody's.
     """
     if machine.files.read(machine.layout.identity) is not None:
-        raise RefusedError("this machine belongs to an instance: only one that is nobody's is warmed up")
+        raise RefusedError("this machine belongs to an instance: only an unassigned one is warmed up")
 
 
 def placeholder(machine: Machine, model_base_url: str) -> Payload:

@@ -1,8 +1,8 @@
-"""``warm``: start the gateway of a machine that is nobody's, so that its user need not wait for it."""
+"""``warm``: start the gateway of a machine without an instance, so that its user need not wait for it."""
 
 from hermesops.node.instance import fence, fencing_token, render, volume, warm
 from hermesops.node.instance.agent.installation import account
-from hermesops.node.instance.personalise import Outcome, bring_up, furnish_home, write_managed
+from hermesops.node.instance.personalise import Outcome, furnish_home, start_gateway, write_managed
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release.slots.links import base_of
@@ -37,7 +37,7 @@ def warm_up(machine: Machine, *, model_base_url: str, wait_s: float, lease: Fenc
         config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
         write_managed(machine, config, environment, owner.gid, outcome)
         furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), {}, outcome)
-        bring_up(machine, base, payload, outcome, wait_s=wait_s)
+        start_gateway(machine, base, payload, outcome, wait_s=wait_s)
         warm.take_turn(machine, base, payload.secrets.api_server_key)
     outcome.seconds = round(machine.system.monotonic() - started, 3)
     return outcome

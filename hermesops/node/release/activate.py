@@ -148,13 +148,13 @@ def _change(change: _Change, tried: Tried) -> tuple[dict[str, Any], int]:
     backup.settle(machine, agent)
     starts = is_running(machine, agent) and not fence.is_fenced(machine)
     if config_migration.is_due(machine, agent, change.release):  # it keeps no copy of its own
-        tried = replace(tried, way_back="copy")
-    kept = f"{int(machine.system.now())}-{change.release}" if tried.way_back == "copy" else ""
+        tried = replace(tried, rollback_method="copy")
+    kept = f"{int(machine.system.now())}-{change.release}" if tried.rollback_method == "copy" else ""
     held = Activation(change.release, before, Phase.PREPARED, kept, starts)
     records.save(machine, held)
     try:
         machine.system.systemctl("start", "--no-block", WATCH)  # without it nobody would bring the machine back
-        managed_files.lay_way_back(machine, before)
+        managed_files.stage_rollback_files(machine, before)
         change.tell("draining")
         drained_from = machine.system.monotonic()
         busy = drain.finish_work(
@@ -193,7 +193,7 @@ def _switch(change: _Change, held: Activation, tried: Tried, drained_s: float) -
             "checks": [asdict(check) for check in found],
             "gap_s": round(machine.system.monotonic() - stopped, 3),
             "drained_s": round(drained_s, 3),
-            "way_back": tried.way_back,
+            "rollback_method": tried.rollback_method,
             "way_back_why": tried.why,
             "trial": [asdict(check) for check in tried.checks],
             "trial_s": tried.seconds,
@@ -205,7 +205,7 @@ def _switch(change: _Change, held: Activation, tried: Tried, drained_s: float) -
     except (_FailedError, NodeError, OSError) as error:
         failure = error if isinstance(error, _FailedError) else _FailedError("switch", str(error))
         change.tell("going back")
-        back = rollback.go_back(machine, held, f"{failure.stage}: {failure}")
+        back = rollback.roll_back(machine, held, f"{failure.stage}: {failure}")
         return {**_refusal(change, failure), "went_back": back}, FAILED
     return answer, 0
 

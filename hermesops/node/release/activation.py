@@ -44,7 +44,7 @@ class Activation:
         starts: Whether the gateway is to run.
         deadline: Until when it must be confirmed, on the machine's monotonic clock.
         why: What going back is for.
-        lapsed: Whether that is that nobody was there to confirm it, which says nothing of the release.
+        confirm_timed_out: Whether that is that nobody was there to confirm it, which says nothing of the release.
         answer: What was said when it became unconfirmed.
     """
 
@@ -55,11 +55,11 @@ class Activation:
     starts: bool = True
     deadline: float = 0.0
     why: str = ""
-    lapsed: bool = False
+    confirm_timed_out: bool = False
     answer: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def way_back(self) -> str:
+    def rollback_method(self) -> str:
         """In the words of a trial."""
         return "copy" if self.kept else "in_place"
 

@@ -40,5 +40,5 @@ def confirm(machine: Machine, release: str, *, lease: FencingToken | None) -> di
         after = History(last, held.before, held.kept, order)
         machine.files.write_if_changed(machine.layout.release_history, after.to_json(), records.PRIVATE)
         records.forget(machine)
-        managed_files.clear_way_back(machine)
+        managed_files.clear_rollback_files(machine)
     return {"release": release, "from": held.before, "state": "active"}

@@ -110,7 +110,7 @@ def _followed(machine: Machine, handout: Handout) -> AllowedSigners:
     if start > len(documents):
         raise RefusedError(
             f"the handout's signers are number {len(documents)}, and this machine knows number {start}: "
-            f"the release store was put back to an older state; {MENDS}"
+            f"the release store was restored to an older state; {MENDS}"
         )
     if held is not None and documents[start - 1] != held:
         raise RefusedError("the signers in the handout do not follow those that this machine knows")
@@ -136,7 +136,7 @@ def _newer(machine: Machine, handout: Handout, signers: AllowedSigners) -> Revoc
     if told.number < held.number:
         raise RefusedError(
             f"the handout's revocations are number {told.number}, and this machine knows number {held.number}: "
-            f"the release store was put back to an older state, or lost them; {MENDS}"
+            f"the release store was restored to an older state, or lost them; {MENDS}"
         )
     if told.number == held.number and told != held:
         raise RefusedError(

@@ -49,11 +49,11 @@ def rollback(
         fencing_token.admit(machine, lease)
         held = records.load(machine)
         if held is not None and to in {"", held.before}:
-            told = release_rollback.go_back(machine, held, _ASKED)
+            told = release_rollback.roll_back(machine, held, _ASKED)
         elif held is not None:
             raise RefusedError(f"release {held.to} is unconfirmed here: first back to {held.before}, then on to {to}")
         elif to and to == links.current(machine):
-            return {"release": to, "from": to, "gap_s": 0.0, "carried": 0, "listed": 0, "kept": ""}, 0
+            return {"release": to, "from": to, "gap_s": 0.0, "migrated": 0, "listed": 0, "kept": ""}, 0
         else:
             told = _leave(machine, to, loses=loses, even_revoked=even_revoked, drain_s=drain_s)
     return told, 0 if told["healthy"] else FAILED
@@ -79,9 +79,9 @@ def _leave(machine: Machine, to: str, *, loses: bool, even_revoked: bool, drain_
     managed_files.adopt(machine)
     held = Activation(links.current(machine), target, Phase.PREPARED, kept, starts)
     records.save(machine, held)
-    managed_files.lay_way_back(machine, target)
+    managed_files.stage_rollback_files(machine, target)
     drain.finish_work(machine, agent, deadline_s=drain_s)
-    return release_rollback.go_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
+    return release_rollback.roll_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
 
 
 def _refuse_revoked(machine: Machine, target: str) -> None:
@@ -97,7 +97,7 @@ def _refuse_loss(machine: Machine, agent: Agent, kept: str, *, loses: bool) -> N
     weighed = machine.state.weigh(agent.home, kept)
     if weighed.listed and not loses:
         raise RefusedError(
-            f"going back would carry {weighed.carried} rows written since and leave {weighed.listed} out: "
+            f"going back would carry {weighed.migrated} rows written since and leave {weighed.listed} out: "
             "--lose does it, and lists them"
         )
 

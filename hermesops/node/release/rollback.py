@@ -18,8 +18,8 @@ from hermesops.node.machine import Machine
 from hermesops.node.release import activation as records
 from hermesops.node.release import config_migration
 from hermesops.node.release.activation import Activation, History, Phase
-from hermesops.node.release.slots.managed_files import clear_way_back, occupant, take_way_back
-from hermesops.node.state.snapshots import PutBack
+from hermesops.node.release.slots.managed_files import clear_rollback_files, occupant, take_rollback_files
+from hermesops.node.state.snapshots import RestoreResult
 
 _HEALTH_S = 60.0
 _LOOK_S = 1.0
@@ -27,14 +27,14 @@ _GRACE_S = 20.0
 """For turns in progress: a release that is left may be one that never ends."""
 
 
-def go_back(machine: Machine, activation: Activation, why: str, *, lapsed: bool = False) -> dict[str, Any]:
+def roll_back(machine: Machine, activation: Activation, why: str, *, confirm_timed_out: bool = False) -> dict[str, Any]:
     """Leave a release; the caller holds the machine's lock. Ends what was begun, wherever it was cut short.
 
     Args:
         machine: Which.
         activation: What is left.
         why: The reason; one that was written down before counts instead.
-        lapsed: Whether it is that nobody was there to confirm it.
+        confirm_timed_out: Whether it is that nobody was there to confirm it.
 
     Raises:
         NotReadyError: The data volume is closed, or a program failed: the same again goes on.
@@ -46,7 +46,10 @@ def go_back(machine: Machine, activation: Activation, why: str, *, lapsed: bool 
         return {"release": activation.before, "from": activation.to, "why": why, "gap_s": 0.0, "healthy": True}
     volume.refuse_closed(machine)
     activation = replace(
-        activation, phase=Phase.GOING_BACK, why=activation.why or why, lapsed=activation.lapsed or lapsed
+        activation,
+        phase=Phase.GOING_BACK,
+        why=activation.why or why,
+        confirm_timed_out=activation.confirm_timed_out or confirm_timed_out,
     )
     # Best effort: on a full disk the record of before does as well.
     with suppress(OSError, NodeError):
@@ -54,13 +57,13 @@ def go_back(machine: Machine, activation: Activation, why: str, *, lapsed: bool 
     if machine.files.link_target(machine.layout.back) is not None:
         hold_gateway(machine)
         stop(machine, agent)
-        put = _put_back(machine, agent, activation)
-        take_way_back(machine)
+        put = _restore(machine, agent, activation)
+        take_rollback_files(machine)
     else:
-        put = _put_back(machine, agent, activation)  # what a run that was killed has come to
+        put = _restore(machine, agent, activation)  # what a run that was killed has come to
     release_gateway(machine)
     machine.gate.open()
-    healthy = _bring_up(machine, agent, activation)
+    healthy = _start_gateway(machine, agent, activation)
     gap = round(machine.system.monotonic() - started, 3)
     _remember(machine, activation, put)
     return {
@@ -69,7 +72,7 @@ def go_back(machine: Machine, activation: Activation, why: str, *, lapsed: bool 
         "why": activation.why,
         "gap_s": gap,
         "healthy": healthy,
-        "way_back": activation.way_back,
+        "rollback_method": activation.rollback_method,
         **asdict(put),
     }
 
@@ -96,12 +99,12 @@ def settle_dead(machine: Machine) -> None:
 
 
 def _end(machine: Machine, held: Activation) -> dict[str, Any]:
-    return go_back(machine, held, _reason(machine, held), lapsed=held.phase is not Phase.GOING_BACK)
+    return roll_back(machine, held, _reason(machine, held), confirm_timed_out=held.phase is not Phase.GOING_BACK)
 
 
 def undo_preparation(machine: Machine, agent: Agent) -> None:
     """Nothing was changed yet: let the agent go on as if nothing had been meant."""
-    clear_way_back(machine)
+    clear_rollback_files(machine)
     machine.remove(agent.home.path / DRAIN_MARKER)
     machine.gate.open()
     records.forget(machine)
@@ -142,14 +145,14 @@ def stop(machine: Machine, agent: Agent) -> None:
         machine.system.sleep(0.1)
 
 
-def _put_back(machine: Machine, agent: Agent, activation: Activation) -> PutBack:
+def _restore(machine: Machine, agent: Agent, activation: Activation) -> RestoreResult:
     if not activation.kept:
-        return PutBack()
+        return RestoreResult()
     config_migration.end(machine)
-    return machine.state.put_back(agent.home, activation.kept)
+    return machine.state.restore(agent.home, activation.kept)
 
 
-def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
+def _start_gateway(machine: Machine, agent: Agent, activation: Activation) -> bool:
     """Start the gateway of the slot that is current, unless it is not to run; whether it is well."""
     machine.remove(agent.home.path / DRAIN_MARKER)
     payload = occupant(machine)
@@ -164,12 +167,12 @@ def _bring_up(machine: Machine, agent: Agent, activation: Activation) -> bool:
     return found.ok
 
 
-def _remember(machine: Machine, activation: Activation, put: PutBack) -> None:
+def _remember(machine: Machine, activation: Activation, put: RestoreResult) -> None:
     held = records.history(machine)
     last = {
         "to": activation.to,
         "from": activation.before,
-        "outcome": "lapsed" if activation.lapsed else "rolled_back",
+        "outcome": "confirm_timed_out" if activation.confirm_timed_out else "rolled_back",
         "why": activation.why,
         "at": machine.system.now(),
         **{f"rows_{name}" if name != "kept" else name: value for name, value in asdict(put).items()},
@@ -179,5 +182,5 @@ def _remember(machine: Machine, activation: Activation, put: PutBack) -> None:
     after = History(last=last, before="", kept="", order=order)
     with suppress(OSError):
         machine.files.write_if_changed(machine.layout.release_history, after.to_json(), records.PRIVATE)
-    clear_way_back(machine)
+    clear_rollback_files(machine)
     records.forget(machine)

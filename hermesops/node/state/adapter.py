@@ -11,9 +11,9 @@ from typing import Any, TextIO
 
 from hermesops.node.errors import NotReadyError
 from hermesops.node.state.repository import Repository
-from hermesops.node.state.snapshots import PutBack
+from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system import as_user
-from hermesops.node.system.as_user import Errand, Home
+from hermesops.node.system.as_user import AgentHome, UserProcess
 from hermesops.node.system.files import Access
 from hermesops.node.system.restic import Restic, pump
 
@@ -40,14 +40,14 @@ class Copied:
     state: dict[str, Any]
 
 
-def look(home: Home, /) -> tuple[dict[str, Any], int]:
+def look(home: AgentHome, /) -> tuple[dict[str, Any], int]:
     """The digest of the agent's state, and the bytes that its home takes."""
     told = as_user.run(home, "look", timeout_s=_LOOK_S)
     with _understood("look"):
         return dict(told["state"]), int(told["bytes"])
 
 
-def save(home: Home, repository: Repository, access: Access, /) -> Copied:
+def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
     """Copy the state into a repository, which is made where there is none. Killed anywhere, it makes no snapshot.
 
     Raises:
@@ -57,7 +57,7 @@ def save(home: Home, repository: Repository, access: Access, /) -> Copied:
     restic = Restic(repository, access)
     restic.ensure()
     with restic.saving() as saving, ExitStack() as ending:
-        packing = Errand(home, "pack", stdout=subprocess.PIPE)
+        packing = UserProcess(home, "pack", stdout=subprocess.PIPE)
         ending.callback(packing.stop)
         source = packing.process.stdout
         if source is None:
@@ -70,7 +70,7 @@ def save(home: Home, repository: Repository, access: Access, /) -> Copied:
         return Copied(saved.snapshot, int(packed["bytes"]), saved.added, int(packed["left_out"]), dict(packed["state"]))
 
 
-def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
+def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
     """Bring a copy beside the state that is there, and prove that it is whole; ``switch`` puts it in place.
 
     Raises:
@@ -80,7 +80,7 @@ def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
     restic = Restic(repository, access)
     snapshot = restic.full_id(repository.snapshot or "latest")
     with restic.fetching() as (process, said), ExitStack() as ending:
-        unpacking = Errand(home, "unpack", stdin=subprocess.PIPE)
+        unpacking = UserProcess(home, "unpack", stdin=subprocess.PIPE)
         ending.callback(unpacking.stop)
         target, source = unpacking.process.stdin, process.stdout
         if source is None or target is None:
@@ -99,22 +99,22 @@ def fetch(home: Home, repository: Repository, access: Access, /) -> Copied:
         return Copied(snapshot, int(unpacked["bytes"]), 0, 0, dict(unpacked["state"]))
 
 
-def switch(home: Home, /) -> None:
+def switch(home: AgentHome, /) -> None:
     """Put what was fetched in the place of what is there, which is kept beside it; no gateway runs."""
     as_user.run(home, "switch", timeout_s=_MOVE_S)
 
 
-def settle(home: Home, /) -> None:
+def settle(home: AgentHome, /) -> None:
     """Bring a switch to its end that was cut short."""
     as_user.run(home, "settle", timeout_s=_MOVE_S)
 
 
-def forget(home: Home, /) -> None:
+def forget(home: AgentHome, /) -> None:
     """Remove what the last switch kept."""
     as_user.run(home, "forget", timeout_s=_MOVE_S)
 
 
-def keep(home: Home, name: str, /) -> None:
+def keep(home: AgentHome, name: str, /) -> None:
     """Keep a copy of the databases and the configuration under a name, while no gateway runs.
 
     Raises:
@@ -123,25 +123,25 @@ def keep(home: Home, name: str, /) -> None:
     as_user.run(home, "keep", name, timeout_s=_MOVE_S)
 
 
-def weigh(home: Home, name: str, /) -> PutBack:
-    """What ``put_back`` would come to by now.
+def weigh(home: AgentHome, name: str, /) -> RestoreResult:
+    """What ``restore`` would come to by now.
 
     Raises:
         NotReadyError: Nothing of that name is kept.
     """
     told = as_user.run(home, "weigh", name, timeout_s=_LOOK_S)
     with _understood("weigh"):
-        return PutBack(**told)
+        return RestoreResult(**told)
 
 
-def put_back(home: Home, name: str, /) -> PutBack:
+def restore(home: AgentHome, name: str, /) -> RestoreResult:
     """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
-    told = as_user.run(home, "put_back", name, timeout_s=_MOVE_S)
-    with _understood("put_back"):
-        return PutBack(**told)
+    told = as_user.run(home, "restore", name, timeout_s=_MOVE_S)
+    with _understood("restore"):
+        return RestoreResult(**told)
 
 
-def outdated(home: Home, /, *, older_than_s: float) -> int:
+def outdated(home: AgentHome, /, *, older_than_s: float) -> int:
     """Remove what was kept for longer than that; how many there were."""
     told = as_user.run(home, "outdated", str(older_than_s), timeout_s=_MOVE_S)
     with _understood("outdated"):
@@ -161,7 +161,7 @@ def _understood(verb: str) -> Iterator[None]:
         raise NotReadyError(f"{verb}: the errand said nothing that is understood") from error
 
 
-def export(home: Home, out: TextIO, /) -> None:
+def export(home: AgentHome, out: TextIO, /) -> None:
     """Write everything as lines of JSON.
 
     Args:
@@ -172,4 +172,4 @@ def export(home: Home, out: TextIO, /) -> None:
         NotReadyError: It could not all be read; the last line, which counts the others, is missing.
     """
     out.flush()
-    Errand(home, "export", stdout=out).end(timeout_s=_MOVE_S)
+    UserProcess(home, "export", stdout=out).end(timeout_s=_MOVE_S)

@@ -24,26 +24,26 @@ _LONGEST_S = 1800.0
 
 
 @dataclass(frozen=True)
-class Carried:
+class MigratedRows:
     """What came of it.
 
     Attributes:
-        carried: Rows that are in the older database now.
+        migrated: Rows that are in the older database now.
         listed: Rows that are not, or not with all that they hold.
     """
 
-    carried: int = 0
+    migrated: int = 0
     listed: int = 0
 
-    def __add__(self, other: "Carried") -> "Carried":
-        return Carried(self.carried + other.carried, self.listed + other.listed)
+    def __add__(self, other: "MigratedRows") -> "MigratedRows":
+        return MigratedRows(self.migrated + other.migrated, self.listed + other.listed)
 
 
 Tell = Callable[[str, dict[str, object]], None]
 """Takes the table and the columns of a row that is not carried."""
 
 
-def carry(older: Path, newer: Path, tell: Tell, *, is_meant: bool = True) -> Carried:
+def migrate_rows(older: Path, newer: Path, tell: Tell, *, is_meant: bool = True) -> MigratedRows:
     """Bring over what the newer database has and the older lacks, in one transaction.
 
     Args:
@@ -62,7 +62,7 @@ def carry(older: Path, newer: Path, tell: Tell, *, is_meant: bool = True) -> Car
         held.execute("ATTACH ? AS newer", (f"file:{quote(os.fspath(newer))}?mode=ro",))
         held.execute("BEGIN IMMEDIATE")
         try:
-            done = sum((_table(held, name, tell) for name in _tables(held, "newer")), Carried())
+            done = sum((_table(held, name, tell) for name in _tables(held, "newer")), MigratedRows())
         except BaseException:
             held.execute("ROLLBACK")
             raise
@@ -89,19 +89,19 @@ def _columns(held: sqlite3.Connection, schema: str, table: str) -> dict[str, int
     return {row[1]: row[5] for row in rows}
 
 
-def _table(held: sqlite3.Connection, table: str, tell: Tell) -> Carried:
+def _table(held: sqlite3.Connection, table: str, tell: Tell) -> MigratedRows:
     new, old = _columns(held, "newer", table), _columns(held, "main", table)
     common = [name for name in new if name in old]
     key = [name for name in common if old[name]] if any(old.values()) else ["rowid"]
     if not common or [name for name in old if old[name] and name not in new]:
-        return Carried(0, _list(held, f"SELECT * FROM newer.{_q(table)}", table, tell))  # noqa: S608 - quoted
+        return MigratedRows(0, _list(held, f"SELECT * FROM newer.{_q(table)}", table, tell))  # noqa: S608 - quoted
     done = _insert(held, table, common, key, [name for name in new if name not in old], tell)
     return done + _change(held, table, common, key, tell, is_alike=new.keys() == old.keys())
 
 
 def _insert(
     held: sqlite3.Connection, table: str, common: Sequence[str], key: Sequence[str], beyond: Sequence[str], tell: Tell
-) -> Carried:
+) -> MigratedRows:
     name, same = _q(table), _same(key)
     brought = ["rowid", *common] if key == ["rowid"] else common
     columns = ", ".join(_q(column) for column in brought)
@@ -112,26 +112,26 @@ def _insert(
         more = " OR ".join(f"n.{_q(column)} IS NOT NULL" for column in beyond)
         listed = _list(held, f"SELECT n.* FROM {lacking} AND ({more})", table, tell)  # noqa: S608 - quoted
     # rowcount, since changes() would count what the older database's triggers do, too
-    carried = held.execute(f"INSERT OR IGNORE INTO main.{name} ({columns}) SELECT {values} FROM {lacking}").rowcount  # noqa: S608 - quoted
+    migrated = held.execute(f"INSERT OR IGNORE INTO main.{name} ({columns}) SELECT {values} FROM {lacking}").rowcount  # noqa: S608 - quoted
     listed += _list(held, f"SELECT n.* FROM {lacking}", table, tell)  # noqa: S608 - what a constraint has kept out
-    return Carried(carried, listed)
+    return MigratedRows(migrated, listed)
 
 
 def _change(
     held: sqlite3.Connection, table: str, common: Sequence[str], key: Sequence[str], tell: Tell, *, is_alike: bool
-) -> Carried:
+) -> MigratedRows:
     values = [column for column in common if column not in key]
     if not values:
-        return Carried()
+        return MigratedRows()
     name = _q(table)
     differs = " OR ".join(f"o.{_q(column)} IS NOT n.{_q(column)}" for column in values)
     where = f"{_same(key)} AND ({differs})"
     if not is_alike:
         rows = f"SELECT n.* FROM newer.{name} n JOIN main.{name} o ON {where}"  # noqa: S608 - quoted
-        return Carried(0, _list(held, rows, table, tell))
+        return MigratedRows(0, _list(held, rows, table, tell))
     sets = ", ".join(f"{_q(column)} = n.{_q(column)}" for column in values)
     done = held.execute(f"UPDATE OR IGNORE main.{name} AS o SET {sets} FROM newer.{name} n WHERE {where}").rowcount  # noqa: S608 - quoted
-    return Carried(done, 0)
+    return MigratedRows(done, 0)
 
 
 def _same(key: Sequence[str]) -> str:

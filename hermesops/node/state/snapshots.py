@@ -23,7 +23,7 @@ from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.release.trial.state_copy import CONFIG, copy
 from hermesops.node.state import contents
 from hermesops.node.state.archive.tar_stream import AGENTS_OWN, empty
-from hermesops.node.state.row_migration import Carried, carry, line
+from hermesops.node.state.row_migration import MigratedRows, line, migrate_rows
 from hermesops.node.system.files import sync
 
 _MANIFEST = "names.json"
@@ -35,16 +35,16 @@ _NAME = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,110}")
 
 
 @dataclass(frozen=True)
-class PutBack:
+class RestoreResult:
     """What came of putting a copy back.
 
     Attributes:
-        carried: Rows written since that the older databases hold now.
+        migrated: Rows written since that the older databases hold now.
         listed: Rows that they do not.
         kept: Where the newer state and the list are, below the home; empty where nothing was put back.
     """
 
-    carried: int = 0
+    migrated: int = 0
     listed: int = 0
     kept: str = ""
 
@@ -75,7 +75,7 @@ def keep(home: Path, name: str) -> dict[str, Any]:
     return {}
 
 
-def put_back(home: Path, name: str) -> PutBack:
+def restore(home: Path, name: str) -> RestoreResult:
     """Put a kept state in the place of what is there; does nothing where none of that name is kept.
 
     Raises:
@@ -88,13 +88,13 @@ def put_back(home: Path, name: str) -> PutBack:
         place.rename(gone)  # in one step: half of it must not be taken for something to put back
         contents.remove(gone)
     if not newer.exists():
-        return PutBack()
+        return RestoreResult()
     told = f"{os.fsdecode(contents.OURS)}/newer/{name}"
     done = _carried(home, newer)
-    return PutBack(done.carried, done.listed, told)
+    return RestoreResult(done.migrated, done.listed, told)
 
 
-def weigh(home: Path, name: str) -> PutBack:
+def weigh(home: Path, name: str) -> RestoreResult:
     """What putting a copy back would come to by now; changes nothing.
 
     Raises:
@@ -103,15 +103,15 @@ def weigh(home: Path, name: str) -> PutBack:
     place = _place(home, "kept", name)
     if not place.exists():
         raise NotReadyError(f"no state {name} is kept")
-    done = Carried()
+    done = MigratedRows()
     for each in json.loads((place / _MANIFEST).read_text(encoding="utf-8")):
         if each == os.fsdecode(CONFIG) or not _is_file(home / each):
             continue
         try:
-            done += carry(place / each, home / each, lambda _table, _row: None, is_meant=False)
+            done += migrate_rows(place / each, home / each, lambda _table, _row: None, is_meant=False)
         except sqlite3.DatabaseError as error:
             raise NotReadyError(f"{each}: {error}") from error
-    return PutBack(done.carried, done.listed)
+    return RestoreResult(done.migrated, done.listed)
 
 
 def outdated(home: Path, older_than_s: float) -> int:
@@ -141,27 +141,27 @@ def _exchange(home: Path, place: Path, newer: Path, names: list[str]) -> None:
     _on_disk(newer)
 
 
-def _carried(home: Path, newer: Path) -> Carried:
+def _carried(home: Path, newer: Path) -> MigratedRows:
     if (newer / _DONE).exists():
-        return Carried(**json.loads((newer / _DONE).read_text(encoding="utf-8")))
-    done = Carried()
+        return MigratedRows(**json.loads((newer / _DONE).read_text(encoding="utf-8")))
+    done = MigratedRows()
     try:
         with (newer / _LISTED).open("w", encoding="utf-8") as out:
             for each in _NAMES:
                 if each != os.fsdecode(CONFIG) and _is_file(newer / each) and _is_file(home / each):
                     done += _carried_of(home, newer, each, out.write)
-        (newer / _DONE).write_text(json.dumps({"carried": done.carried, "listed": done.listed}), encoding="utf-8")
+        (newer / _DONE).write_text(json.dumps({"migrated": done.migrated, "listed": done.listed}), encoding="utf-8")
     except OSError:
         return done  # no room for the list: the newer databases themselves are still there
     return done
 
 
-def _carried_of(home: Path, newer: Path, each: str, write: Any) -> Carried:  # noqa: ANN401 - of a text file
+def _carried_of(home: Path, newer: Path, each: str, write: Any) -> MigratedRows:  # noqa: ANN401 - of a text file
     try:
-        return carry(home / each, newer / each, lambda table, row: write(line(each, table, row)))
+        return migrate_rows(home / each, newer / each, lambda table, row: write(line(each, table, row)))
     except sqlite3.DatabaseError as error:
         write(line(each, "", {"error": str(error)}))
-        return Carried(0, 1)
+        return MigratedRows(0, 1)
 
 
 def _on_disk(folder: Path, *, but_files: bool = False) -> None:

@@ -41,7 +41,7 @@ _MEMORY_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Home:
+class AgentHome:
     """An agent's home, and whose it is.
 
     Attributes:
@@ -55,7 +55,7 @@ class Home:
     program: Path
 
 
-class Errand:
+class UserProcess:
     """One that runs, in a process group of its own.
 
     Args:
@@ -68,7 +68,7 @@ class Errand:
 
     def __init__(
         self,
-        home: Home,
+        home: AgentHome,
         verb: str,
         *words: str,
         stdin: int | IO[bytes] = subprocess.DEVNULL,
@@ -152,9 +152,9 @@ class Errand:
             self.process.wait()
 
 
-def run(home: Home, verb: str, *words: str, timeout_s: float) -> dict[str, Any]:
+def run(home: AgentHome, verb: str, *words: str, timeout_s: float) -> dict[str, Any]:
     """Run one that neither reads nor writes a stream; what it came to."""
-    return Errand(home, verb, *words).end(timeout_s=timeout_s)
+    return UserProcess(home, verb, *words).end(timeout_s=timeout_s)
 
 
 def as_user(access: Access) -> list[str]:
@@ -251,7 +251,7 @@ _VERBS: Mapping[str, Callable[..., Mapping[str, Any]]] = {
     "export": _export,
     "keep": snapshots.keep,
     "weigh": lambda home, name: asdict(snapshots.weigh(home, name)),
-    "put_back": lambda home, name: asdict(snapshots.put_back(home, name)),
+    "restore": lambda home, name: asdict(snapshots.restore(home, name)),
     "outdated": lambda home, older_than_s: {"removed": snapshots.outdated(home, float(older_than_s))},
     "rehearse": state_copy.make,
     "rehearsed": lambda home: {"schemas": state_copy.schemas(home)},

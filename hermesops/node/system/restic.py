@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.state.repository import Repository
-from hermesops.node.system.as_user import WATCH_EVERY_S, Errand, as_user
+from hermesops.node.system.as_user import WATCH_EVERY_S, UserProcess, as_user
 from hermesops.node.system.files import Access
 
 PROGRAM = "/usr/bin/restic"
@@ -195,7 +195,7 @@ class Saving:
     def __init__(self, restic: Restic, process: subprocess.Popen[bytes], out: IO[bytes], said: IO[bytes]) -> None:
         self._restic, self._process, self._out, self._said = restic, process, out, said
 
-    def take(self, source: IO[bytes], giver: Errand | None = None) -> None:
+    def take(self, source: IO[bytes], giver: UserProcess | None = None) -> None:
         """Read a stream to its end, or to the end of whoever gives it.
 
         Raises:
@@ -234,8 +234,8 @@ def pump(
     source: IO[bytes],
     target: IO[bytes],
     *,
-    giver: Errand | None = None,
-    taker: Errand | None = None,
+    giver: UserProcess | None = None,
+    taker: UserProcess | None = None,
     taken_s: float = _TAKEN_S,
     given_s: float = _GIVEN_S,
 ) -> None:
@@ -265,7 +265,7 @@ def pump(
             data = data[os.write(writer, data) :]
 
 
-def _comes(reader: int, giver: Errand | None, given_s: float) -> bool:
+def _comes(reader: int, giver: UserProcess | None, given_s: float) -> bool:
     """Wait for something to read; false when nothing can come any more."""
     until = time.monotonic() + given_s
     while (left := until - time.monotonic()) > 0:
@@ -277,7 +277,7 @@ def _comes(reader: int, giver: Errand | None, given_s: float) -> bool:
     raise NotReadyError(f"nothing came for {given_s:g} s")
 
 
-def _refuse_untaken(writer: int, taker: Errand | None, taken_s: float) -> None:
+def _refuse_untaken(writer: int, taker: UserProcess | None, taken_s: float) -> None:
     until = time.monotonic() + taken_s
     while (left := until - time.monotonic()) > 0:
         if select.select([], [writer], [], min(left, WATCH_EVERY_S))[1]:

@@ -87,7 +87,7 @@ class AuditRows(Rows):
         Raises:
             RefusedError: The anchor may not be read.
         """
-        anchor = anchor or self._desk.trail.anchor
+        anchor = anchor or self._context.audit_log.anchor
         # First the heads: an entry that is appended meanwhile is then one more, and none that is missing.
         heads = list(anchor.heads()) if anchor else []
         with self._database.reading() as connection:

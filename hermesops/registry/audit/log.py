@@ -23,7 +23,7 @@ _LOCK = 0x6865726D6574
 """Number of the advisory lock under which PostgreSQL appends once at a time."""
 
 
-class Trail:
+class AuditLog:
     """Where audit entries go.
 
     Args:

@@ -21,7 +21,7 @@ class ResealingRows(Rows):
     def sealing_key(self) -> str:
         """Id of the key that seals."""
         with self._database.reading() as connection:
-            return read_key(connection) or self._desk.sealer.current
+            return read_key(connection) or self._context.sealer.current
 
     def seal_with(self, key: str, *, why: str) -> None:
         """Let everything be sealed with this key from now on, by everybody; safe to call twice.
@@ -31,7 +31,7 @@ class ResealingRows(Rows):
         Raises:
             RefusedError: The key is not at hand here.
         """
-        sealer = self._desk.sealer
+        sealer = self._context.sealer
         sealer.reload()
         if key not in sealer.key_ids:
             raise RefusedError(f"there is no key {key} in {sealer.source}")
@@ -52,7 +52,7 @@ class ResealingRows(Rows):
         Raises:
             RefusedError: Something does not open; the message says what. The rest of this batch is as it was.
         """
-        sealer = self._desk.sealer
+        sealer = self._context.sealer
         sealer.reload()
         with self._database.writing() as connection:
             key = read_key(connection) or sealer.current
@@ -70,7 +70,7 @@ class ResealingRows(Rows):
             RefusedError: One is not.
         """
         with self._database.writing() as connection:
-            key = read_key(connection) or self._desk.sealer.current
+            key = read_key(connection) or self._context.sealer.current
             other = next(sealed_cells(connection, but_with=key, limit=1), None)
             if other is not None:
                 raise RefusedError(f"{other.place} is still sealed with another key than {key}")
@@ -79,7 +79,7 @@ class ResealingRows(Rows):
     def count_sealed_otherwise(self) -> int:
         """How many values another key than the one that counts has sealed, the proof of the key among them."""
         with self._database.reading() as connection:
-            key = read_key(connection) or self._desk.sealer.current
+            key = read_key(connection) or self._context.sealer.current
             proof = connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar_one()
             is_old = not proof.startswith(f"hs1.{key}.")
             return sum(1 for _ in sealed_cells(connection, but_with=key)) + is_old
@@ -91,6 +91,6 @@ class ResealingRows(Rows):
         if held.startswith(f"hs1.{key}."):
             return 0
         where = place("meta", "value", PROOF)
-        fresh = self._seal_in(connection, self._desk.sealer.unseal(held, place=where), where)
+        fresh = self._seal_in(connection, self._context.sealer.unseal(held, place=where), where)
         connection.execute(meta.update().where(meta.c.name == PROOF).values(value=fresh))
         return 1

@@ -64,8 +64,8 @@ class ConsistencyRows(Rows):
             subject, name = instance_subject(row.instance_id), row.machine_name
             if row.cell not in known:
                 yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
-            if not is_machine_name(name, self._desk.environment):
-                what = f"its machine {name} is not named as those of environment {self._desk.environment} are"
+            if not is_machine_name(name, self._context.environment):
+                what = f"its machine {name} is not named as those of environment {self._context.environment} are"
                 yield Contradiction(subject, what, "hermesops settings show: is this the registry that was meant?")
             if row.status == InstanceStatus.RUNNING and row.vm_id is None:
                 what = f"is running, and no machine {name} is recorded"
@@ -134,7 +134,7 @@ class ConsistencyRows(Rows):
     def _secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
         for cell in sealed_cells(connection):
             try:
-                self._desk.sealer.unseal(cell.sealed, place=cell.place)
+                self._context.sealer.unseal(cell.sealed, place=cell.place)
             except RefusedError as error:
                 yield Contradiction(cell.place, f"does not open: {error.message}", error.hint or _RESTORE)
 

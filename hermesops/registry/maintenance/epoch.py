@@ -24,7 +24,7 @@ class EpochRows(Rows):
         Returns:
             The new epoch.
         """
-        anchor = self._desk.trail.anchor
+        anchor = self._context.audit_log.anchor
         known = max(above, anchor.highest_epoch() if anchor else 0)
         with self._database.writing(guarded=False) as connection:
             before = read_epoch(connection, lock=True)

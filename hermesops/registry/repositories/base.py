@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from hermesops.registry.audit.log import Trail
+from hermesops.registry.audit.log import AuditLog
 from hermesops.registry.database import Database
 from hermesops.registry.encryption.sealing import Sealer, key_in
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Desk:
+class WriteContext:
     """Where rows are written.
 
     Attributes:
         environment: Name of the environment; part of machine names.
-        trail: Takes audit entries.
+        audit_log: Takes audit entries.
         sealer: Encrypts secret columns.
     """
 
     database: Database
     environment: str
-    trail: Trail
+    audit_log: AuditLog
     sealer: Sealer = field(repr=False)
 
 
@@ -35,12 +35,12 @@ class Rows:
     """Base of each group of rows.
 
     Args:
-        desk: Where they are written.
+        context: Where they are written.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, context: WriteContext) -> None:
+        self._context = context
+        self._database = context.database
 
     def _note(
         self,
@@ -53,11 +53,11 @@ class Rows:
         why: str = "",
     ) -> None:
         """Append an audit entry in the transaction of the change that it tells of."""
-        self._desk.trail.note(connection, action, subject, before=before or {}, after=after or {}, why=why)
+        self._context.audit_log.note(connection, action, subject, before=before or {}, after=after or {}, why=why)
 
     def _seal_in(self, connection: sa.Connection, plain: str, where: str) -> str:
         """Encrypt what the transaction is about to write at that place."""
-        sealer = self._desk.sealer
+        sealer = self._context.sealer
         return sealer.seal(plain, place=where, key=key_in(self._database, connection, sealer))
 
 

@@ -76,8 +76,8 @@ class CellRows(Rows):
             ]
         return CellSpec(cell, tuple(sorted(machines, key=lambda machine: machine.name)))
 
-    def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
-        """The cell's machines that were given up (``give_up_machine``, ``retire_spare``) and may still be there."""
+    def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
+        """The cell's machines that were given up (``mark_for_deletion``, ``retire_spare``) and may still be there."""
         of_instances = (
             sa.select(instance_details.c.machine_name)
             .select_from(_WITH_INSTANCE)

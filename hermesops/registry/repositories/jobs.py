@@ -1,4 +1,4 @@
-"""The last turn of each chore. They are few, and nothing is asked of them but by name: rows of ``meta`` hold them."""
+"""The last turn of each job. They are few, and nothing is asked of them but by name: rows of ``meta`` hold them."""
 
 import json
 from datetime import datetime
@@ -6,43 +6,43 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.chore import ChoreTurn, chore_subject
+from hermesops.model.chore import JobRun, job_subject
 from hermesops.model.operation import Lease
 from hermesops.registry.repositories.base import Rows, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.schema.tables import meta
 
 
-class ChoreRows(Rows):
-    """Turns of chores."""
+class JobRows(Rows):
+    """Turns of jobs."""
 
-    def chore_turn(self, name: str) -> ChoreTurn | None:
+    def job_run(self, name: str) -> JobRun | None:
         """The last one; ``None`` when it was never done."""
         with self._database.reading() as connection:
-            text = connection.execute(sa.select(meta.c.value).where(meta.c.name == chore_subject(name))).scalar()
+            text = connection.execute(sa.select(meta.c.value).where(meta.c.name == job_subject(name))).scalar()
         return _turn(json.loads(text)) if text else None
 
-    def begin_chore(self, name: str, *, lease: Lease) -> None:
+    def begin_job(self, name: str, *, lease: Lease) -> None:
         """Note that somebody begins with it.
 
         Raises:
-            LeaseLostError: The lease of the chore is somebody else's by now.
+            LeaseLostError: The lease of the job is somebody else's by now.
         """
-        self._keep_turn(name, lease, ended=False, done="", problem="")
+        self._store_run(name, lease, ended=False, done="", problem="")
 
-    def end_chore(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+    def end_job(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
         """Note what came of it.
 
         Raises:
             LeaseLostError: As above; who has it now notes what comes of it.
         """
-        self._keep_turn(name, lease, ended=True, done=done, problem=problem)
+        self._store_run(name, lease, ended=True, done=done, problem=problem)
 
-    def _keep_turn(self, name: str, lease: Lease, *, ended: bool, done: str, problem: str) -> None:
+    def _store_run(self, name: str, lease: Lease, *, ended: bool, done: str, problem: str) -> None:
         with self._database.writing() as connection:
             require_lease(connection, lease)
             now = self._database.now(connection)
-            kept = connection.execute(sa.select(meta.c.value).where(meta.c.name == chore_subject(name))).scalar()
+            kept = connection.execute(sa.select(meta.c.value).where(meta.c.name == job_subject(name))).scalar()
             began = json.loads(kept)["began_at"] if ended and kept else now.isoformat()
             values = {
                 "began_at": began,
@@ -50,12 +50,12 @@ class ChoreRows(Rows):
                 "done": done,
                 "problem": problem,
             }
-            insert_or_update(connection, meta, {"name": chore_subject(name), "value": json.dumps(values)})
+            insert_or_update(connection, meta, {"name": job_subject(name), "value": json.dumps(values)})
 
 
-def _turn(values: dict[str, Any]) -> ChoreTurn:
+def _turn(values: dict[str, Any]) -> JobRun:
     ended = values["ended_at"]
-    return ChoreTurn(
+    return JobRun(
         datetime.fromisoformat(values["began_at"]),
         datetime.fromisoformat(ended) if ended else None,
         str(values["done"]),

@@ -32,7 +32,7 @@ rollouts = sa.Table(
     sa.Column("created_at", UtcTimestamp, nullable=False),
     sa.Column("updated_at", UtcTimestamp, nullable=False),
     sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),
-    sa.Column("wishes", sa.JSON, nullable=False),
+    sa.Column("decisions", sa.JSON, nullable=False),
 )
 
 rollout_targets = sa.Table(

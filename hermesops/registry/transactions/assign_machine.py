@@ -68,7 +68,7 @@ class MachineChangeRows(SpareRows):
     def lend_spare(
         self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str
     ) -> bool:
-        """Lend a machine of the warm pool to a drill, after which it is nobody's ever again; whether it could be.
+        """Lend a machine of the warm pool to a drill, after which no instance ever gets it; whether it could be.
 
         Args:
             name: The machine.

@@ -13,7 +13,7 @@ from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 
 
-class LifeChangeRows(InstanceRows):
+class InstanceChangeRows(InstanceRows):
     """Changes of an instance's plan and of how it ends."""
 
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
@@ -48,7 +48,7 @@ class LifeChangeRows(InstanceRows):
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str = "") -> Instance:
-        """Write that an agent sleeps and ends then unless it is had back; safe to call twice.
+        """Write that an agent is suspended, and terminated then unless that is cancelled; safe to call twice.
 
         Its tokens for the model router are revoked.
 
@@ -80,7 +80,7 @@ class LifeChangeRows(InstanceRows):
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def instances_past_grace(self) -> tuple[Instance, ...]:
-        """Those that nobody had back in time, by the registry's clock."""
+        """Those whose termination nobody cancelled in time, by the registry's clock."""
         with self._database.reading() as connection:
             now = self._database.now(connection)
             is_past = sa.and_(LIVING, instance_details.c.grace_until <= now)

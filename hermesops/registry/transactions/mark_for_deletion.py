@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
-def give_up_spares(connection: "sa.Connection", instance_id: InstanceId, now: datetime) -> list[str]:
+def mark_spares_for_deletion(connection: "sa.Connection", instance_id: InstanceId, now: datetime) -> list[str]:
     """Let the next runs of their cells destroy every spare machine of an instance; the names of those still wanted.
 
     Their certificates count no more, and nothing opens their data.

@@ -97,7 +97,7 @@ class PlacingRows(InstanceRows, CellRows):
             "created_at": self._database.now(connection),
         }
         if insert_if_absent(connection, hermes_instances, row):
-            name = machine.name or machine_name(self._desk.environment, machine.cell, instance_id)
+            name = machine.name or machine_name(self._context.environment, machine.cell, instance_id)
             key = machine.api_server_key or secrets.token_urlsafe(32)
             details = {
                 "instance_id": instance_id,

@@ -16,7 +16,7 @@ from hermesops.registry.schema.tables import (
     operations,
     proxy_tokens,
 )
-from hermesops.registry.transactions.mark_for_deletion import give_up_spares
+from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_deletion
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
 
 
@@ -58,7 +58,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
         connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
         connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
         now = self._database.now(connection)
-        give_up_spares(connection, instance_id, now)
+        mark_spares_for_deletion(connection, instance_id, now)
         revoke_machine(connection, row.vm_id, now, "its instance was terminated")
         destroy_data_keys(connection, now, machine_id=row.vm_id, instance_id=instance_id)
         before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}

@@ -16,7 +16,7 @@ from hermesops.node.instance.render import merged
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
 from hermesops.release import requirements
 from hermesops.release.builder.agent import PACKAGE, Agent, read_agent
-from hermesops.release.builder.gather import Gather, Shelf, blob_of
+from hermesops.release.builder.gather import BlobStore, Gather, blob_of
 from hermesops.release.builder.parts import Parts
 from hermesops.release.ports import Downloads, Resolves
 from hermesops.release.releases import Releases
@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Order:
+class BuildRequest:
     """What to build.
 
     Attributes:
@@ -75,7 +75,7 @@ class Builder:
     scratch: Path
     tell: Tell
 
-    def build(self, order: Order, *, who: str, note: str, at: datetime) -> Built:
+    def build(self, order: BuildRequest, *, who: str, note: str, at: datetime) -> Built:
         """Have a release of an agent in the store; blocks, a minute for each Python when nothing is cached.
 
         Raises:
@@ -105,11 +105,11 @@ class Builder:
             self.releases.put(lock, who=who, note=note, at=at)
         return Built(lock, made)
 
-    def _lock(self, order: Order, scratch: Path) -> Lock:
-        shelf, known = Shelf(self.releases.store), [kept.lock for kept in self.releases.list()]
-        gather = Gather(shelf, self.downloads, scratch)
-        own = self._own(order, shelf)
-        version = read_agent(own.name, shelf.content(own)).version if own else order.agent
+    def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
+        blob_store, known = BlobStore(self.releases.store), [kept.lock for kept in self.releases.list()]
+        gather = Gather(blob_store, self.downloads, scratch)
+        own = self._own(order, blob_store)
+        version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
         pythons: dict[str, Wheels] = {}
         pins: tuple[Pin, ...] = ()
         for python in sorted(set(order.pythons)):
@@ -120,25 +120,25 @@ class Builder:
             kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
             self.tell(f"gathering {len(pins)} wheels for Python {python}")
             wheels = gather.wheels(pins, python, known=[*kept, *([own] if own else [])])
-            listed = shelf.keep("requirements.txt", requirements.render(python, wheels))
+            listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
             pythons[python] = Wheels(listed, wheels)
-        agent = self._agent(shelf, pythons)
+        agent = self._agent(blob_store, pythons)
         origin: Origin = "wheel" if own else "index"
         parts = self.parts
         return self._written(
-            shelf,
+            blob_store,
             agent,
             origin,
             pythons,
             order.managed,
             uv=parts.uv(workplace_in(scratch, "uv")),
-            skills=self._skills(order, pins, known, shelf, scratch),
+            skills=self._skills(order, pins, known, blob_store, scratch),
             program=parts.program(),
         )
 
     def _written(
         self,
-        shelf: Shelf,
+        blob_store: BlobStore,
         agent: Agent,
         origin: Origin,
         pythons: dict[str, Wheels],
@@ -157,40 +157,42 @@ class Builder:
             origin=origin,
             config_schema=agent.config_schema,
             pythons=pythons,
-            uv=shelf.keep("uv", uv),
+            uv=blob_store.keep("uv", uv),
             skills=skills,
-            site=tuple(shelf.keep(name, parts.site[name]) for name in sorted(parts.site)),
-            unit=shelf.keep("hermes-gateway.service", parts.unit.render(notifies=agent.notifies)),
+            site=tuple(blob_store.keep(name, parts.site[name]) for name in sorted(parts.site)),
+            unit=blob_store.keep("hermes-gateway.service", parts.unit.render(notifies=agent.notifies)),
             managed=Managed(merged(watchdog, managed.config), dict(managed.environment)),
-            node=Node(parts.protocol, shelf.keep("hermes-node", program)),
+            node=Node(parts.protocol, blob_store.keep("hermes-node", program)),
         )
 
-    def _own(self, order: Order, shelf: Shelf) -> Blob | None:
+    def _own(self, order: BuildRequest, blob_store: BlobStore) -> Blob | None:
         if order.wheel is None:
             return None
         content = read_file(order.wheel)
         pin_of(blob_of(order.wheel.name, content))
         read_agent(order.wheel.name, content)  # before it is kept
-        return shelf.keep(order.wheel.name, content)
+        return blob_store.keep(order.wheel.name, content)
 
-    def _agent(self, shelf: Shelf, pythons: dict[str, Wheels]) -> Agent:
+    def _agent(self, blob_store: BlobStore, pythons: dict[str, Wheels]) -> Agent:
         wheels = next(iter(pythons.values())).wheels
         wheel = next(blob for blob in wheels if pin_of(blob).name == PACKAGE)
-        return read_agent(wheel.name, shelf.content(wheel))
+        return read_agent(wheel.name, blob_store.content(wheel))
 
-    def _skills(self, order: Order, pins: tuple[Pin, ...], known: Sequence[Lock], shelf: Shelf, scratch: Path) -> Blob:
+    def _skills(
+        self, order: BuildRequest, pins: tuple[Pin, ...], known: Sequence[Lock], blob_store: BlobStore, scratch: Path
+    ) -> Blob:
         if order.source is not None:
             read_file(order.source)
-            return shelf.keep(SKILLS, self.parts.skills(order.source))
+            return blob_store.keep(SKILLS, self.parts.skills(order.source))
         if order.wheel is not None:
             self.tell("the bundled skills are those of an older agent: no source archive was given")
-            return shelf.keep(SKILLS, self.parts.skills(self.source(None, scratch)))
+            return blob_store.keep(SKILLS, self.parts.skills(self.source(None, scratch)))
         pin = next(pin for pin in pins if pin.name == PACKAGE)
         for lock in known:
             # Of the same agent from an index, so from the same source archive.
             if lock.origin == "index" and pin.hashes & {blob.sha256 for blob in lock.all_blobs()}:
                 return lock.skills
-        return shelf.keep(SKILLS, self.parts.skills(self.source(pin, scratch)))
+        return blob_store.keep(SKILLS, self.parts.skills(self.source(pin, scratch)))
 
     def source(self, pin: Pin | None, scratch: Path) -> Path:
         """The agent's source archive, which has the bundled skills as no wheel has; without a pin an older agent's.

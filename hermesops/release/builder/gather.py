@@ -14,7 +14,7 @@ from hermesops.release.requirements import Pin, known_wheels, pin_of
 
 
 @dataclass(frozen=True)
-class Shelf:
+class BlobStore:
     """The files of a store's releases.
 
     Attributes:
@@ -58,12 +58,12 @@ class Gather:
     """Fetches wheels.
 
     Attributes:
-        shelf: Takes them.
+        blob_store: Takes them.
         downloads: Fetches what is not there.
         scratch: An empty folder to work in.
     """
 
-    shelf: Shelf
+    blob_store: BlobStore
     downloads: Downloads
     scratch: Path
 
@@ -79,7 +79,7 @@ class Gather:
             RefusedError: The index offers something else than was pinned.
             UnavailableError: It does not answer, or lacks a wheel.
         """
-        found = {name: blob for name, blob in known_wheels(pins, known).items() if self.shelf.has(blob)}
+        found = {name: blob for name, blob in known_wheels(pins, known).items() if self.blob_store.has(blob)}
         missing = [pin for pin in pins if pin.name not in found]
         if missing:
             found |= self._fetched(missing, python)
@@ -91,7 +91,7 @@ class Gather:
         wanted, folder = self.scratch / f"wheels-{python}.txt", self.scratch / f"wheels-{python}"
         wanted.write_text("".join(pin.to_line() for pin in pins), encoding="utf-8")
         self.downloads.wheels(wanted, folder, python=python)
-        blobs = [self.shelf.keep(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
+        blobs = [self.blob_store.keep(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
         return {pin_of(blob).name: blob for blob in blobs}
 
 

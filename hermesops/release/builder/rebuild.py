@@ -13,7 +13,7 @@ from hermesops.node.release.documents.lock import Blob, Lock
 from hermesops.release import requirements
 from hermesops.release.builder.agent import PACKAGE
 from hermesops.release.builder.build import Builder, Built, read_file, workplace_in
-from hermesops.release.builder.gather import Gather, Shelf, blob_of
+from hermesops.release.builder.gather import BlobStore, Gather, blob_of
 from hermesops.release.requirements import pin_of
 
 
@@ -36,13 +36,13 @@ class Rebuilder:
             RefusedError: A part of it can no longer be had.
             UnavailableError: The package index does not answer.
         """
-        shelf = Shelf(self.builder.releases.store, distrusts=True)
+        blob_store = BlobStore(self.builder.releases.store, distrusts=True)
         with self.builder.workplace() as folder:
             scratch = Path(folder)
-            missing = {blob.sha256: blob for blob in lock.all_blobs() if not shelf.has(blob)}
+            missing = {blob.sha256: blob for blob in lock.all_blobs() if not blob_store.has(blob)}
             for name, content in self._made(lock, missing, scratch):
                 if missing.pop(blob_of(name, content).sha256, None):
-                    shelf.keep(name, content)
+                    blob_store.keep(name, content)
             for python, wheels in lock.pythons.items():
                 wanted = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
                 if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in wanted):
@@ -52,7 +52,7 @@ class Rebuilder:
                     )
                 if wanted:
                     self.builder.tell(f"gathering {len(wanted)} wheels for Python {python}")
-                    for blob in Gather(shelf, self.builder.downloads, scratch).wheels(wanted, python):
+                    for blob in Gather(blob_store, self.builder.downloads, scratch).wheels(wanted, python):
                         missing.pop(blob.sha256, None)
         if missing:
             names = ", ".join(sorted(blob.name for blob in missing.values()))

@@ -62,7 +62,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Weighed:
+class FailureGateAnswer:
     """What the failure gate says, with the state of its test.
 
     Attributes:
@@ -81,7 +81,7 @@ class Weighed:
     bounds: Bounds
 
 
-def weigh(everybody: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> Weighed:
+def weigh(everybody: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> FailureGateAnswer:
     """Judge the failures so far.
 
     Only everybody's test can pass; each stage's own can fail too, as the credit of the first stages must not pay for
@@ -98,7 +98,7 @@ def weigh(everybody: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = 
     result, why = _verdict(everybody, stage, gate, bounds)
     if is_over and result is not GateResult.FAIL and is_lost(stage):
         result, why = GateResult.FAIL, f"everybody tried in this stage failed: {stage.failed} of {stage.touched}"
-    return Weighed(result, why, everybody, stage, ratio, stage_ratio, bounds)
+    return FailureGateAnswer(result, why, everybody, stage, ratio, stage_ratio, bounds)
 
 
 def _verdict(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:

@@ -96,7 +96,7 @@ def _verdict(
     return GateResult.PASS, seen
 
 
-def hurt(comparisons: Iterable[Comparison]) -> dict[InstanceId, str]:
+def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, str]:
     """Canaries that got critically worse, each by itself, with the reason.
 
     Worse than before and worse than others: where others got better, as after the first turn of their lives, one that

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HealthGate, Spec
-from hermesops.rollout.gates.failure import Tally, Weighed, weigh
+from hermesops.rollout.gates.failure import FailureGateAnswer, Tally, weigh
 from hermesops.rollout.gates.health import Compared, compare
 from hermesops.rollout.ports import Watched
 
@@ -20,7 +20,7 @@ _WAITING = TargetState.WAITING
 
 
 @dataclass(frozen=True)
-class Heard:
+class GateAnswer:
     """What one gate says, with the figures."""
 
     result: GateResult
@@ -33,18 +33,18 @@ class Judgement:
 
     Attributes:
         stage: The last stage of which anybody was touched; -1 before.
-        sight: Whether enough of all targets answered before anything was changed.
+        answers: Whether enough of all targets answered before anything was changed.
         compared: Each vital that was compared.
         health: The worst of them.
         can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
     """
 
     stage: int
-    sight: Heard
-    failures: Weighed
-    health: Heard
+    answers: GateAnswer
+    failures: FailureGateAnswer
+    health: GateAnswer
     compared: tuple[Compared, ...]
-    probe: Heard
+    probe: GateAnswer
     can_compare: bool
 
 
@@ -67,7 +67,7 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
     untouched = sum(target.state is _WAITING for target in targets)
     compared = _compared(spec, watched, at_end=at_end)
     can_compare = spec.gates.health.can_compare(len(running), untouched)
-    seen = _sight(rollout, targets)
+    seen = _answers_of(rollout, targets)
     return Judgement(
         stage,
         seen,
@@ -84,7 +84,7 @@ def evidence_of(judgement: Judgement) -> Mapping[str, object]:
     failures = judgement.failures
     return {
         "stage": judgement.stage + 1,
-        "sight": {"result": judgement.sight.result.value, "why": judgement.sight.why},
+        "answers": {"result": judgement.answers.result.value, "why": judgement.answers.why},
         "failures": {
             "result": failures.result.value,
             "why": failures.why,
@@ -107,7 +107,7 @@ def counts(target: RolloutTarget, rollout: Rollout) -> bool:
     """Whether a target says anything of the release: it was changed, or could not be; and nobody has forgiven it."""
     if not target.state.has_failed:
         return target.touched_at is not None and (target.state.is_well or target.state is TargetState.KEPT)
-    return not rollout.wishes.forgive(target)
+    return not rollout.decisions.forgive(target)
 
 
 def tally(targets: Sequence[RolloutTarget]) -> Tally:
@@ -121,20 +121,20 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
     return confirmed_at + timedelta(seconds=spec.soak_s) if confirmed_at else None
 
 
-def _sight(rollout: Rollout, targets: Sequence[RolloutTarget]) -> Heard:
-    unseen = [one for one in targets if is_unseen(one) and not rollout.wishes.forgive(one)]
+def _answers_of(rollout: Rollout, targets: Sequence[RolloutTarget]) -> GateAnswer:
+    unseen = [one for one in targets if is_unseen(one) and not rollout.decisions.forgive(one)]
     most = rollout.spec.gates.failures.unseen_rate
     words = f"{len(unseen)} of {len(targets)} gave no proper answer before anything was changed"
     if len(unseen) > most * len(targets):
-        return Heard(GateResult.FAIL, f"cannot see: {words}, more than {most:.0%}")
-    return Heard(GateResult.PASS, words)
+        return GateAnswer(GateResult.FAIL, f"cannot see: {words}, more than {most:.0%}")
+    return GateAnswer(GateResult.PASS, words)
 
 
 def is_unseen(target: RolloutTarget) -> bool:
     """Whether a target was left as it was because it gave no proper answer, also once the rollout is over."""
     state = target.state
     return state is TargetState.UNREACHABLE or (
-        state is TargetState.OWED and target.detail.startswith(TargetState.UNREACHABLE.value)
+        state is TargetState.OUTDATED and target.detail.startswith(TargetState.UNREACHABLE.value)
     )
 
 
@@ -150,33 +150,33 @@ def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
     return gate.alpha * share / (stages * max(1, len(gate.vitals)))
 
 
-def _health(spec: Spec, compared: Sequence[Compared], running: int) -> Heard:
+def _health(spec: Spec, compared: Sequence[Compared], running: int) -> GateAnswer:
     gate = spec.gates.health
     if not gate.vitals:
-        return Heard(GateResult.PASS, "switched off")
+        return GateAnswer(GateResult.PASS, "switched off")
     seen = {each.vital for each in compared}
     missing = [vital for vital in gate.vitals if vital not in seen]
     for each in compared:
         if each.result is GateResult.FAIL:
-            return Heard(GateResult.FAIL, each.why)
+            return GateAnswer(GateResult.FAIL, each.why)
     thin = [each for each in compared if each.canaries < gate.share * running]
     if missing or not compared:
-        return Heard(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
+        return GateAnswer(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
     if thin:
         words = ", ".join(f"{each.vital} of {each.canaries} of {running}" for each in thin)
-        return Heard(GateResult.NOT_EXERCISED, f"too little data: {words}")
+        return GateAnswer(GateResult.NOT_EXERCISED, f"too little data: {words}")
     for each in compared:
         if each.result is not GateResult.PASS:
-            return Heard(each.result, each.why)
-    return Heard(GateResult.PASS, "; ".join(each.why for each in compared))
+            return GateAnswer(each.result, each.why)
+    return GateAnswer(GateResult.PASS, "; ".join(each.why for each in compared))
 
 
-def _probe(spec: Spec, running: Sequence[RolloutTarget], watched: Watched) -> Heard:
+def _probe(spec: Spec, running: Sequence[RolloutTarget], watched: Watched) -> GateAnswer:
     share = spec.gates.probe.share
     if not share:
-        return Heard(GateResult.PASS, "switched off")
-    exercised = sum(target.id in watched.pulses and watched.pulses[target.id].exercised for target in running)
+        return GateAnswer(GateResult.PASS, "switched off")
+    exercised = sum(target.id in watched.liveness_of and watched.liveness_of[target.id].exercised for target in running)
     words = f"{exercised} of {len(running)} took a turn since"
     if not running or exercised < share * len(running):
-        return Heard(GateResult.NOT_EXERCISED, words)
-    return Heard(GateResult.PASS, words)
+        return GateAnswer(GateResult.NOT_EXERCISED, words)
+    return GateAnswer(GateResult.PASS, words)

@@ -29,13 +29,13 @@ class Odds:
         halted: Probability that the gate halts it at some point.
         by_stage: … by the end of each stage.
         touched: Mean number of targets touched.
-        hurt: Mean number of targets that failed.
+        failed: Mean number of targets that failed.
     """
 
     halted: float
     by_stage: tuple[float, ...]
     touched: float
-    hurt: float
+    failed: float
 
 
 def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odds:
@@ -70,7 +70,7 @@ def seen_with(rate: float, power: float) -> int:
     return ceil(log(1 - power) / log(1 - rate)) if rate < 1 else 1
 
 
-def worst_hurt(stages: Sequence[Sequence[int]], gate: FailureGate) -> int:
+def worst_failed(stages: Sequence[Sequence[int]], gate: FailureGate) -> int:
     """How many a release hurts that breaks everybody: all that are touched until the gate sees it."""
     bounds = Bounds.of(gate)
     for everybody, stage, is_over in _prefixes(stages):

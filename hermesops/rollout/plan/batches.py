@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 """So that 5 % of 200 is 10, whatever floating point makes of it."""
 
 
-def course(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tuple[RolloutTarget, ...]:
+def batches_of(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tuple[RolloutTarget, ...]:
     """Place every target; whoever joins later gets the release directly.
 
     Args:

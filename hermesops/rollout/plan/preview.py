@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutTarget, Target
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.gates.power import odds, seen_with, worst_hurt
-from hermesops.rollout.plan.batches import course, shape_of
+from hermesops.rollout.gates.power import odds, seen_with, worst_failed
+from hermesops.rollout.plan.batches import batches_of, shape_of
 from hermesops.rollout.plan.blast_radius import blast_radius
 from hermesops.rollout.plan.order import stratum
 
@@ -53,14 +53,14 @@ class Power:
     Attributes:
         rate: Share of users that it hits.
         halted: Probability of a halt at all; ``first_stage`` within the first stage.
-        touched: Mean number touched; ``hurt`` likewise hurt.
+        touched: Mean number touched; ``failed`` likewise hurt.
     """
 
     rate: float
     halted: float
     first_stage: float
     touched: float
-    hurt: float
+    failed: float
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class RolloutPreview:
         at_once: How many may be changing at the same time.
         false_halt: Probability that a good release is halted by what fails anyway.
         base_rate: How often that is.
-        worst_hurt: How many are hurt by a release that breaks everybody.
+        worst_failed: How many are hurt by a release that breaks everybody.
         seen_machines: So many machines show a fault in 10 % of users with a probability of 90 %.
         seen_in: In which stage so many are touched; 0 when there are fewer.
         seconds: How long all of it takes, without windows and busy users.
@@ -84,7 +84,7 @@ class RolloutPreview:
     powers: tuple[Power, ...]
     false_halt: float
     base_rate: float
-    worst_hurt: int
+    worst_failed: int
     seen_machines: int
     seen_in: int
     seconds: float
@@ -103,7 +103,7 @@ def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> Rollou
         targets: To whom.
         spec: How.
     """
-    placed = course(release, targets, spec)
+    placed = batches_of(release, targets, spec)
     sizes = shape_of(placed)
     gate = spec.gates.failures
     stages = _stages(placed, sizes, spec)
@@ -116,7 +116,7 @@ def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> Rollou
         tuple(_power(sizes, rate, spec) for rate in FAULTS),
         odds(sizes, gate.base_rate, gate).halted,
         gate.base_rate,
-        worst_hurt(sizes, gate),
+        worst_failed(sizes, gate),
         seen,
         next((stage.number for stage in stages if stage.after >= seen), 0),
         sum(stage.seconds for stage in stages),
@@ -125,7 +125,7 @@ def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> Rollou
 
 def _power(sizes: Sequence[Sequence[int]], rate: float, spec: Spec) -> Power:
     found = odds(sizes, rate, spec.gates.failures)
-    return Power(rate, found.halted, found.by_stage[0], found.touched, found.hurt)
+    return Power(rate, found.halted, found.by_stage[0], found.touched, found.failed)
 
 
 def _stages(placed: tuple[RolloutTarget, ...], sizes: Sequence[tuple[int, ...]], spec: Spec) -> tuple[StageAhead, ...]:

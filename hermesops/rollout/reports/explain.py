@@ -41,9 +41,9 @@ def _what(event: RolloutEvent) -> str:
             who = decision.get("who") or "hermesops"
             verb = f" ({decision['verb']})" if decision.get("verb") else ""
             return f"{decision.get('from', '')} → {decision.get('to', '')} by {who}{verb}".replace("_", " ").strip()
-        case "brought":
+        case "deployed":
             return f"came to an end: {_counted(decision.get('targets'))}"
-        case "bring" | "return" | "mark":
+        case "deploy_targets" | "roll_back_targets" | "update_targets":
             told = decision.get("targets")
             return f"{event.kind} {len(told) if isinstance(told, list) else 0}"
         case "drill":
@@ -64,7 +64,7 @@ def _evidence(event: RolloutEvent) -> Iterable[str]:
         if isinstance(said, Mapping):
             yield f"{gate}: {_words(said.get('result'))} - {said.get('why', '')}"
     told = event.decision.get("targets")
-    if event.kind == "brought" and isinstance(told, list):
+    if event.kind == "deployed" and isinstance(told, list):
         for each in told:
             if isinstance(each, Mapping) and each.get("detail"):
                 yield f"{each.get('instance')}: {_words(each.get('state'))}, {each.get('detail')}"

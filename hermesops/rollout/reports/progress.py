@@ -13,7 +13,7 @@ from hermesops.rollout.ports import Records
 
 
 @dataclass(frozen=True)
-class StageOutlook:
+class StageProgress:
     """One stage.
 
     Attributes:
@@ -36,7 +36,7 @@ class StageOutlook:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class RolloutProgress:
     """The whole.
 
     Attributes:
@@ -47,7 +47,7 @@ class Outlook:
         gates: What the gates said last, as events keep it; empty before.
     """
 
-    stages: tuple[StageOutlook, ...]
+    stages: tuple[StageProgress, ...]
     targets: int
     touched: int
     reached: int
@@ -57,7 +57,7 @@ class Outlook:
     gates: Mapping[str, object]
 
 
-def outlook_of(records: Records, now: datetime) -> Outlook:
+def progress_of(records: Records, now: datetime) -> RolloutProgress:
     """Look at a rollout as a whole."""
     targets, spec = records.targets, records.rollout.spec
     stages = tuple(_stage(number, targets) for number in sorted({target.stage for target in targets}))
@@ -67,7 +67,7 @@ def outlook_of(records: Records, now: datetime) -> Outlook:
     minutes = max((now - began).total_seconds() / 60, 1 / 60) if began else 0.0
     per_minute = ended / minutes if minutes else 0.0
     left_s = _left_s(targets, spec, now) if records.rollout.state is RolloutState.RUNNING else None
-    return Outlook(
+    return RolloutProgress(
         stages=stages,
         targets=len(targets),
         touched=len(touched),
@@ -79,10 +79,10 @@ def outlook_of(records: Records, now: datetime) -> Outlook:
     )
 
 
-def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageOutlook:
+def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageProgress:
     its = [target for target in targets if target.stage == number]
     begun = [target.batch + 1 for target in its if target.state is not TargetState.WAITING]
-    return StageOutlook(
+    return StageProgress(
         number + 1, len(its), count_states(its), max(begun, default=0), len({target.batch for target in its})
     )
 

@@ -3,8 +3,18 @@
 from collections.abc import Iterable, Sequence
 
 from hermesops.model.rollout import RolloutTarget, TargetState
-from hermesops.rollout.actions import Ask, Bring, Change, Decision, Drill, Mark, Notify, Return, Wait
-from hermesops.rollout.observation import Sight, count_states, entered_stage, was_tried
+from hermesops.rollout.actions import (
+    AskHook,
+    Change,
+    Decision,
+    DeployTargets,
+    Drill,
+    Notify,
+    RollBackTargets,
+    UpdateTargets,
+    Wait,
+)
+from hermesops.rollout.observation import RolloutObservation, count_states, entered_stage, was_tried
 
 _NAMED = 4
 """Users named in one line; the rest are counted."""
@@ -13,10 +23,10 @@ _PAST = frozenset({TargetState.FAILED, TargetState.TIMED_OUT, TargetState.ROLLED
 """States whose names are sentences already: ``ada failed``."""
 
 
-def narrate(step: Decision, sight: Sight) -> str:
+def narrate(step: Decision, observation: RolloutObservation) -> str:
     """One step of a rollout, before it is done."""
-    where = step.step.targets[0] if isinstance(step.step, Bring) and step.step.targets else None
-    return f"{progress(_after(step, sight.targets), where)}: {_what(step, sight)}"
+    where = step.step.targets[0] if isinstance(step.step, DeployTargets) and step.step.targets else None
+    return f"{progress(_after(step, observation.targets), where)}: {_what(step, observation)}"
 
 
 def progress(targets: Sequence[RolloutTarget], where: RolloutTarget | None = None) -> str:
@@ -53,7 +63,7 @@ def names(targets: Sequence[RolloutTarget]) -> str:
 
 def _after(step: Decision, targets: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
     """The targets as they will be once a step is done that only writes."""
-    marked = {target.id: target for target in step.step.targets} if isinstance(step.step, Mark) else {}
+    marked = {target.id: target for target in step.step.targets} if isinstance(step.step, UpdateTargets) else {}
     return tuple(marked.get(target.id, target) for target in targets)
 
 
@@ -68,19 +78,19 @@ def _place(targets: Sequence[RolloutTarget], where: RolloutTarget | None) -> lis
     return [f"stage {stage + 1}/{stages}", f"batch {batch + 1}/{len({target.batch for target in its})}"]
 
 
-def _what(step: Decision, sight: Sight) -> str:
+def _what(step: Decision, observation: RolloutObservation) -> str:
     match step.step:
-        case Bring(targets=targets) if any(target.state.is_in_flight for target in targets):
+        case DeployTargets(targets=targets) if any(target.state.is_in_flight for target in targets):
             return f"finish the change of {names(targets)}"
-        case Bring(targets=targets):
-            return f"deploy {sight.rollout.release} to {names(targets)}"
-        case Return(targets=targets):
+        case DeployTargets(targets=targets):
+            return f"deploy {observation.rollout.release} to {names(targets)}"
+        case RollBackTargets(targets=targets):
             return f"roll back {names(targets)}"
-        case Mark(targets=targets):
+        case UpdateTargets(targets=targets):
             return "; ".join(changes(targets))
         case Change(state=state):
             return f"the rollout is {state.replace('_', ' ')}: {step.why}"
-        case Notify() | Drill() | Ask() | Wait():
+        case Notify() | Drill() | AskHook() | Wait():
             return step.why
 
 

@@ -83,10 +83,10 @@ def _verdicts(events: Sequence[RolloutEvent], sizes: Mapping[int, int], gates: G
     for event in events:
         for told in _targets(event):
             outcomes[str(told["instance"])] = int(str(told["stage"])), TargetState(str(told["state"])).has_failed
-        if not outcomes or event.kind not in {"brought", "bring", "mark", "state"}:
+        if not outcomes or event.kind not in {"deployed", "deploy_targets", "update_targets", "state"}:
             continue
         harm = _harm(event, gates.health, len(sizes))
-        if event.kind != "brought" and not harm:
+        if event.kind != "deployed" and not harm:
             continue
         stage = max(stage for stage, _ in outcomes.values())
         everybody = _tally(list(outcomes.values()))
@@ -99,7 +99,7 @@ def _verdicts(events: Sequence[RolloutEvent], sizes: Mapping[int, int], gates: G
 def _targets(event: RolloutEvent) -> list[dict[str, object]]:
     """Outcomes that an event tells of; those who were only left for later have none."""
     told = event.decision.get("targets")
-    if event.kind != "brought" or not isinstance(told, list):
+    if event.kind != "deployed" or not isinstance(told, list):
         return []
     settled = {state.value for state in TargetState if state.has_failed or state.is_well}
     return [each for each in told if isinstance(each, dict) and each.get("state") in settled]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutTarget, Standing, TargetState
+from hermesops.model.rollout import ReleaseStatus, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 
 BUSY_AGAIN_S = 300.0
@@ -36,7 +36,7 @@ class Confirm:
 
 
 @dataclass(frozen=True)
-class GoBack:
+class RollBack:
     """Tell the machine to go back: nobody wants the change any more."""
 
 
@@ -46,7 +46,7 @@ class Await:
 
 
 @dataclass(frozen=True)
-class BeginAnew:
+class Retry:
     """Its machine went back because nobody was there to confirm; its turn comes again, once."""
 
 
@@ -63,122 +63,126 @@ class Settle:
     on_release: bool = False
 
 
-Act = Fetch | ObserveAgent | Activate | Confirm | GoBack | Await | BeginAnew | Settle
+TargetDecision = Fetch | ObserveAgent | Activate | Confirm | RollBack | Await | Retry | Settle
 
 
 @dataclass(frozen=True)
-class Scene:
+class TargetObservation:
     """One target at one moment.
 
     Attributes:
-        standing: What its machine says; ``None`` when it says nothing.
+        status: What its machine says; ``None`` when it says nothing.
         silent_s: For how many seconds it has said nothing.
         tried_s: For how many seconds it has been under way.
         unwell: What is wrong with its agent though nobody has touched it; empty when nothing, ``None`` before anybody
             looked.
         fetched: Whether this runner has brought the release to the machine.
-        unheard: Why this runner could not confirm it, though it tried; empty when it did not.
+        confirm_error: Why this runner could not confirm it, though it tried; empty when it did not.
         ending: Whether nobody new is to be touched, and who is not confirmed shall go back.
     """
 
     target: RolloutTarget
-    standing: Standing | None
+    status: ReleaseStatus | None
     silent_s: float
     tried_s: float
     unwell: str | None
     fetched: bool
-    unheard: str
+    confirm_error: str
     ending: bool
     now: datetime
 
 
-def next_act(scene: Scene, release: ReleaseId, spec: Spec) -> Act:
+def decide_target(observation: TargetObservation, release: ReleaseId, spec: Spec) -> TargetDecision:
     """The next thing to do for a target.
 
     Args:
-        scene: The target and its machine.
+        observation: The target and its machine.
         release: What it shall run.
         spec: How patient one is.
     """
-    if scene.standing is None:
-        return _in_silence(scene, spec)
-    if scene.target.touched_at is None:
-        return _untouched(scene, scene.standing, release, spec)
-    return _touched(scene, scene.standing, release, spec)
+    if observation.status is None:
+        return _in_silence(observation, spec)
+    if observation.target.touched_at is None:
+        return _untouched(observation, observation.status, release, spec)
+    return _touched(observation, observation.status, release, spec)
 
 
-def _in_silence(scene: Scene, spec: Spec) -> Act:
-    if scene.silent_s < spec.patience_s and scene.tried_s < spec.attempt_s:
+def _in_silence(observation: TargetObservation, spec: Spec) -> TargetDecision:
+    if observation.silent_s < spec.patience_s and observation.tried_s < spec.attempt_s:
         return Await()
-    words = f"no answer for {scene.silent_s:.0f} s"
-    if scene.target.touched_at is None:
-        if scene.silent_s < spec.patience_s:  # whoever else works on it takes too long
-            words = f"not begun after {scene.tried_s:.0f} s"
+    words = f"no answer for {observation.silent_s:.0f} s"
+    if observation.target.touched_at is None:
+        if observation.silent_s < spec.patience_s:  # whoever else works on it takes too long
+            words = f"not begun after {observation.tried_s:.0f} s"
         return Settle(TargetState.UNREACHABLE, words)
     return Settle(TargetState.SILENT, f"{words} since it was told to change")
 
 
-def _untouched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -> Act:
-    if scene.ending:
+def _untouched(observation: TargetObservation, status: ReleaseStatus, release: ReleaseId, spec: Spec) -> TargetDecision:
+    if observation.ending:
         return Settle(TargetState.WAITING)
-    if standing.absent:
-        return Settle(TargetState.OWED, standing.absent)
-    if standing.current == release and not standing.activation:
+    if status.absent:
+        return Settle(TargetState.OUTDATED, status.absent)
+    if status.current == release and not status.activation:
         return Settle(TargetState.HEALTHY, "ran it already")
-    if scene.tried_s >= spec.attempt_s:
-        return Settle(TargetState.UNREACHABLE, f"not begun after {scene.tried_s:.0f} s")
-    if standing.activation:
+    if observation.tried_s >= spec.attempt_s:
+        return Settle(TargetState.UNREACHABLE, f"not begun after {observation.tried_s:.0f} s")
+    if status.activation:
         return Await()
-    if standing.busy and not spec.emergency and not is_overdue(scene.target, scene.now, spec):
-        return Settle(TargetState.DEFERRED, f"busy: {standing.busy}")
-    return _unless_unwell(scene, Activate() if scene.fetched else Fetch(), spec)
+    if status.busy and not spec.emergency and not is_overdue(observation.target, observation.now, spec):
+        return Settle(TargetState.DEFERRED, f"busy: {status.busy}")
+    return _unless_unwell(observation, Activate() if observation.fetched else Fetch(), spec)
 
 
-def _unless_unwell(scene: Scene, act: Act, spec: Spec) -> Act:
+def _unless_unwell(observation: TargetObservation, act: TargetDecision, spec: Spec) -> TargetDecision:
     """An agent that does not answer now would not after the change: that would be no word about the release."""
     if spec.emergency:
         return act
-    if scene.unwell is None:
+    if observation.unwell is None:
         return ObserveAgent()
-    return Settle(TargetState.UNREACHABLE, f"before anything was changed, {scene.unwell}") if scene.unwell else act
+    return (
+        Settle(TargetState.UNREACHABLE, f"before anything was changed, {observation.unwell}")
+        if observation.unwell
+        else act
+    )
 
 
-def _touched(scene: Scene, standing: Standing, release: ReleaseId, spec: Spec) -> Act:
-    if standing.activation == release:
-        if standing.phase != "unconfirmed":
-            return _patiently(scene, standing, spec)
-        return _unless_late(scene, GoBack() if scene.ending else Confirm(), spec)
-    if standing.current == release and not standing.activation:
+def _touched(observation: TargetObservation, status: ReleaseStatus, release: ReleaseId, spec: Spec) -> TargetDecision:
+    if status.activation == release:
+        if status.phase != "unconfirmed":
+            return _patiently(observation, status, spec)
+        return _unless_late(observation, RollBack() if observation.ending else Confirm(), spec)
+    if status.current == release and not status.activation:
         return Settle(TargetState.SOAKING, on_release=True)
-    told = standing.last != scene.target.progress.said_before
-    if told and standing.last_to == release and standing.last_failed:
-        return _went_back(scene, standing)
-    if standing.activation:
-        return _patiently(scene, standing, spec)
-    return Settle(TargetState.WAITING) if scene.ending else _unless_late(scene, Activate(), spec)
+    told = status.last != observation.target.progress.said_before
+    if told and status.last_to == release and status.last_failed:
+        return _went_back(observation, status)
+    if status.activation:
+        return _patiently(observation, status, spec)
+    return Settle(TargetState.WAITING) if observation.ending else _unless_late(observation, Activate(), spec)
 
 
-def _went_back(scene: Scene, standing: Standing) -> Act:
+def _went_back(observation: TargetObservation, status: ReleaseStatus) -> TargetDecision:
     """Its machine is on the old release again. Where nobody was there to confirm, that is not the release's fault."""
-    if scene.ending:
-        return Settle(TargetState.ROLLED_BACK, standing.why)
-    if not standing.lapsed:
-        return Settle(TargetState.FAILED, standing.why or "its machine went back and did not say why")
-    if scene.unheard:
-        return Settle(TargetState.FAILED, scene.unheard)
-    if scene.target.progress.lapses:
+    if observation.ending:
+        return Settle(TargetState.ROLLED_BACK, status.why)
+    if not status.confirm_timed_out:
+        return Settle(TargetState.FAILED, status.why or "its machine went back and did not say why")
+    if observation.confirm_error:
+        return Settle(TargetState.FAILED, observation.confirm_error)
+    if observation.target.progress.lapses:
         return Settle(TargetState.TIMED_OUT, "it went back twice before anybody confirmed it")
-    return BeginAnew()
+    return Retry()
 
 
-def _patiently(scene: Scene, standing: Standing, spec: Spec) -> Act:
-    return _unless_late(scene, Await(), spec, f" in {standing.phase or 'a change'}")
+def _patiently(observation: TargetObservation, status: ReleaseStatus, spec: Spec) -> TargetDecision:
+    return _unless_late(observation, Await(), spec, f" in {status.phase or 'a change'}")
 
 
-def _unless_late(scene: Scene, act: Act, spec: Spec, where: str = "") -> Act:
-    if scene.tried_s < spec.attempt_s:
+def _unless_late(observation: TargetObservation, act: TargetDecision, spec: Spec, where: str = "") -> TargetDecision:
+    if observation.tried_s < spec.attempt_s:
         return act
-    return Settle(TargetState.TIMED_OUT, f"not done after {scene.tried_s:.0f} s{where}; it goes back by itself")
+    return Settle(TargetState.TIMED_OUT, f"not done after {observation.tried_s:.0f} s{where}; it goes back by itself")
 
 
 def deferral(target: RolloutTarget, now: datetime, spec: Spec) -> datetime:

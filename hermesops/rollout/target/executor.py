@@ -15,21 +15,21 @@ import structlog
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
-from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, Standing, TargetState
+from hermesops.model.rollout import ReleaseStatus, Rollout, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.ports import Clock, Machines, Rows
 from hermesops.rollout.target.decision import (
-    Act,
     Activate,
     Await,
-    BeginAnew,
     Confirm,
     Fetch,
-    GoBack,
     ObserveAgent,
-    Scene,
+    Retry,
+    RollBack,
     Settle,
+    TargetDecision,
+    TargetObservation,
+    decide_target,
     deferral,
-    next_act,
 )
 from hermesops.waiting import cancel
 
@@ -53,7 +53,7 @@ _GOES_ON = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
 """States in which whoever is under way is brought to the new release."""
 
 
-class Bringing:
+class BatchExecutor:
     """Those under way in this process.
 
     Args:
@@ -75,7 +75,7 @@ class Bringing:
         """Whether somebody is under way."""
         return bool(self._running)
 
-    async def bring(
+    async def run(
         self, rollout: Rollout, targets: Iterable[RolloutTarget], is_enough: Callable[[list[RolloutTarget]], bool]
     ) -> list[RolloutTarget]:
         """Bring targets to an end each, or as far as until somebody has seen enough; the others go on meanwhile.
@@ -141,40 +141,40 @@ class Bringing:
             return await self._settle(rollout, target, Settle(TargetState.FAILED, f"a bug: {type(error).__name__}"))
 
     async def _brought(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
-        heard, fetched, unheard = self._clock.now(), False, ""
+        heard, fetched, confirm_error = self._clock.now(), False, ""
         unwell: str | None = None
         began = target.touched_at or heard  # whoever was at it before has had its share of patience
         while True:
-            standing, held = await self._look(target.id)
+            status, held = await self._look(target.id)
             now = self._clock.now()
-            heard = now if standing or held else heard
-            scene = Scene(
+            heard = now if status or held else heard
+            observation = TargetObservation(
                 target,
-                standing,
+                status,
                 silent_s=(now - heard).total_seconds(),
                 tried_s=(now - began).total_seconds(),
                 unwell=unwell,
                 fetched=fetched,
-                unheard=unheard,
+                confirm_error=confirm_error,
                 ending=self._is_ending(target),
                 now=now,
             )
-            act = next_act(scene, rollout.release, rollout.spec)
+            act = decide_target(observation, rollout.release, rollout.spec)
             if isinstance(act, Settle):
                 return await self._settle(rollout, target, act)
             if isinstance(act, ObserveAgent):
                 unwell = await self._unwell(target)
                 continue
-            left_s = rollout.spec.attempt_s - scene.tried_s + _OVERTIME_S
-            target, problem = await self._do(act, rollout, target, standing, left_s)
+            left_s = rollout.spec.attempt_s - observation.tried_s + _OVERTIME_S
+            target, problem = await self._do(act, rollout, target, status, left_s)
             if isinstance(act, Confirm):
-                unheard, problem = problem or "", ""
+                confirm_error, problem = problem or "", ""
             if problem and not await self._runs(rollout, target):
                 return await self._settle(rollout, target, Settle(TargetState.FAILED, problem))
             fetched = fetched or (isinstance(act, Fetch) and problem is not None)
 
     async def _do(
-        self, act: Act, rollout: Rollout, target: RolloutTarget, standing: Standing | None, left_s: float
+        self, act: TargetDecision, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None, left_s: float
     ) -> tuple[RolloutTarget, str | None]:
         """Do one thing.
 
@@ -187,18 +187,18 @@ class Bringing:
                 fetching = self._machines.fetch(target.facts, rollout.release)
                 return target, await self._attempt(self._limited(fetching, target, left_s, notice_s=0))
             case Activate():
-                target = await self._touch(rollout, target, standing)
+                target = await self._touch(rollout, target, status)
                 changing = self._activated(rollout, target)
                 return target, await self._attempt(self._limited(changing, target, left_s, notice_s=_NOTICE_S))
             case Confirm():
                 target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
                 return target, await self._confirmed(rollout, target, left_s)
-            case BeginAnew():
+            case Retry():
                 again = replace(target.progress, lapses=target.progress.lapses + 1)
                 words = "again: it went back, as nobody was there to confirm it"
                 anew = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=again)
                 return await self._put(anew), ""
-            case GoBack():
+            case RollBack():
                 going = self._machines.back(target.facts, rollout.spec, lose=False)
                 await self._attempt(self._limited(going, target, left_s, notice_s=left_s))
             case Await() | ObserveAgent() | Settle():
@@ -291,11 +291,11 @@ class Bringing:
             await self._clock.pause(POLL_S)
         return problem
 
-    async def _touch(self, rollout: Rollout, target: RolloutTarget, standing: Standing | None) -> RolloutTarget:
+    async def _touch(self, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None) -> RolloutTarget:
         if target.touched_at is None:
             if target.stage == 0:
                 await self._rows.add_exposure(target.id, rollout.release)
-            progress = replace(target.progress, said_before=standing.last if standing else "")
+            progress = replace(target.progress, said_before=status.last if status else "")
             target = replace(target, touched_at=self._clock.now(), progress=progress)
         return await self._put(replace(target, state=TargetState.ACTIVATING, detail=""))
 
@@ -315,14 +315,14 @@ class Bringing:
 
     async def _runs(self, rollout: Rollout, target: RolloutTarget) -> bool:
         """Whether a machine is at the release although it refused: a first answer was lost, and it was asked twice."""
-        standing, _ = await self._look(target.id)
-        return standing is not None and rollout.release in {standing.activation, standing.current}
+        status, _ = await self._look(target.id)
+        return status is not None and rollout.release in {status.activation, status.current}
 
-    async def _look(self, instance_id: InstanceId) -> tuple[Standing | None, bool]:
+    async def _look(self, instance_id: InstanceId) -> tuple[ReleaseStatus | None, bool]:
         """What a machine says, unless it is silent; and whether it is because somebody else works on the instance."""
         try:
             async with asyncio.timeout(_LOOK_S):
-                return await self._machines.look(instance_id), False
+                return await self._machines.observe(instance_id), False
         except LeaseHeldError:
             return None, True
         except (HermesError, TimeoutError):

@@ -25,7 +25,7 @@ _FRESH_S = 300.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class TargetAnswers:
     """What came of asking some targets.
 
     Attributes:
@@ -54,7 +54,7 @@ class Observations:
         self._asked: dict[InstanceId, asyncio.Task[str]] = {}
         self._ended: dict[InstanceId, float] = {}
 
-    async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> Seen:
+    async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> TargetAnswers:
         """Ask those whose turn comes next, unless that was done.
 
         Args:
@@ -71,7 +71,7 @@ class Observations:
         unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
         told = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
         answered = frozenset(instance_id for instance_id, words in told.items() if not words)
-        return Seen(unanswered, answered, {instance_id: words for instance_id, words in told.items() if words})
+        return TargetAnswers(unanswered, answered, {instance_id: words for instance_id, words in told.items() if words})
 
     async def stop(self) -> None:
         """Ask nobody any more."""
@@ -99,8 +99,8 @@ class Observations:
     async def _glance(self, target: RolloutTarget, rollout: Rollout) -> str:
         try:
             async with self._places, asyncio.timeout(_LOOK_S):
-                standing = await self._machines.look(target.id)
-                if standing.absent or standing.activation or standing.current == rollout.release:
+                status = await self._machines.observe(target.id)
+                if status.absent or status.activation or status.current == rollout.release:
                     return ""
                 return await self._machines.observe_agent(target.facts)
         except LeaseHeldError:

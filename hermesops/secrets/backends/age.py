@@ -33,7 +33,7 @@ class _Kept:
     changed_at: str
 
 
-class AgeHome:
+class AgeBackend:
     """Secrets in one age-encrypted file, which is written anew as a whole at every change.
 
     Args:

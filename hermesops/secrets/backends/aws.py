@@ -19,7 +19,7 @@ _AGAIN = frozenset({"InternalServiceError", "ThrottlingException", "RequestTimeo
 _HINT = "aws sts get-caller-identity says who asks; it needs secretsmanager:GetSecretValue, ListSecrets and others"
 
 
-class AwsHome:
+class AwsBackend:
     """Secrets in AWS Secrets Manager. A secret's earlier text stays there as ``AWSPREVIOUS`` until the next one.
 
     Args:

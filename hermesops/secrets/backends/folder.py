@@ -10,7 +10,7 @@ from hermesops.private_file import read_secret
 from hermesops.secrets.files import make_secret, replace_secret
 
 
-class Home(Protocol):
+class SecretBackend(Protocol):
     """Keeps secrets by name. A name is lower-case words with dots between them."""
 
     @property
@@ -45,7 +45,7 @@ class Home(Protocol):
         """The file that holds this secret and nothing else; ``None`` where there is no such file."""
 
 
-class FolderHome:
+class FolderBackend:
     """A folder of files of mode 0600, one for each secret.
 
     Args:
@@ -90,7 +90,7 @@ class FolderHome:
         return self._folder / name
 
 
-class VariablesHome:
+class EnvironmentBackend:
     """The process's variables, filled by whoever starts it, as pipelines do. Nothing is written there.
 
     Args:

@@ -103,4 +103,4 @@ def modes(host: Host, paths: dict[str, str]) -> str:
         f"{path} is {seen.get(path, 'absent')}, not {mode}" for path, mode in paths.items() if seen.get(path) != mode
     ]
     broken_unless(not wrong, "; ".join(wrong))
-    return f"{len(paths)} as promised"
+    return f"{len(paths)} as specified"

@@ -30,7 +30,7 @@ class World:
 
     def __init__(self, *rows: Backup) -> None:
         self.rows = list(rows)
-        self.shelf = {one.id: one for one in rows}
+        self.contents = {one.id: one for one in rows}
 
     def list_backups(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
         return [one for one in self.rows if instance_id in {None, one.instance_id}]
@@ -55,11 +55,11 @@ class World:
         return NOON
 
     async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
-        return {one.id: one.at for one in self.shelf.values() if one.instance_id == instance_id}
+        return {one.id: one.at for one in self.contents.values() if one.instance_id == instance_id}
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:
         for id_ in ids:
-            assert self.shelf.pop(id_).instance_id == instance_id
+            assert self.contents.pop(id_).instance_id == instance_id
 
     async def erase(self, instance_id: InstanceId) -> None:
         raise AssertionError(instance_id)
@@ -72,20 +72,20 @@ async def test_only_agents_that_have_too_many_are_due_and_nothing_of_others_goes
     world = World(*(backup(ADA, days) for days in range(5)), backup(BOB, 40))
     assert world.pruning().due() == [ADA]
     assert await world.pruning().prune(ADA.id) == ["ada4", "ada3", "ada2"]
-    assert sorted(world.shelf) == ["ada0", "ada1", "bob40"]
+    assert sorted(world.contents) == ["ada0", "ada1", "bob40"]
     assert [one.id for one in world.rows] == ["ada0", "ada1", "bob40"]
     assert world.pruning().due() == []
 
 
 async def test_the_last_of_an_agent_that_ends_stays_whatever_the_rules_say() -> None:
-    world = World(backup(ADA, 0), backup(ADA, 1), backup(ADA, 9, "before farewell 1"))
+    world = World(backup(ADA, 0), backup(ADA, 1), backup(ADA, 9, "before schedule_termination 1"))
     assert world.pruning().due() == []
     assert await world.pruning().prune(ADA.id) == []
 
 
 async def test_rows_of_what_is_not_in_the_repository_go_too() -> None:
     world = World(backup(ADA, 0), backup(ADA, 1))
-    del world.shelf["ada1"]
+    del world.contents["ada1"]
     await world.pruning().prune(ADA.id)
     assert [one.id for one in world.rows] == ["ada0"]
 
@@ -112,7 +112,7 @@ class EndedWorld(World):
         self.did.append(f"forgot {instance_id}: {why}")
 
     @asynccontextmanager
-    async def alone(self, subject: str) -> AsyncIterator[None]:
+    async def hold_lease(self, subject: str) -> AsyncIterator[None]:
         if self.holder:
             raise LeaseHeldError(f"{subject} is being worked on by {self.holder}", holder=self.holder)
         self.did.append(f"took {subject}")
@@ -120,7 +120,7 @@ class EndedWorld(World):
         self.did.append("gave it back")
 
     def ended(self) -> EndedBackups:
-        return EndedBackups(self, self, self.revoke, self.alone, timedelta(days=30))
+        return EndedBackups(self, self, self.revoke, self.hold_lease, timedelta(days=30))
 
 
 async def test_what_an_ended_agent_left_is_erased_under_its_lease_and_its_rows_go_last() -> None:

@@ -62,12 +62,12 @@ def test_a_new_cell_takes_every_plan_unless_plans_stand_apart() -> None:
 WISHES = st.lists(st.tuples(st.sampled_from(Plan), st.sampled_from(REGIONS), st.booleans()), max_size=60)
 
 
-@given(wishes=WISHES, size=st.integers(1, 5), leaving=st.lists(st.integers(0, 9), max_size=20))
+@given(requests=WISHES, size=st.integers(1, 5), leaving=st.lists(st.integers(0, 9), max_size=20))
 def test_however_wishes_come_no_cell_is_overfilled_and_each_holds_what_it_takes(
-    wishes: list[tuple[Plan, str, bool]], size: int, leaving: list[int]
+    requests: list[tuple[Plan, str, bool]], size: int, leaving: list[int]
 ) -> None:
     cells: dict[CellName, Cell] = {}
-    for number, (plan, region, apart) in enumerate(wishes):
+    for number, (plan, region, apart) in enumerate(requests):
         place = choose_cell(tuple(cells.values()), plan=plan, region=region, size=size, plans_apart=apart)
         before = cells.get(place.cell, Cell(place.cell, place.region, place.only_plan, 0, AT))
         assert (before.region, before.only_plan) == (place.region, place.only_plan)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from hermesops.channel import AnswerLostError, CommandExpiredError, Completed, MachineUnreachableError, Pace
-from hermesops.channel.detached import Told, told_by
+from hermesops.channel.detached import CommandStatus, told_by
 from hermesops.channel.toolbox import ToolboxChannel
 from hermesops.errors import RefusedError
 from hermesops.justavps import Client
@@ -57,16 +57,16 @@ def _verb(request: httpx.Request) -> str:
 
 
 def test_what_the_machine_says_is_read_as_it_is_meant() -> None:
-    assert told_by("done 3 inline\n/w==\n\n") == Told("done", 3, (b"\xff", b""))
-    assert told_by("done 0 kept\n") == Told("done", 0)
-    assert told_by("unstarted\nd2h5\n") == Told("unstarted", 126, (b"", b"why"))
-    assert told_by("never 7\n") == Told("never", age_s=7)
-    assert told_by("running\n") == Told("running")
+    assert told_by("done 3 inline\n/w==\n\n") == CommandStatus("done", 3, (b"\xff", b""))
+    assert told_by("done 0 kept\n") == CommandStatus("done", 0)
+    assert told_by("unstarted\nd2h5\n") == CommandStatus("unstarted", 126, (b"", b"why"))
+    assert told_by("never 7\n") == CommandStatus("never", age_s=7)
+    assert told_by("running\n") == CommandStatus("running")
 
 
 @pytest.mark.parametrize("odd", ["", "\n", "done", "done x inline\n\n\n", "done 0 inline\n%\n", "never", "hello\n"])
 def test_what_the_machine_never_says_means_nothing(odd: str) -> None:
-    assert told_by(odd) == Told("")
+    assert told_by(odd) == CommandStatus("")
 
 
 async def test_what_ends_soon_is_one_round_trip() -> None:

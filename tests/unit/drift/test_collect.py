@@ -3,7 +3,7 @@ from dataclasses import replace
 from hermesops.drift.collect import listing
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId
-from hermesops.model.sighting import Sighting
+from hermesops.model.sighting import MachineObservation
 from tests.support.fleets import machine_for, ordered
 
 
@@ -12,7 +12,7 @@ def test_machines_that_instances_are_on_and_that_are_not_listed_are_missing() ->
     new = replace(rows[2], instance=replace(rows[2].instance, machine_id=None))
     ready, foreign = machine_for(rows[0]), machine_for(rows[1], id="m-x", name="somebody-elses")
     seen, missing = listing([ready, foreign], [*rows[:2], new], "local", {MachineId(ready.id): "boot"})
-    assert seen == [Sighting(MachineId(ready.id), ready.name, ready.server_type, "ready", "boot")]
+    assert seen == [MachineObservation(MachineId(ready.id), ready.name, ready.server_type, "ready", "boot")]
     assert missing == {rows[1].instance.machine_id: rows[1].instance.machine_name}
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from hermesops.drift.compare import compare
 from hermesops.drift.finding import Finding, Kind, Severity
-from hermesops.drift.fleet_snapshot import MachineAccount, Rebooted, StackAccount, StackMachine
-from hermesops.drift.repairs import REMEDIES, Clerk
+from hermesops.drift.fleet_snapshot import MachineSnapshot, Rebooted, StackMachine, StackSnapshot
+from hermesops.drift.repairs import REMEDIES, RepairAdvisor
 from hermesops.drift.selection import FIELDS, machines_asked, narrowed
 from hermesops.justavps.wire import Image, MachineStatus
 from hermesops.model.check import Check, Verdict
@@ -25,7 +25,7 @@ STRAY = "hermes-local-cell1-ffffffffffff"
 
 
 def found(fleet: Fleet, **changes: object) -> list[Finding]:
-    return list(compare(fleet.accounts(**changes), Clerk()))
+    return list(compare(fleet.snapshot(**changes), RepairAdvisor()))
 
 
 def only(fleet: Fleet, **changes: object) -> Finding:
@@ -142,20 +142,20 @@ def test_machines_named_by_us_that_no_instance_has_are_orphans_and_others_are_no
     assert finding.otherwise == (f"hermesops fleet remove-orphan {STRAY}",)
     assert found(fleet, passing=frozenset({STRAY})) == []
     ended = only(fleet, ended={STRAY: InstanceId("i")})
-    nobodys = only(fleet, told={"m-x": MachineAccount()})
+    nobodys = only(fleet, told={"m-x": MachineSnapshot()})
     assert {ended.kind, nobodys.kind} == {Kind.ORPHAN_ENDED}
 
 
 @pytest.mark.parametrize(
     ("account", "kind"),
     [
-        (MachineAccount(silence="no answer"), Kind.ORPHAN),
-        (MachineAccount(instance_id=InstanceId("i")), Kind.ORPHAN),
-        (MachineAccount(), Kind.ORPHAN_ENDED),
+        (MachineSnapshot(silence="no answer"), Kind.ORPHAN),
+        (MachineSnapshot(instance_id=InstanceId("i")), Kind.ORPHAN),
+        (MachineSnapshot(), Kind.ORPHAN_ENDED),
     ],
     ids=["does not answer", "somebody's", "nobody's"],
 )
-def test_only_an_orphan_that_says_that_it_is_nobodys_is_nobodys(account: MachineAccount, kind: Kind) -> None:
+def test_only_an_orphan_that_says_that_it_is_nobodys_is_nobodys(account: MachineSnapshot, kind: Kind) -> None:
     fleet = Fleet.of(1)
     fleet.machines.append(machine_for(ordered(7), id="m-x", name=STRAY))
     finding = only(fleet, told={MachineId("m-x"): account})
@@ -167,7 +167,7 @@ def test_a_snapshot_of_somebody_who_has_left_is_deleted_and_no_other() -> None:
     fleet = Fleet.of(1)
     theirs, ended = fleet.rows[0].instance.id, InstanceId(str(UUID(int=1)))
     images = [
-        *fleet.accounts().images,
+        *fleet.snapshot().images,
         *(
             Image(id=f"of-{who}", name=snapshot_name(environment, who, OperationId(str(UUID(int=9)))))
             for environment, who in (("local", theirs), ("local", ended), ("staging", ended))
@@ -184,17 +184,17 @@ def test_a_stack_that_lacks_or_misremembers_a_machine() -> None:
     fleet = Fleet.of(1)
     name = fleet.rows[0].instance.machine_name
     kinds = {
-        Kind.NOT_IN_STACK: StackAccount(),
-        Kind.STACK_DIFFERS: StackAccount({name: StackMachine("m-old", "starter", "image-1")}),
-        Kind.STACK_BEHIND: StackAccount({name: StackMachine("m-0", "pro", "image-1")}),
-        Kind.STACK_UNSEEN: StackAccount(unseen="the state is damaged"),
+        Kind.NOT_IN_STACK: StackSnapshot(),
+        Kind.STACK_DIFFERS: StackSnapshot({name: StackMachine("m-old", "starter", "image-1")}),
+        Kind.STACK_BEHIND: StackSnapshot({name: StackMachine("m-0", "pro", "image-1")}),
+        Kind.STACK_UNSEEN: StackSnapshot(unseen="the state is damaged"),
     }
     for kind, stack in kinds.items():
         assert only(fleet, stacks={CELL: stack}).kind is kind
     held = stacks_of(fleet.rows)[CELL]
     assert only(fleet, stacks={CELL: replace(held, interrupted=(name,))}).kind is Kind.STACK_INTERRUPTED
     more = dict(held.machines) | {MachineName(STRAY): StackMachine("m-x", "starter", "")}
-    assert only(fleet, stacks={CELL: StackAccount(more)}).kind is Kind.ONLY_IN_STACK
+    assert only(fleet, stacks={CELL: StackSnapshot(more)}).kind is Kind.ONLY_IN_STACK
 
 
 def test_an_image_that_the_vendor_lost_is_built_again() -> None:
@@ -238,7 +238,7 @@ def test_the_worst_is_told_first() -> None:
 
 def test_commands_name_the_environment_where_it_is_not_the_default() -> None:
     fleet = Fleet.of(1)
-    [finding] = compare(fleet.accounts(machines=()), Clerk("hermesops --env staging"))
+    [finding] = compare(fleet.snapshot(machines=()), RepairAdvisor("hermesops --env staging"))
     assert finding.repair[0] == "hermesops --env staging instance terminate user0 --now --without-backup"
 
 
@@ -252,16 +252,16 @@ def test_a_selection_narrows_findings_and_who_is_asked_but_makes_nobody_an_orpha
     fleet.machines[0] = machine_for(fleet.rows[0], server_type="pro")
     fleet.machines[50] = machine_for(fleet.rows[50], server_type="pro")
     fleet.machines.append(machine_for(ordered(99), id="m-x", name=STRAY))
-    accounts = fleet.accounts()
-    findings = compare(accounts, Clerk())
+    snapshot = fleet.snapshot()
+    findings = compare(snapshot, RepairAdvisor())
     second = Selector.parse("cell=cell2", fields=FIELDS)
-    assert [f.subject for f in narrowed(findings, accounts.rows, second)] == ["user50"]
-    assert len(machines_asked(accounts, second)) == 20
+    assert [f.subject for f in narrowed(findings, snapshot.rows, second)] == ["user50"]
+    assert len(machines_asked(snapshot, second)) == 20
     first = Selector.parse("cell=cell1", fields=FIELDS)
-    assert {f.kind for f in narrowed(findings, accounts.rows, first)} == {Kind.RESIZED, Kind.ORPHAN}
-    assert [row for row, _ in machines_asked(accounts, first)].count(None) == 1
+    assert {f.kind for f in narrowed(findings, snapshot.rows, first)} == {Kind.RESIZED, Kind.ORPHAN}
+    assert [row for row, _ in machines_asked(snapshot, first)].count(None) == 1
     one = Selector.parse("user=user50,plan=light", fields=FIELDS)
-    assert [f.subject for f in narrowed(findings, accounts.rows, one)] == ["user50"]
+    assert [f.subject for f in narrowed(findings, snapshot.rows, one)] == ["user50"]
 
 
 def test_a_machine_of_the_pool_is_no_orphan_and_one_more_of_its_name_is() -> None:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from hermesops.channel import MachineUnreachableError, NoSuchFileError
-from hermesops.drift.machine_identity import Forgotten, recall
+from hermesops.drift.machine_identity import Forgotten, read_identity
 from hermesops.instances.steps.personalise import payload_of
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import InstanceId
@@ -61,7 +61,7 @@ def identity(of: bytes) -> bytes:
 
 async def told_by(files: dict[str, bytes] | None, **changes: object) -> Recovered | Forgotten:
     generation_of = partial(read_token, ROUTER_KEY)
-    return await recall(Files(files), machine_for(ROW, **changes), generation_of)  # type: ignore[arg-type]
+    return await read_identity(Files(files), machine_for(ROW, **changes), generation_of)  # type: ignore[arg-type]
 
 
 async def test_an_instance_comes_back_as_it_was_handed_over() -> None:

@@ -15,7 +15,7 @@ from hermesops.model.recovery import Recovered
 from tests.support.fleets import machine_for, ordered, recovered
 
 NAME = MachineName("hermes-local-cell1-ffffffffffff")
-NOBODYS = Forgotten(MachineId("m-x"), NAME, "it is nobody's by its own account", is_nobodys=True)
+NOBODYS = Forgotten(MachineId("m-x"), NAME, "it reports no instance", is_nobodys=True)
 SILENT = Forgotten(MachineId("m-x"), NAME, "no answer")
 
 
@@ -54,7 +54,7 @@ def test_an_orphan_of_a_later_epoch_than_its_instances_row_is_neither_adopted_no
 
 
 def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
-    with pytest.raises(RefusedError, match="nobody's"):
+    with pytest.raises(RefusedError, match="has no instance"):
         adoption(NOBODYS, None)
     with pytest.raises(UnavailableError, match="does not say whose it is"):
         adoption(SILENT, None)

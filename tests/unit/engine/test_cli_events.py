@@ -2,7 +2,7 @@ import pytest
 from pulumi.automation.events import EngineEvent
 
 from hermesops.engine.cli import refuse_unnamed
-from hermesops.engine.cli_events import Told, changes_of, error_of
+from hermesops.engine.cli_events import CliEvents, changes_of, error_of
 from hermesops.engine.interface import Progress
 from hermesops.errors import (
     PartlyDoneError,
@@ -16,8 +16,8 @@ from tests.support.cli_events import DEFAULT, MACHINE, line, step
 REF = StackRef("rec", "dev")
 
 
-def told(*events: EngineEvent) -> Told:
-    heard = Told()
+def told(*events: EngineEvent) -> CliEvents:
+    heard = CliEvents()
     for event in events:
         heard.hear(event)
     return heard
@@ -122,7 +122,7 @@ def test_what_exists_only_in_the_state_is_not_partly_done() -> None:
 
 def test_narration_names_no_default_provider() -> None:
     lines: list[Progress] = []
-    heard = Told(lines.append)
+    heard = CliEvents(lines.append)
     for event in (
         step("resourcePreEvent", "create", DEFAULT),
         step("resourcePreEvent", "create"),
@@ -137,7 +137,7 @@ def test_narration_names_no_default_provider() -> None:
 
 
 def test_the_first_event_alone_is_announced() -> None:
-    heard, firsts = Told(), list[int]()
+    heard, firsts = CliEvents(), list[int]()
     heard.at_first = lambda: firsts.append(len(heard.errors))
     heard.hear(line("one"))
     heard.hear(line("two"))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.health.canary_watch import CONTROLS, Watch, Watcher
 from hermesops.health.comparison import pairs
 from hermesops.health.sampler import Question
-from hermesops.health.samples import Reading
+from hermesops.health.samples import HealthSample
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
@@ -33,28 +33,30 @@ class Fleet:
     turnless: set[InstanceId] = field(default_factory=set)
     slow: set[InstanceId] = field(default_factory=set)
     asked: dict[InstanceId, Question] = field(default_factory=dict)
-    kept: dict[InstanceId, list[Reading]] = field(default_factory=dict)
+    kept: dict[InstanceId, list[HealthSample]] = field(default_factory=dict)
 
     def is_asking(self, instance_id: InstanceId) -> bool:
         return instance_id in self.slow
 
-    async def look(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, Reading | None]:
+    async def observe(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, HealthSample | None]:
         self.asked = dict(asked)
         return {one: self._reading(one, question) for one, question in asked.items() if one not in self.slow}
 
-    def _reading(self, whose: InstanceId, question: Question) -> Reading | None:
+    def _reading(self, whose: InstanceId, question: Question) -> HealthSample | None:
         if whose in self.silent:
             return None
         turn_s = 1.0 if question.turn_s else None
         is_taken = turn_s is not None and whose not in self.turnless
         memory = self.memory.get(whose, 100)
-        return Reading(self.now, question.since, "r", GatewayHealth.OK, 0, 0, memory, 0.0, turn_s, turn_ok=is_taken)
+        return HealthSample(
+            self.now, question.since, "r", GatewayHealth.OK, 0, 0, memory, 0.0, turn_s, turn_ok=is_taken
+        )
 
-    async def add(self, read: Mapping[InstanceId, Reading]) -> None:
+    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
         for whose, reading in read.items():
             self.kept.setdefault(whose, []).append(reading)
 
-    async def since(self, instances: Collection[InstanceId], moment: datetime) -> dict[InstanceId, list[Reading]]:
+    async def since(self, instances: Collection[InstanceId], moment: datetime) -> dict[InstanceId, list[HealthSample]]:
         return {whose: [each for each in self.kept.get(whose, []) if each.at >= moment] for whose in instances}
 
     async def watch(
@@ -72,7 +74,11 @@ async def test_each_is_compared_with_itself_before_and_others_at_the_same_times(
     watch = await fleet.watch(changed, [BOB])
     assert pairs(Vital.MEMORY, watch.changed) == {ADA: (100.0, 300.0)}
     assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 110.0)}
-    assert (watch.pulses[ADA].answers, watch.pulses[ADA].exercised, watch.pulses[ADA].failed) == (True, True, "")
+    assert (watch.liveness_of[ADA].answers, watch.liveness_of[ADA].exercised, watch.liveness_of[ADA].failed) == (
+        True,
+        True,
+        "",
+    )
 
 
 async def test_a_runner_that_was_resumed_still_knows_the_time_before() -> None:
@@ -96,7 +102,7 @@ async def test_who_gives_no_answer_has_no_after_however_good_it_was() -> None:
     await fleet.watch(changed, [])
     fleet.silent = {ADA}
     watch = await fleet.watch(changed, [])
-    assert (watch.pulses[ADA].answers, watch.changed[ADA].after) == (None, None)
+    assert (watch.liveness_of[ADA].answers, watch.changed[ADA].after) == (None, None)
 
 
 async def test_errors_are_counted_once() -> None:
@@ -135,7 +141,7 @@ async def test_who_was_just_looked_at_is_left_alone() -> None:
     await fleet.watch({ADA: BEGIN}, [BOB])
     watch = await fleet.watch({ADA: BEGIN}, [BOB], after_s=4)
     assert fleet.asked == {}
-    assert (watch.pulses[ADA].answers, watch.pulses[ADA].exercised) == (True, True)
+    assert (watch.liveness_of[ADA].answers, watch.liveness_of[ADA].exercised) == (True, True)
     await fleet.watch({ADA: BEGIN}, [BOB], after_s=8)
     assert set(fleet.asked) == {ADA}
 
@@ -143,18 +149,18 @@ async def test_who_was_just_looked_at_is_left_alone() -> None:
 async def test_one_turn_that_fails_is_tried_again_before_it_counts() -> None:
     fleet = Fleet(turnless={ADA})
     first = await fleet.watch({ADA: BEGIN}, [BOB, CLEO])
-    assert first.pulses[ADA].failed == ""
+    assert first.liveness_of[ADA].failed == ""
     second = await fleet.watch({ADA: BEGIN}, [BOB, CLEO])
-    assert "no turn" in second.pulses[ADA].failed
+    assert "no turn" in second.liveness_of[ADA].failed
     fleet.turnless.clear()
-    assert (await fleet.watch({ADA: BEGIN}, [BOB, CLEO])).pulses[ADA].failed == ""
+    assert (await fleet.watch({ADA: BEGIN}, [BOB, CLEO])).liveness_of[ADA].failed == ""
 
 
 async def test_a_router_that_is_down_blames_no_release_and_proves_nothing() -> None:
     fleet = Fleet(turnless={ADA, BOB, CLEO})
     for _ in range(2):
         watch = await fleet.watch({ADA: BEGIN}, [BOB, CLEO, DAN])
-    assert (watch.pulses[ADA].failed, watch.pulses[ADA].exercised) == ("", False)
+    assert (watch.liveness_of[ADA].failed, watch.liveness_of[ADA].exercised) == ("", False)
 
 
 async def test_only_so_many_untouched_ones_are_asked_and_the_next_come_first() -> None:
@@ -189,10 +195,10 @@ async def test_nothing_is_said_of_one_that_has_not_answered_yet() -> None:
     fleet = Fleet()
     await fleet.watch({}, [ADA, BOB])
     changed = {ADA: fleet.now + timedelta(seconds=1)}
-    assert (await fleet.watch(changed, [BOB])).pulses[ADA].answers
+    assert (await fleet.watch(changed, [BOB])).liveness_of[ADA].answers
     fleet.slow = {ADA}
     watch = await fleet.watch(changed, [BOB])
     assert ADA not in fleet.asked
-    assert watch.pulses == {}
+    assert watch.liveness_of == {}
     fleet.slow = set()
-    assert (await fleet.watch(changed, [BOB])).pulses[ADA].answers
+    assert (await fleet.watch(changed, [BOB])).liveness_of[ADA].answers

@@ -61,7 +61,7 @@ def well() -> Completed:
 async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> None:
     ada, bob = Node(well()), Node(well())
     asked = {ADA: Question(), BOB: Question(since=NOW, turn_s=30)}
-    read = await observer({ADA: ada, BOB: bob}).look(asked)
+    read = await observer({ADA: ada, BOB: bob}).observe(asked)
     assert [reading and reading.at for reading in read.values()] == [NOW, NOW]
     assert ada.ran == [(f"{PROGRAM} probe", 20)]
     assert bob.ran == [(f"{PROGRAM} probe --since {NOW.timestamp():.3f} --turn 30", 50)]
@@ -78,7 +78,7 @@ async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> N
     ],
 )
 async def test_no_answer_is_no_reading(says: Completed | Exception) -> None:
-    read = await observer({ADA: Node(says), BOB: Node(well())}).look({ADA: Question(), BOB: Question()})
+    read = await observer({ADA: Node(says), BOB: Node(well())}).observe({ADA: Question(), BOB: Question()})
     assert read[ADA] is None
     assert read[BOB] is not None
 
@@ -87,14 +87,14 @@ async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.
     monkeypatch.setattr("hermesops.health.sampler._GLANCE_S", 0.05)
     ada = Slow(well())
     observing = observer({ADA: ada, BOB: Node(well())})
-    assert (await observing.look({ADA: Question(), BOB: Question()})).keys() == {BOB}
+    assert (await observing.observe({ADA: Question(), BOB: Question()})).keys() == {BOB}
     assert (observing.is_asking(ADA), observing.is_asking(BOB)) == (True, False)
-    assert await observing.look({ADA: Question()}) == {}
+    assert await observing.observe({ADA: Question()}) == {}
     assert len(ada.ran) == 1, "it was asked again while it was being asked"
     ada.answers.set()
     read = {}
     while ADA not in read:
-        read = await observing.look({BOB: Question()})
+        read = await observing.observe({BOB: Question()})
     assert read[ADA] is not None
     assert not observing.is_asking(ADA)
 
@@ -103,11 +103,11 @@ async def test_however_many_never_answer_the_others_are_asked(monkeypatch: pytes
     monkeypatch.setattr("hermesops.health.sampler._GLANCE_S", 0.05)
     silent = {InstanceId(f"silent-{number}"): Slow(WELL) for number in range(200)}
     asking = observer({**silent, ADA: Node(WELL)})
-    answered = await asking.look(dict.fromkeys([*silent, ADA], Question()))
+    answered = await asking.observe(dict.fromkeys([*silent, ADA], Question()))
     async with asyncio.timeout(10):
         while not answered:
             await pause(0.05)
-            answered = await asking.look({})
+            answered = await asking.observe({})
     await asking.stop()
     assert list(answered) == [ADA]
 
@@ -116,19 +116,19 @@ async def test_a_node_that_never_answers_gave_no_reading_and_is_asked_anew(monke
     monkeypatch.setattr("hermesops.health.sampler._LOOK_S", 0.05)
     ada = Slow(well())
     observing = observer({ADA: ada})
-    assert await observing.look({ADA: Question()}) == {ADA: None}
-    assert await observing.look({ADA: Question()}) == {ADA: None}
+    assert await observing.observe({ADA: Question()}) == {ADA: None}
+    assert await observing.observe({ADA: Question()}) == {ADA: None}
     assert len(ada.ran) == 2
 
 
 async def test_who_stops_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.health.sampler._GLANCE_S", 0.05)
     observing = observer({ADA: Slow(well())})
-    await observing.look({ADA: Question()})
+    await observing.observe({ADA: Question()})
     await observing.stop()
     assert not observing.is_asking(ADA)
-    assert await observing.look({}) == {}
+    assert await observing.observe({}) == {}
 
 
 async def test_who_has_no_machine_gives_no_answer() -> None:
-    assert await observer({}).look({ADA: Question()}) == {ADA: None}
+    assert await observer({}).observe({ADA: Question()}) == {ADA: None}

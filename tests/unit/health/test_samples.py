@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.health.samples import Reading, vitals_of
+from hermesops.health.samples import HealthSample, vitals_of
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import TurnOutcome, Vital
 
 ADA = InstanceId("ada")
 THEN = datetime(2027, 1, 15, 8, tzinfo=UTC)
-WELL = Reading(
+WELL = HealthSample(
     at=THEN,
     since=THEN - timedelta(hours=1),
     release="r1",
@@ -28,28 +28,28 @@ WELL = Reading(
 )
 
 
-def later(minutes: float, **changes: object) -> Reading:
+def later(minutes: float, **changes: object) -> HealthSample:
     return replace(WELL, at=THEN + timedelta(minutes=minutes), since=THEN, **changes)  # type: ignore[arg-type]
 
 
 def test_what_a_node_prints_is_read_and_kept() -> None:
-    assert Reading.from_json(WELL.to_json()) == WELL
+    assert HealthSample.from_json(WELL.to_json()) == WELL
     silent = replace(
         WELL, gateway=GatewayHealth.SILENT, errors=None, memory_bytes=None, queue_age_s=None, turn_s=None, turn_ok=False
     )
-    assert Reading.from_json(silent.to_json()) == silent
+    assert HealthSample.from_json(silent.to_json()) == silent
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"at": "x"}', WELL.to_json().replace('"ok"', '"odd"')])
 def test_what_nobody_understands(text: str) -> None:
     with pytest.raises(UnavailableError, match="nobody understands"):
-        Reading.from_json(text)
+        HealthSample.from_json(text)
 
 
 def test_a_log_that_was_cut_counts_nothing() -> None:
     told = json.loads(WELL.to_json())
     told["errors"] = {"count": 7, "complete": False}
-    assert Reading.from_json(json.dumps(told)).errors is None
+    assert HealthSample.from_json(json.dumps(told)).errors is None
 
 
 def test_one_look_has_all_figures_of_an_agent_that_is_well() -> None:
@@ -66,8 +66,8 @@ def test_one_look_has_all_figures_of_an_agent_that_is_well() -> None:
 
 
 def test_errors_are_a_rate_over_all_that_was_counted() -> None:
-    readings = [replace(WELL, errors=1), later(30, errors=2)]
-    assert vitals_of(ADA, readings).figures[Vital.GATEWAY_ERRORS] == 2.0, "3 in an hour and a half"
+    samples = [replace(WELL, errors=1), later(30, errors=2)]
+    assert vitals_of(ADA, samples).figures[Vital.GATEWAY_ERRORS] == 2.0, "3 in an hour and a half"
 
 
 def test_restarts_are_counted_between_looks_and_over_a_start_by_hand() -> None:

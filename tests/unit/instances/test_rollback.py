@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.rollback import go_back
+from hermesops.instances.rollback import roll_back_release
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
-from hermesops.model.slot import SlotsSeen, Switch, Switched, WayBack
+from hermesops.model.slot import RollbackResult, SlotsState, Switch, Switched
 
 if TYPE_CHECKING:
-    from hermesops.instances.remote.releases import Slots
+    from hermesops.instances.remote.releases import ReleaseClient
 
 OLD, NEW, OTHER = (ReleaseId(f"0.{number}.0-{number:012}") for number in (18, 19, 20))
 MACHINE = MachineId("m-1")
@@ -22,61 +22,65 @@ WENT_BACK = Switched(NEW, OLD, "rolled_back", "asked for", "now")
 class OneMachine:
     """A machine's releases, as far as going back asks for them."""
 
-    def __init__(self, seen: SlotsSeen | None) -> None:
+    def __init__(self, seen: SlotsState | None) -> None:
         self.seen = seen
         self.asked: list[tuple[str, bool]] = []
 
-    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+    async def observe(self, machine_id: MachineId) -> SlotsState | None:
         assert machine_id == MACHINE
         return self.seen
 
-    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId, loses: bool, even_revoked: bool) -> WayBack:
+    async def roll_back(
+        self, machine_id: MachineId, *, to: ReleaseId, loses: bool, even_revoked: bool
+    ) -> RollbackResult:
         assert not even_revoked
         assert machine_id == MACHINE
         assert self.seen is not None
         self.asked.append((to, loses))
-        return WayBack(to, self.seen.current, gap_s=1.0, carried=0, listed=0, kept="")
+        return RollbackResult(to, self.seen.current, gap_s=1.0, migrated=0, listed=0, kept="")
 
 
-async def back(seen: SlotsSeen | None, to: str = "", *, loses: bool = False) -> tuple[WayBack, list[tuple[str, bool]]]:
+async def back(
+    seen: SlotsState | None, to: str = "", *, loses: bool = False
+) -> tuple[RollbackResult, list[tuple[str, bool]]]:
     machine = OneMachine(seen)
-    done = await go_back(cast("Slots", machine), MACHINE, to=to, loses=loses, title="ada")
+    done = await roll_back_release(cast("ReleaseClient", machine), MACHINE, to=to, loses=loses, title="ada")
     return done, machine.asked
 
 
 @pytest.mark.parametrize(
     ("seen", "before"),
     [
-        (SlotsSeen(NEW, (OLD, NEW), last=CONFIRMED), OLD),
-        (SlotsSeen(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
-        (SlotsSeen(NEW, (OLD, NEW)), OLD),
-        (SlotsSeen(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed")), OLD),
-        (SlotsSeen(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
+        (SlotsState(NEW, (OLD, NEW), last=CONFIRMED), OLD),
+        (SlotsState(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
+        (SlotsState(NEW, (OLD, NEW)), OLD),
+        (SlotsState(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed")), OLD),
+        (SlotsState(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
     ],
 )
-async def test_it_goes_to_the_release_before(seen: SlotsSeen, before: ReleaseId) -> None:
+async def test_it_goes_to_the_release_before(seen: SlotsState, before: ReleaseId) -> None:
     done, asked = await back(seen)
     assert (done.release, asked) == (before, [(before, False)])
 
 
 async def test_what_is_back_already_stays() -> None:
-    done, asked = await back(SlotsSeen(OLD, (OLD, NEW), last=WENT_BACK))
+    done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK))
     assert (done.release, done.before, asked) == (OLD, OLD, [])
 
 
 async def test_a_release_that_is_named_is_gone_to_from_anywhere() -> None:
-    done, asked = await back(SlotsSeen(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
+    done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
     assert (done.release, asked) == (NEW, [(NEW, True)])
 
 
 @pytest.mark.parametrize(
     ("seen", "to", "says"),
     [
-        (SlotsSeen(NEW, (OLD, NEW, OTHER)), "", "does not say which"),
-        (SlotsSeen(NEW, (NEW,)), "", "does not say which"),
+        (SlotsState(NEW, (OLD, NEW, OTHER)), "", "does not say which"),
+        (SlotsState(NEW, (NEW,)), "", "does not say which"),
     ],
 )
-async def test_nothing_is_guessed(seen: SlotsSeen, to: str, says: str) -> None:
+async def test_nothing_is_guessed(seen: SlotsState, to: str, says: str) -> None:
     with pytest.raises(RefusedError, match=says):
         await back(seen, to)
 
@@ -84,7 +88,7 @@ async def test_nothing_is_guessed(seen: SlotsSeen, to: str, says: str) -> None:
 @pytest.mark.parametrize(("to", "says"), [("0.17", f"no release '0.17' .*has {OLD}, {NEW}"), ("0.1", "2 releases")])
 async def test_a_release_that_is_not_there_is_a_slip_of_who_typed_it(to: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        await back(SlotsSeen(NEW, (OLD, NEW)), to)
+        await back(SlotsState(NEW, (OLD, NEW)), to)
 
 
 async def test_a_machine_that_is_silent_is_said_to_be() -> None:

@@ -1,4 +1,4 @@
-"""To a release and back on a machine that is nobody's: what passes, and what is said of what does not."""
+"""To a release and back on a machine without an instance: what passes, and what is said of what does not."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,10 +6,10 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.remote.releases import Bundle
-from hermesops.instances.upgrade_rehearsal import NoWayBackError, walk
+from hermesops.instances.upgrade_rehearsal import NoRollbackError, walk
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
-from hermesops.model.slot import Activation, SlotsSeen
+from hermesops.model.slot import Activation, SlotsState
 from hermesops.model.state import Part, State
 
 MACHINE = MachineId("m")
@@ -49,17 +49,17 @@ class World:
     done: list[str] = field(default_factory=list)
     is_silent: bool = False
 
-    async def look(self, machine_id: MachineId) -> SlotsSeen | None:
+    async def observe(self, machine_id: MachineId) -> SlotsState | None:
         assert machine_id == MACHINE
-        return None if self.is_silent else SlotsSeen(self.current)
+        return None if self.is_silent else SlotsState(self.current)
 
-    async def bring(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+    async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         del machine_id, python
         if self.problem:
             return Activation(bundle.id, problem=self.problem, stage="trial")
         self.done.append(f"bring {bundle.id}")
         self.current = bundle.id
-        return Activation(bundle.id, way_back="in_place")
+        return Activation(bundle.id, rollback_method="in_place")
 
     async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None) -> object:
         del machine_id
@@ -97,7 +97,7 @@ async def test_a_machine_on_something_else_makes_its_state_with_the_release_befo
     (World(refusal="3 rows would be lost"), "3 rows would be lost"),
 ], ids=("does not run", "stays", "forgets", "refuses"))  # fmt: skip
 async def test_a_way_that_leads_nowhere_is_said_to(world: World, words: str) -> None:
-    with pytest.raises(NoWayBackError, match=words):
+    with pytest.raises(NoRollbackError, match=words):
         await walk(world, world, MACHINE, NEW, before=OLD)
 
 

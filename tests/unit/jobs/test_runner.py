@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.jobs.runner import AFTER_DEATH, RETRY, Chore, Chores, Report, do_now, may_begin_at
-from hermesops.model.chore import ChoreTurn
+from hermesops.jobs.runner import AFTER_DEATH, RETRY, Job, JobScheduler, Report, do_now, may_begin_at
+from hermesops.model.chore import JobRun
 from hermesops.model.operation import Lease, LeaseHeldError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -21,22 +21,22 @@ class Rows:
 
     def __init__(self) -> None:
         self.now = NOON
-        self.turns: dict[str, ChoreTurn] = {}
+        self.turns: dict[str, JobRun] = {}
         self.leases: dict[str, Lease] = {}
 
     def moment(self) -> datetime:
         return self.now
 
-    def chore_turn(self, name: str) -> ChoreTurn | None:
+    def job_run(self, name: str) -> JobRun | None:
         return self.turns.get(name)
 
-    def begin_chore(self, name: str, *, lease: Lease) -> None:
-        assert self.leases[f"chore/{name}"] == lease
-        self.turns[name] = ChoreTurn(self.now)
+    def begin_job(self, name: str, *, lease: Lease) -> None:
+        assert self.leases[f"job/{name}"] == lease
+        self.turns[name] = JobRun(self.now)
 
-    def end_chore(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
-        assert self.leases[f"chore/{name}"] == lease
-        self.turns[name] = ChoreTurn(self.turns[name].began_at, self.now, done, problem)
+    def end_job(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+        assert self.leases[f"job/{name}"] == lease
+        self.turns[name] = JobRun(self.turns[name].began_at, self.now, done, problem)
 
     def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
         if subject in self.leases and self.leases[subject].holder != over:
@@ -74,47 +74,47 @@ class Dishes:
         self.dirty.clear()
         return Report("washed")
 
-    def chore(self, name: str = "dishes", rest: timedelta = timedelta()) -> Chore:
-        return Chore(name, "wash them", MINUTE, self.due, self.do, rest=rest)
+    def job(self, name: str = "dishes", rest: timedelta = timedelta()) -> Job:
+        return Job(name, "wash them", MINUTE, self.due, self.do, rest=rest)
 
 
 @pytest.mark.parametrize(
     ("last", "from_when"),
     [
         (None, None),
-        (ChoreTurn(NOON), NOON + AFTER_DEATH),
-        (ChoreTurn(NOON, NOON + MINUTE, "done"), NOON + timedelta(days=7)),
-        (ChoreTurn(NOON, NOON + MINUTE, "", "failed"), NOON + MINUTE + RETRY),
+        (JobRun(NOON), NOON + AFTER_DEATH),
+        (JobRun(NOON, NOON + MINUTE, "done"), NOON + timedelta(days=7)),
+        (JobRun(NOON, NOON + MINUTE, "", "failed"), NOON + MINUTE + RETRY),
     ],
 )
 def test_what_went_wrong_is_begun_again_sooner_than_what_went_well_but_not_at_once(
-    last: ChoreTurn | None, from_when: datetime | None
+    last: JobRun | None, from_when: datetime | None
 ) -> None:
     assert may_begin_at(last, timedelta(days=7)) == from_when
 
 
 @dataclass
 class Clock:
-    """Lets a ``Chores`` look so many times, one minute apart."""
+    """Lets a ``JobScheduler`` look so many times, one minute apart."""
 
     rows: Rows
-    chores: Chores
+    jobs: JobScheduler
 
     async def run(self, looks: int) -> None:
         for _ in range(looks):
-            self.chores._look()
-            while self.chores._turns:
-                await asyncio.gather(*self.chores._turns.values())
+            self.jobs._look()
+            while self.jobs._turns:
+                await asyncio.gather(*self.jobs._turns.values())
                 await asyncio.sleep(0)  # noqa: TID251 - lets what follows a task run
             self.rows.now += MINUTE
 
 
 async def test_it_is_done_when_it_is_due_and_not_otherwise() -> None:
     rows, dishes = Rows(), Dishes()
-    clock = Clock(rows, Chores([dishes.chore()], rows, grace_s=1))
+    clock = Clock(rows, JobScheduler([dishes.job()], rows, grace_s=1))
     await clock.run(10)
     assert dishes.washed == 1
-    assert rows.turns["dishes"] == ChoreTurn(NOON, NOON, "washed")
+    assert rows.turns["dishes"] == JobRun(NOON, NOON, "washed")
     dishes.dirty.append("cup")
     await clock.run(3)
     assert dishes.washed == 2
@@ -123,7 +123,7 @@ async def test_it_is_done_when_it_is_due_and_not_otherwise() -> None:
 
 async def test_what_the_rows_do_not_tell_rests() -> None:
     rows, dishes = Rows(), Dishes()
-    clock = Clock(rows, Chores([dishes.chore(rest=timedelta(minutes=20))], rows, grace_s=1))
+    clock = Clock(rows, JobScheduler([dishes.job(rest=timedelta(minutes=20))], rows, grace_s=1))
     for _ in range(4):
         dishes.dirty.append("cup")
         await clock.run(10)
@@ -133,7 +133,7 @@ async def test_what_the_rows_do_not_tell_rests() -> None:
 @pytest.mark.parametrize("failure", [UnavailableError("no water"), ZeroDivisionError("a bug")])
 async def test_one_that_fails_is_told_and_does_not_spin_and_stops_no_other(failure: Exception) -> None:
     rows, broken, fine = Rows(), Dishes(failing=failure), Dishes()
-    clock = Clock(rows, Chores([broken.chore("broken"), fine.chore("fine")], rows, grace_s=1))
+    clock = Clock(rows, JobScheduler([broken.job("broken"), fine.job("fine")], rows, grace_s=1))
     await clock.run(16)
     assert str(failure) in rows.turns["broken"].problem
     assert (broken.washed, fine.washed) == (4, 1)
@@ -144,9 +144,9 @@ async def test_one_that_fails_is_told_and_does_not_spin_and_stops_no_other(failu
 
 async def test_one_worker_at_a_time_does_it_and_another_follows_one_that_died() -> None:
     rows, dishes = Rows(), Dishes()
-    others = rows.take_lease("chore/dishes", "another computer")
-    rows.turns["dishes"] = ChoreTurn(NOON)
-    clock = Clock(rows, Chores([dishes.chore()], rows, grace_s=1))
+    others = rows.take_lease("job/dishes", "another computer")
+    rows.turns["dishes"] = JobRun(NOON)
+    clock = Clock(rows, JobScheduler([dishes.job()], rows, grace_s=1))
     await clock.run(10)
     assert dishes.washed == 0
     rows.release_lease(others)
@@ -156,10 +156,10 @@ async def test_one_worker_at_a_time_does_it_and_another_follows_one_that_died() 
 
 async def test_told_to_stop_it_waits_for_what_is_under_way() -> None:
     rows, dishes = Rows(), Dishes(going_on=asyncio.Event())
-    chores = Chores([dishes.chore()], rows, grace_s=60)
-    running = asyncio.create_task(chores.run())
+    jobs = JobScheduler([dishes.job()], rows, grace_s=60)
+    running = asyncio.create_task(jobs.run())
     await dishes.seen.wait()
-    chores.stop()
+    jobs.stop()
     assert dishes.going_on
     dishes.going_on.set()
     await running
@@ -168,29 +168,29 @@ async def test_told_to_stop_it_waits_for_what_is_under_way() -> None:
 
 async def test_told_twice_it_cuts_short_and_the_next_one_begins_again() -> None:
     rows, dishes = Rows(), Dishes(going_on=asyncio.Event())
-    chores = Chores([dishes.chore()], rows, grace_s=60)
-    running = asyncio.create_task(chores.run())
+    jobs = JobScheduler([dishes.job()], rows, grace_s=60)
+    running = asyncio.create_task(jobs.run())
     await dishes.seen.wait()
-    chores.stop()
-    chores.stop()
+    jobs.stop()
+    jobs.stop()
     await running
     assert rows.turns["dishes"].ended_at is None
     dishes.going_on = None
-    assert await do_now(dishes.chore(), rows) == Report("washed")
+    assert await do_now(dishes.job(), rows) == Report("washed")
 
 
 async def test_by_hand_it_is_done_whenever_it_was_done_last_unless_somebody_is_at_it() -> None:
     rows, dishes = Rows(), Dishes()
-    assert await do_now(dishes.chore(rest=timedelta(days=7)), rows) == Report("washed")
-    assert await do_now(dishes.chore(rest=timedelta(days=7)), rows) == Report("washed")
-    rows.take_lease("chore/dishes", "another computer")
+    assert await do_now(dishes.job(rest=timedelta(days=7)), rows) == Report("washed")
+    assert await do_now(dishes.job(rest=timedelta(days=7)), rows) == Report("washed")
+    rows.take_lease("job/dishes", "another computer")
     with pytest.raises(LeaseHeldError, match="another computer"):
-        await do_now(dishes.chore(), rows)
+        await do_now(dishes.job(), rows)
 
 
 async def test_a_turn_that_does_not_end_is_cut_short_and_another_may_begin() -> None:
     rows, dishes = Rows(), Dishes(going_on=asyncio.Event())
-    endless = replace(dishes.chore(), longest=timedelta(milliseconds=50))
+    endless = replace(dishes.job(), longest=timedelta(milliseconds=50))
     with pytest.raises(UnavailableError, match=r"dishes took longer than .* and was cut short"):
         async with asyncio.timeout(30):
             await do_now(endless, rows)

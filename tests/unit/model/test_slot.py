@@ -2,11 +2,11 @@
 
 import pytest
 
-from hermesops.model.slot import SlotsSeen
+from hermesops.model.slot import SlotsState
 
 
 def test_a_machine_tells_which_wheels_it_needs() -> None:
-    assert SlotsSeen.from_status({"releases": {"current": "a", "python": "3.13"}}).python == "3.13"
+    assert SlotsState.from_status({"releases": {"current": "a", "python": "3.13"}}).python == "3.13"
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ def test_a_machine_tells_which_wheels_it_needs() -> None:
     ],
 )
 def test_whoever_is_in_the_middle_of_a_run_is_busy(busy: dict[str, int] | None, says: str) -> None:
-    assert SlotsSeen.from_status({"busy": busy, "releases": {"current": "a"}}).busy == says
+    assert SlotsState.from_status({"busy": busy, "releases": {"current": "a"}}).busy == says

@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.operations.abandon import abandon, remains_of
+from hermesops.operations.abandon import abandon, abandon_note
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(
@@ -79,6 +79,6 @@ async def test_what_has_ended_is_not_given_up(status: OperationStatus) -> None:
 
 @pytest.mark.parametrize("kind", OperationKind)
 def test_every_kind_says_what_it_leaves_and_what_to_do(kind: OperationKind) -> None:
-    left = remains_of(replace(ROW, kind=kind))
+    left = abandon_note(replace(ROW, kind=kind))
     assert left.what
     assert "hermesops " in left.next

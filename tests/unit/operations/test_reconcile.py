@@ -10,14 +10,14 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import (
-    Finished,
-    Impossible,
+    Done,
     Lease,
     LeaseHeldError,
     LeaseLostError,
     Operation,
     OperationKind,
     OperationStatus,
+    Refused,
 )
 from hermesops.operations import lease_renewal
 from hermesops.operations.lease import LeaseKeeper
@@ -93,8 +93,8 @@ class Countdown:
     async def observe(self) -> int:
         return self.left
 
-    def decide(self, seen: int) -> str | Finished | Impossible:
-        return "count" if seen else Finished("counted")
+    def decide(self, seen: int) -> str | Done | Refused:
+        return "count" if seen else Done("counted")
 
     def describe(self, step: str, seen: int) -> str:
         return f"{step} {seen}"

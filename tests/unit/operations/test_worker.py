@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import (
-    Finished,
+    Done,
     Lease,
     LeaseHeldError,
     Operation,
@@ -127,10 +127,10 @@ class Ends:
     async def observe(self) -> None:
         """There is nothing to see."""
 
-    def decide(self, _seen: None) -> Finished:
+    def decide(self, _seen: None) -> Done:
         if self.error:
             raise self.error
-        return Finished("done")
+        return Done("done")
 
     def describe(self, step: None, seen: None) -> str:
         raise AssertionError((step, seen))

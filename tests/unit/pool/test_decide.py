@@ -8,16 +8,16 @@ import pytest
 
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus
 from hermesops.pool.decide import (
-    BringCell,
+    ApplyCell,
     Forget,
-    Held,
     MakeReady,
-    Order,
-    PoolSight,
+    OrderMachines,
+    PoolMachine,
+    PoolObservation,
     Record,
     Retire,
     Target,
@@ -32,31 +32,33 @@ LIGHT = Target(Plan.LIGHT, 2, "starter", IMAGE)
 GONE = replace(pooled(9), wanted=False, status=SpareStatus.DRAINING)
 
 
-def held(spare: Spare, **changes: Any) -> Held:  # noqa: ANN401 - any field
+def held(spare: Spare, **changes: Any) -> PoolMachine:  # noqa: ANN401 - any field
     """A machine that is as its row says."""
-    as_it_is = Held(spare, spare.machine_id, MachineStatus.READY, in_stack=True)
+    as_it_is = PoolMachine(spare, spare.machine_id, MachineStatus.READY, in_stack=True)
     return replace(as_it_is, **changes)
 
 
-def sight(*machines: Held, target: Target | None = LIGHT, room: int = 10, lost: tuple[str, ...] = ()) -> PoolSight:
-    return PoolSight(CELL, (target,) if target else (), machines, room, lost)
+def sight(
+    *machines: PoolMachine, target: Target | None = LIGHT, room: int = 10, lost: tuple[str, ...] = ()
+) -> PoolObservation:
+    return PoolObservation(CELL, (target,) if target else (), machines, room, lost)
 
 
 def test_a_pool_that_is_as_wanted_is_finished() -> None:
     ended = decide(sight(held(pooled(0)), held(pooled(1))))
-    assert ended == Finished("the pool of cell1 is ready: 2 light")
+    assert ended == Done("the pool of cell1 is ready: 2 light")
 
 
 def test_what_lacks_is_ordered_as_far_as_the_cell_has_room() -> None:
-    assert decide(sight(held(pooled(0)))) == Order(LIGHT, 1)
-    assert decide(sight(room=1)) == Order(LIGHT, 1)
-    assert decide(sight(room=0)) == Finished("the pool of cell1 is ready: 0 light of 2, and cell1 is full")
+    assert decide(sight(held(pooled(0)))) == OrderMachines(LIGHT, 1)
+    assert decide(sight(room=1)) == OrderMachines(LIGHT, 1)
+    assert decide(sight(room=0)) == Done("the pool of cell1 is ready: 0 light of 2, and cell1 is full")
 
 
 def test_the_cell_is_run_for_what_is_ordered_and_for_what_was_given_up() -> None:
     ordered = replace(pooled(0), machine_id=None, status=SpareStatus.GROWING)
-    for machine in (Held(ordered), held(GONE), held(GONE, machine_id=None)):
-        assert decide(sight(machine, target=None if machine.spare is GONE else replace(LIGHT, size=1))) == BringCell()
+    for machine in (PoolMachine(ordered), held(GONE), held(GONE, machine_id=None)):
+        assert decide(sight(machine, target=None if machine.spare is GONE else replace(LIGHT, size=1))) == ApplyCell()
 
 
 def test_a_machine_is_recorded_then_made_ready() -> None:
@@ -103,19 +105,19 @@ def test_a_pool_shrinks_by_what_is_not_ready_then_by_what_waited_longest() -> No
 def test_without_a_target_everything_goes() -> None:
     step = decide(sight(held(pooled(0)), target=None))
     assert isinstance(step, Retire)
-    assert decide(sight(target=None)) == Finished("no pool is wanted in cell1")
+    assert decide(sight(target=None)) == Done("no pool is wanted in cell1")
 
 
 def test_what_is_gone_is_forgotten() -> None:
-    gone = Held(GONE)
+    gone = PoolMachine(GONE)
     assert decide(sight(gone)) == Forget((GONE.name,))
 
 
 def test_machines_that_never_become_well_are_not_made_for_ever() -> None:
     lost = ("a: x", "b: x", "c: why")
-    assert decide(sight(held(GONE), lost=lost)) == BringCell()
+    assert decide(sight(held(GONE), lost=lost)) == ApplyCell()
     ended = decide(sight(lost=lost))
-    assert isinstance(ended, Impossible)
+    assert isinstance(ended, Refused)
     assert "c: why" in ended.error.message
 
 
@@ -125,8 +127,8 @@ def test_every_step_is_told() -> None:
     for step in (
         Retire(((name, "why"),)),
         Forget((name,)),
-        Order(LIGHT, 1),
-        BringCell(),
+        OrderMachines(LIGHT, 1),
+        ApplyCell(),
         Record(((name, MachineId("m")),)),
         MakeReady((name,)),
     ):

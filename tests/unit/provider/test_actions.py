@@ -12,14 +12,14 @@ from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import backoff as patience_module
 from hermesops.provider.actions import Machines
 from hermesops.provider.backoff import Patience
-from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, Order, Seen
+from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, ObservedMachine, Order
 
 NAME = "hermes-local-cell1-0123456789ab"
 ORDER = Order(NAME, "starter", "hel1", "img")
-READY = Seen("id-1", NAME, "ready", region="hel1", server_type="starter", image_id="img")
+READY = ObservedMachine("id-1", NAME, "ready", region="hel1", server_type="starter", image_id="img")
 NEW = replace(READY, status="provisioning", stage="server_creating")
 
-Look = Seen | None | Exception
+Look = ObservedMachine | None | Exception
 
 
 @dataclass
@@ -27,20 +27,20 @@ class ScriptedVendor:
     """Answers looks from a list, the last one for ever."""
 
     looks: list[Look] = field(default_factory=lambda: [READY])
-    ordered: Seen = NEW
-    found: Seen | None = None
+    ordered: ObservedMachine = NEW
+    found: ObservedMachine | None = None
     did: list[str] = field(default_factory=list)
     delete_error: Exception | None = None
     on_look: Callable[[], None] = lambda: None
 
-    async def order(self, order: Order) -> Seen:
+    async def order(self, order: Order) -> ObservedMachine:
         self.did.append(f"order {order.name}")
         return self.ordered
 
-    async def find(self, name: str) -> Seen | None:
+    async def find(self, name: str) -> ObservedMachine | None:
         return self.found if self.found and self.found.name == name else None
 
-    async def look(self, machine_id: str) -> Seen | None:
+    async def observe(self, machine_id: str) -> ObservedMachine | None:
         del machine_id
         self.on_look()
         answer = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -74,11 +74,11 @@ def machines(vendor: ScriptedVendor, **patience: float) -> Machines:
     return Machines(lambda: vendor, Patience(**patience))
 
 
-async def create(vendor: ScriptedVendor, timeout_s: float = 2, **patience: float) -> Seen:
+async def create(vendor: ScriptedVendor, timeout_s: float = 2, **patience: float) -> ObservedMachine:
     return await machines(vendor, **patience).create(ORDER, timeout_s=timeout_s, tell=Told())
 
 
-async def update(vendor: ScriptedVendor, server_type: str, timeout_s: float = 2) -> Seen:
+async def update(vendor: ScriptedVendor, server_type: str, timeout_s: float = 2) -> ObservedMachine:
     return await machines(vendor).update("id-1", NAME, server_type, timeout_s=timeout_s, tell=Told())
 
 
@@ -193,7 +193,7 @@ async def test_a_stopped_machine_may_stay_stopped() -> None:
         (replace(READY, name="hermes-local-cell1-ffffffffffff"), "is named 'hermes-local-cell1-ffffffffffff'"),
     ],
 )
-async def test_nothing_is_resized_that_is_gone_or_named_otherwise(look: Seen | None, reason: str) -> None:
+async def test_nothing_is_resized_that_is_gone_or_named_otherwise(look: ObservedMachine | None, reason: str) -> None:
     vendor = ScriptedVendor([look])
     with pytest.raises(RefusedError, match=reason):
         await update(vendor, "pro")
@@ -275,7 +275,7 @@ async def test_an_order_on_its_way_is_answered_for_when_the_engine_wants_an_end(
     subject = machines(vendor)
     ordered = vendor.order
 
-    async def late(order: Order) -> Seen:
+    async def late(order: Order) -> ObservedMachine:
         subject.stopping.set()
         return await ordered(order)
 

@@ -11,13 +11,13 @@ from hermesops.provider import backoff as patience_module
 from hermesops.provider import image_actions
 from hermesops.provider.backoff import Patience
 from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import HalfMadeError, ImageOrder, InterruptedWorkError, SeenImage
+from hermesops.provider.ports import HalfMadeError, ImageOrder, InterruptedWorkError, ObservedImage
 
 ORDER = ImageOrder("base-1", "machine-1")
-READY = SeenImage("id-1", "base-1", "ready", bootable=True, machine_id="machine-1")
+READY = ObservedImage("id-1", "base-1", "ready", bootable=True, machine_id="machine-1")
 NEW = replace(READY, status="creating", bootable=False)
 
-Look = SeenImage | None | Exception
+Look = ObservedImage | None | Exception
 
 
 @dataclass
@@ -25,22 +25,22 @@ class ScriptedVendor:
     """Answers looks from a list, the last one for ever."""
 
     looks: list[Look] = field(default_factory=lambda: [READY])
-    listed: list[SeenImage] = field(default_factory=list)
+    listed: list[ObservedImage] = field(default_factory=list)
     did: list[str] = field(default_factory=list)
     save_error: Exception | None = None
     delete_error: Exception | None = None
     on_look: Callable[[], None] = lambda: None
 
-    async def save_image(self, order: ImageOrder) -> SeenImage:
+    async def save_image(self, order: ImageOrder) -> ObservedImage:
         self.did.append(f"save {order.name} of {order.machine_id}")
         if self.save_error:
             raise self.save_error
         return NEW
 
-    async def images(self, name: str) -> list[SeenImage]:
+    async def images(self, name: str) -> list[ObservedImage]:
         return [image for image in self.listed if image.name == name]
 
-    async def look_image(self, image_id: str) -> SeenImage | None:
+    async def look_image(self, image_id: str) -> ObservedImage | None:
         del image_id
         self.on_look()
         answer = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -68,7 +68,7 @@ def images(vendor: ScriptedVendor, **patience: float) -> Images:
     return Images(lambda: vendor, Patience(**patience))
 
 
-async def create(vendor: ScriptedVendor, timeout_s: float = 2) -> SeenImage:
+async def create(vendor: ScriptedVendor, timeout_s: float = 2) -> ObservedImage:
     return await images(vendor).create(ORDER, timeout_s=timeout_s, tell=nobody)
 
 
@@ -101,7 +101,7 @@ async def test_a_lost_answer_is_settled_by_looking() -> None:
     vendor = ScriptedVendor(save_error=UnknownOutcomeError("cut"))
     begun = vendor.save_image
 
-    async def save(order: ImageOrder) -> SeenImage:
+    async def save(order: ImageOrder) -> ObservedImage:
         vendor.listed = [NEW]
         return await begun(order)
 

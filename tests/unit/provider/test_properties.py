@@ -4,11 +4,11 @@ from google.protobuf.struct_pb2 import Struct
 
 from hermesops.provider import properties, values
 from hermesops.provider.machine import MACHINE
-from hermesops.provider.ports import Seen
+from hermesops.provider.ports import ObservedMachine
 from hermesops.provider.values import SECRET, SIGNATURE, UNKNOWN
 
 INPUTS = {"name": "n", "region": "hel1", "server_type": "starter", "image_id": "img"}
-SEEN = Seen(id="1", name="n", status="ready", region="hel1", server_type="pro", slug="s", ip="192.0.2.1")
+SEEN = ObservedMachine(id="1", name="n", status="ready", region="hel1", server_type="pro", slug="s", ip="192.0.2.1")
 
 
 def test_what_the_vendor_says_counts_and_what_it_leaves_out_stays() -> None:

@@ -5,23 +5,23 @@ from typing import cast
 
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import ImageVendor, Seen, SeenImage, Vendor
+from hermesops.provider.ports import ImageVendor, ObservedImage, ObservedMachine, Vendor
 from hermesops.provider.resources import ImageKeeper, MachineKeeper
 
-MACHINE = Seen("id-1", "m", "provisioning", region="hel1", server_type="starter", image_id="img")
+MACHINE = ObservedMachine("id-1", "m", "provisioning", region="hel1", server_type="starter", image_id="img")
 
 
 @dataclass
 class Books:
     """A vendor that only answers what it has of a name."""
 
-    machine: Seen | None = None
-    listed: tuple[SeenImage, ...] = ()
+    machine: ObservedMachine | None = None
+    listed: tuple[ObservedImage, ...] = ()
 
-    async def find(self, name: str) -> Seen | None:
+    async def find(self, name: str) -> ObservedMachine | None:
         return self.machine if self.machine and self.machine.name == name else None
 
-    async def images(self, name: str) -> list[SeenImage]:
+    async def images(self, name: str) -> list[ObservedImage]:
         return [image for image in self.listed if image.name == name]
 
 
@@ -29,7 +29,7 @@ def machines(books: Books) -> MachineKeeper:
     return MachineKeeper(Machines(lambda: cast("Vendor", books)))
 
 
-def images(*listed: SeenImage) -> ImageKeeper:
+def images(*listed: ObservedImage) -> ImageKeeper:
     return ImageKeeper(Images(lambda: cast("ImageVendor", Books(listed=listed))))
 
 
@@ -41,8 +41,8 @@ async def test_a_machine_is_found_by_its_name_alone() -> None:
 
 
 async def test_an_image_is_found_by_its_name_unless_it_failed() -> None:
-    failed = SeenImage("i-1", "snap", "failed")
-    creating = SeenImage("i-2", "snap", "creating")
+    failed = ObservedImage("i-1", "snap", "failed")
+    creating = ObservedImage("i-2", "snap", "creating")
     assert await images(failed, creating).read("", "snap") == creating
     assert await images(creating).read("", "other") is None
     assert await images(failed).read("", "snap") is None

@@ -119,7 +119,7 @@ class World:
         return bool(found.renew or found.drop)
 
     async def look(self) -> None:
-        """What the chore does at one look."""
+        """What the job does at one look."""
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
         found = due_of([MACHINE], [MACHINE], kept, self.now + self.skew)
         for token in found.drop:

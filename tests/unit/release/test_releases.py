@@ -9,7 +9,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.node.release.documents.signers import AllowedSigners
 from hermesops.release import Releases
 from hermesops.release.index import place
-from hermesops.release.trust import Chain, PutBackError, Trust
+from hermesops.release.trust import Chain, StaleStoreError, Trust
 from tests.support.release_operator import Remembered
 from tests.support.release_world import AT, MemoryStore, check_name, releases_in
 from tests.support.signer_lines import lines_of, names_in
@@ -279,7 +279,7 @@ def test_revocations_that_were_put_back_are_refused_and_the_next_count_on(store:
         releases.revocations,
         lambda: releases.refuse_revoked(OTHER),
     ):
-        with pytest.raises(PutBackError, match=f"are number {told}, and this computer knows number 2") as refused:
+        with pytest.raises(StaleStoreError, match=f"are number {told}, and this computer knows number 2") as refused:
             use()
         assert refused.value.hint == "hermesops release signers restore"
     assert releases.revoke(LOCK.id, "too").number == 3
@@ -292,10 +292,10 @@ def test_what_was_put_back_is_restored_from_what_this_computer_remembers(store: 
     releases_in(store, memory=memory).replace_signers(lines_of("ada", "bob"), sign_again=False)
     store.held = before | {"locks/x": b""}
     releases = releases_in(store, memory=memory)
-    with pytest.raises(PutBackError, match="signers in memory are number 1, and this computer knows number 2"):
+    with pytest.raises(StaleStoreError, match="signers in memory are number 1, and this computer knows number 2"):
         releases.list()
     del store.held["signers.json"]
-    with pytest.raises(PutBackError, match="signers in memory are number 0"):
+    with pytest.raises(StaleStoreError, match="signers in memory are number 0"):
         releases.put(LOCK, who="ada", note="", at=AT)
     assert releases.restore() == ("signers", "revocations")
     assert (len(releases.trust.chain()), releases.revocations().number) == (2, 2)

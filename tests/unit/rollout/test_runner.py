@@ -9,16 +9,16 @@ import pytest
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import FailureGate, Spec
-from hermesops.model.vitals import Pulse, Vital
+from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout import commands
-from hermesops.rollout.commands import Said
+from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.ports import Watched
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
 
-def said(world: World, why: str = "looked at it") -> Said:
-    return Said("bob", why, world.now)
+def said(world: World, why: str = "looked at it") -> OperatorCommand:
+    return OperatorCommand("bob", why, world.now)
 
 
 def test_a_good_release_reaches_everybody() -> None:
@@ -63,7 +63,7 @@ def test_who_misbehaves_before_being_touched_is_left_out_and_halts_nothing(fault
     world = World(fleet(20))
     for position in (0, 3, 4, 9, 19):
         setattr(world.machine_of(position), fault, fault == "mute" or "its agent was silent")
-    assert world.run() == f"done: 15 of 20 run {NEW}, 5 owed"
+    assert world.run() == f"done: 15 of 20 run {NEW}, 5 outdated"
     assert world.begun() == 15
     reason = "no answer" if fault == "mute" else "its agent was silent"
     details = {one.detail for one in world.placed.values() if one.detail}
@@ -81,7 +81,7 @@ def test_who_is_worked_on_for_ever_is_owed_and_halts_nothing() -> None:
     world = World(fleet(20))
     for position in (0, 9, 19):
         world.machine_of(position).worked_on_s = 1e6
-    assert world.run() == f"done: 17 of 20 run {NEW}, 3 owed"
+    assert world.run() == f"done: 17 of 20 run {NEW}, 3 outdated"
     assert "not begun after" in world.nth(0).detail
 
 
@@ -118,8 +118,8 @@ def test_who_fails_in_the_background_stops_nothing() -> None:
     world = World(fleet(200))
     world.machine_of(20).breaks = True
     world.machine_of(120).mute = True
-    assert world.run() == f"done: 198 of 200 run {NEW}, 1 owed, 1 failed"
-    assert world.nth(120).state is TargetState.OWED
+    assert world.run() == f"done: 198 of 200 run {NEW}, 1 outdated, 1 failed"
+    assert world.nth(120).state is TargetState.OUTDATED
     assert world.nth(120).detail == "unreachable: before anything was changed, no answer"
 
 
@@ -148,7 +148,7 @@ def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
         changing = [machine for machine in world.machines.values() if machine.began_at]
         if world.begun() < 12 or not changing:
             return False
-        world.say(commands.abort(world.rollout, Said("bob", "looked at it", world.clock.now())))
+        world.say(commands.abort(world.rollout, OperatorCommand("bob", "looked at it", world.clock.now())))
         seen.append((world.begun(), world.clock.now(), changing))
         return True
 
@@ -199,7 +199,7 @@ def test_gates_are_heard_while_it_is_paused() -> None:
     touched = [one.id for one in world.placed.values() if one.state is TargetState.SOAKING]
     assert len(touched) >= 3
     for instance_id in touched:
-        world.pulses[instance_id] = Pulse(answers=False, exercised=True)
+        world.liveness_of[instance_id] = Liveness(answers=False, exercised=True)
     assert world.run().startswith("halted")
     assert world.on(OLD) == 200
 
@@ -290,7 +290,7 @@ def test_a_way_back_that_was_not_tried_needs_a_person() -> None:
 def test_a_gateway_that_is_not_heard_through_the_proxy_is_the_releases_fault() -> None:
     world = World(fleet(200))
     for machine in world.machines.values():
-        machine.unheard = True
+        machine.confirm_error = True
     assert world.run().startswith("halted: 3 of 3 failed")
     assert world.nth(0).detail == "its gateway gives no answer through the proxy"
     assert world.on(OLD) == 200

@@ -12,17 +12,17 @@ from hermesops.model.instance_policy import QuietHours
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Rollout, RolloutEvent, RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import DrillWish, FailureGate, HookGate, HurtCare, Spec
-from hermesops.model.vitals import Pulse
+from hermesops.model.rollout_spec import DrillPolicy, FailureGate, HaltRollback, HookGate, Spec
+from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
-from hermesops.rollout.commands import Said
+from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.ports import ApprovalState
 from tests.support.rollout_world import NEW, OLD, QUICK, Died, World, fleet
 from tests.support.virtual_time import BEGAN
 
 
-def said(world: World, who: str = "bob") -> Said:
-    return Said(who, "looked at it", world.now)
+def said(world: World, who: str = "bob") -> OperatorCommand:
+    return OperatorCommand(who, "looked at it", world.now)
 
 
 def targets(world: World) -> tuple[RolloutTarget, ...]:
@@ -64,7 +64,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
     while not world.nth(0).progress.on_release:
         world.run(for_s=5)
     world.machine_of(0).keeps = True
-    world.pulses[world.nth(0).id] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
+    world.liveness_of[world.nth(0).id] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
     told = world.notify
 
     async def killed(rollout: Rollout, event: RolloutEvent) -> None:
@@ -153,7 +153,7 @@ def test_an_approval_that_is_not_what_was_signed_halts_at_the_door_and_within_a_
 
 def test_an_approval_that_lapsed_is_waited_for_anew() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=1))
-    world.approval = ApprovalState(lapsed="the approval is of yesterday")
+    world.approval = ApprovalState(expired="the approval is of yesterday")
     until(world, RolloutState.PAUSED)
     assert world.rollout.reason.endswith("a second operator must approve it; the approval is of yesterday")
     world.approval = None
@@ -215,17 +215,17 @@ def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -
     assert world.run() == ends
 
 
-@pytest.mark.parametrize("care", HurtCare)
-def test_whom_a_halt_puts_back_was_chosen_before(care: HurtCare) -> None:
+@pytest.mark.parametrize("care", HaltRollback)
+def test_whom_a_halt_puts_back_was_chosen_before(care: HaltRollback) -> None:
     spec = replace(QUICK, on_halt=care, gates=replace(QUICK.gates, failures=_strict()))
     world = World(fleet(200), spec)
     while not (world.count(TargetState.HEALTHY) and world.count(TargetState.SOAKING)):
         world.run(for_s=5)
     healthy, soaking = world.count(TargetState.HEALTHY), world.count(TargetState.SOAKING)
     hurt = next(one.id for one in targets(world) if one.state is TargetState.SOAKING)
-    world.pulses[hurt] = Pulse(answers=True, exercised=True, failed="the agent takes no turn")
+    world.liveness_of[hurt] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
     assert world.run().startswith("halted")
-    left = {HurtCare.HURT: healthy, HurtCare.ALL: 0, HurtCare.NOBODY: healthy + soaking}
+    left = {HaltRollback.FAILED: healthy, HaltRollback.ALL: 0, HaltRollback.NONE: healthy + soaking}
     assert world.on(NEW) == left[care]
 
 
@@ -267,14 +267,14 @@ def test_where_nobody_is_left_for_later_neither_hours_nor_work_count() -> None:
     world = World([replace(one, quiet=quiet) for one in fleet(6)], replace(QUICK, defer_s=0))
     world.machine_of(2).busy = "1 run"
     assert world.run().startswith("done: 6 of 6")
-    assert not [why for why in world.decisions("mark") if "quiet hours" in why]
+    assert not [why for why in world.decisions("update_targets") if "quiet hours" in why]
 
 
 def test_an_instance_that_sleeps_is_owed_and_no_failure() -> None:
     world = World(fleet(20))
     for position in (0, 1, 2):
         world.machine_of(position).absent = "suspended"
-    assert world.run() == f"done: 17 of 20 run {NEW}, 3 owed"
+    assert world.run() == f"done: 17 of 20 run {NEW}, 3 outdated"
     assert world.nth(0).detail == "suspended"
 
 
@@ -317,8 +317,8 @@ def test_a_soak_that_nobody_sees_never_ends() -> None:
 
 
 def test_a_drill_can_be_left_out_only_by_choice() -> None:
-    for wish, paused in ((DrillWish.REQUIRED, True), (DrillWish.IF_POSSIBLE, False), (DrillWish.NO, False)):
-        world = World(fleet(10), replace(QUICK, drill=wish))
+    for request, paused in ((DrillPolicy.REQUIRED, True), (DrillPolicy.IF_POSSIBLE, False), (DrillPolicy.NO, False)):
+        world = World(fleet(10), replace(QUICK, drill=request))
         world.drilled = GateResult.NOT_EXERCISED
         world.run(for_s=7200)
         assert (world.rollout.state is RolloutState.PAUSED) == paused
@@ -326,7 +326,7 @@ def test_a_drill_can_be_left_out_only_by_choice() -> None:
 
 
 def test_a_drill_that_fails_halts_although_it_could_be_left_out() -> None:
-    world = World(fleet(10), replace(QUICK, drill=DrillWish.IF_POSSIBLE))
+    world = World(fleet(10), replace(QUICK, drill=DrillPolicy.IF_POSSIBLE))
     world.drilled = GateResult.FAIL
     assert world.run() == "halted: the rollback rehearsal failed: on a machine of the pool"
     assert world.begun() == 1

@@ -1,19 +1,19 @@
 import pytest
 
 from hermesops.errors import UsageError
-from hermesops.secrets.catalog import NEEDED, Needed, needed
+from hermesops.secrets.catalog import CATALOG, SecretSpec, needed
 from hermesops.settings import Settings
 
 
-@pytest.mark.parametrize("one", NEEDED, ids=lambda one: one.name)
-def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(one: Needed) -> None:
+@pytest.mark.parametrize("one", CATALOG, ids=lambda one: one.name)
+def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(one: SecretSpec) -> None:
     assert one.setting in Settings.model_fields
     assert one.name.replace(".", "").isalpha()
     assert one.name.islower()
 
 
-@pytest.mark.parametrize("one", NEEDED, ids=lambda one: one.name)
-def test_each_secret_is_rotated_by_us_or_says_how(one: Needed) -> None:
+@pytest.mark.parametrize("one", CATALOG, ids=lambda one: one.name)
+def test_each_secret_is_rotated_by_us_or_says_how(one: SecretSpec) -> None:
     assert bool(one.rotation) == (one.name != "registry.key")
     for step in one.rotation:
         assert "{" not in step.format(env=" --env staging")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = Noun(no_args_is_help=True)
 app.command()(cost.cost)
-app.command()(outdated.owed)
+app.command()(outdated.outdated)
 app.command()(repairs.adopt)
 app.command()(repairs.remove_orphan)
 app.command()(repairs.accept_size)
@@ -49,7 +49,7 @@ def status(
         context.run(list_machines(composed))
     registry = composed.registry
     cells, loss = registry.tally_cells(), registry.loss(RPO)
-    crowded = registry.list_crowded({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
+    crowded = registry.list_low_on_disk({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
     machines = registry.confirmation()
     told = {
         **fleet.status(cells),

@@ -1,4 +1,4 @@
-"""``hermesops fleet owed``: who has not got what the others have."""
+"""``hermesops fleet outdated``: who has not got what the others have."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +13,12 @@ from hermesops.cli.views.rollout import status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.app import App
-    from hermesops.app.services.outdated import Owed
+    from hermesops.app import Container
+    from hermesops.app.services.outdated import OutdatedInstance
 
 
-def owed(
-    bring: Annotated[bool, typer.Option("--bring", help="Roll it out to them now, through the same gates.")] = False,
+def outdated(
+    bring: Annotated[bool, typer.Option("--deploy", help="Roll it out to them now, through the same gates.")] = False,
     reason: Why = "",
     detach: Detach = False,
 ) -> int:
@@ -26,20 +26,20 @@ def owed(
     from hermesops.app.services import outdated
 
     composed = context.compose()
-    found = outdated.owed(composed.registry)
+    found = outdated.outdated(composed.registry)
     if bring and found:
-        return _bring(composed, found, reason or "owed", detach=detach)
-    rows = [status.owed(one) for one in found]
-    table("fleet-owed", "owed", ("user", "release", "rollout", "why", "since"), rows, "nobody is owed a release")
+        return _execute(composed, found, reason or "outdated", detach=detach)
+    rows = [status.outdated(one) for one in found]
+    table("fleet-outdated", "outdated", ("user", "release", "rollout", "why", "since"), rows, "no instance is outdated")
     return 0
 
 
-def _bring(composed: "App", found: "Sequence[Owed]", reason: str, *, detach: bool) -> int:
+def _execute(composed: "Container", found: "Sequence[OutdatedInstance]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
-    from hermesops.app.services.outdated import usual_spec, wishes
+    from hermesops.app.services.outdated import requests, usual_spec
 
     codes = []
-    for wish in wishes(found, reason, usual_spec(composed.env.settings)):
-        codes.append(follow.start(wish, queue=False, detach=detach))
-        composed.tell(f"brought {wish.release} to those that it was owed to")
+    for request in requests(found, reason, usual_spec(composed.env.settings)):
+        codes.append(follow.start(request, queue=False, detach=detach))
+        composed.tell(f"brought {request.release} to those that it was owed to")
     return max(codes)

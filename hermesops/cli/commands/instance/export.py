@@ -31,12 +31,12 @@ def export(
     composed = context.compose()
 
     async def work(write: Callable[[bytes], object]) -> dict[str, int]:
-        from hermesops.instances.remote.data_export import carry_away
+        from hermesops.instances.remote.data_export import export_data
 
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            session.visits.enter(instance, how="export", reason=reason)
-            return await carry_away(await session.reach.channel_to(instance), write)
+            session.audited_access.enter(instance, how="export", reason=reason)
+            return await export_data(await session.instance_client.channel_to(instance), write)
 
     if to is None:
         counts = context.run(work(write_bytes))

@@ -69,7 +69,7 @@ def show(user: User) -> None:
     async def work() -> dict[str, object]:
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            return shapes.sight(await session.reach.look(instance.id))
+            return shapes.observation(await session.instance_client.observe(instance.id))
 
     data = context.run(work())
     result("instance", {"instance": data}, shapes.fields(data))
@@ -92,8 +92,8 @@ def chat(
     async def work() -> None:
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            session.visits.enter(instance, how="chat", reason=reason)
-            async for piece in session.reach.chat(instance, said, session_id=session_id):
+            session.audited_access.enter(instance, how="chat", reason=reason)
+            async for piece in session.instance_client.chat(instance, said, session_id=session_id):
                 if piece.is_tool:
                     say(f"[{one_line(piece.text, longest=80)}]")
                     continue
@@ -121,7 +121,7 @@ def logs(
     async def work() -> None:
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            async for line in session.reach.log(instance, lines=lines, follow=follow):
+            async for line in session.instance_client.log(instance, lines=lines, follow=follow):
                 if is_json():
                     kept.append(line)
                 else:
@@ -149,8 +149,8 @@ def exec_(
     async def work() -> "Completed":
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            session.visits.enter(instance, how="exec", reason=reason)
-            channel = await session.reach.channel_to(instance)
+            session.audited_access.enter(instance, how="exec", reason=reason)
+            channel = await session.instance_client.channel_to(instance)
             return await channel.run(line, user=as_user, timeout_s=timeout, binary=True)
 
     done = context.run(work())
@@ -179,8 +179,8 @@ def shell(user: User, reason: Reason = "") -> int:
 
         instance = composed.registry.find_instance(user)
         async with composed.session() as session:
-            session.visits.enter(instance, how="shell", reason=reason)
-            remote = Shell(await session.reach.channel_to(instance))
+            session.audited_access.enter(instance, how="shell", reason=reason)
+            remote = Shell(await session.instance_client.channel_to(instance))
             while True:
                 write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
                 line = sys.stdin.readline()

@@ -14,7 +14,7 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.container_parts.connected import Session
+    from hermesops.app.container_parts.connected import Connected
     from hermesops.app.services.mass_changes import ApprovedList
     from hermesops.instances.workflows.suspend import Keep
     from hermesops.model.operation import Operation
@@ -38,14 +38,14 @@ def suspend(
     ] = "",
     no_wait: NoWait = False,
 ) -> None:
-    """Put an agent to sleep: turns end, its state is backed up, its machine is switched off or given back."""
+    """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
     chosen = _keep(keep) if keep else None
-    _run("suspend", user, lambda s: s.life_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait)
+    _run("suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait)
 
 
 def resume(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
-    """Wake a sleeping agent with everything it knew; on a new machine where the old one was given back."""
-    _run("resume", user, lambda s: s.life_requests.resume(user, reason=reason), no_wait=no_wait)
+    """Resume a suspended agent with its state; on a new machine where the old one was given back."""
+    _run("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
 
 
 def resize(
@@ -66,7 +66,7 @@ def resize(
     _run(
         "resize",
         user,
-        lambda s: s.life_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
+        lambda s: s.instance_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
         no_wait=no_wait,
         approved=approved_list(listed, approved_by),
     )
@@ -80,7 +80,9 @@ def move(
     no_wait: NoWait = False,
 ) -> None:
     """Move an agent to a machine of another cell or region; the old one serves until the new one is ready."""
-    _run("move", user, lambda s: s.life_requests.move(user, cell=cell, region=region, reason=reason), no_wait=no_wait)
+    _run(
+        "move", user, lambda s: s.instance_requests.move(user, cell=cell, region=region, reason=reason), no_wait=no_wait
+    )
 
 
 def terminate(
@@ -96,7 +98,7 @@ def terminate(
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> None:
-    """End an agent: its last backup is made and proved, it sleeps for the days of grace, then its machine is destroyed.
+    """End an agent: its last backup is made and proved, it is suspended for the days of grace, then its machine is destroyed.
 
     Until then --undo has it back. Which days, and whether a backup must be made, the settings say (grace_days,
     last_backup).
@@ -105,7 +107,7 @@ def terminate(
     if undo:
         if now or without_backup:
             raise UsageError("--undo goes alone")
-        _run("terminate", user, lambda s: s.life_requests.resume(user, undo=True, reason=why), no_wait=no_wait)
+        _run("terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait)
         return
     composed = context.compose()
     composed.registry.find_instance(user)
@@ -118,7 +120,7 @@ def terminate(
     agree(
         f"This destroys the machine of {user} in environment {name}{kept}."
         if at_once
-        else f"This ends the agent of {user} in environment {name}: it sleeps for {settings.grace_days:g} days, "
+        else f"This ends the agent of {user} in environment {name}: it is suspended for {settings.grace_days:g} days, "
         "then its machine is destroyed.",
         expect=user,
         spared=f"{user} in {name} is untouched",
@@ -129,7 +131,7 @@ def terminate(
         user,
         (lambda s: s.requests.terminate(user, keeps_backup=keeps_backup, reason=reason))
         if at_once
-        else (lambda s: s.life_requests.farewell(user, reason=why)),
+        else (lambda s: s.instance_requests.schedule_termination(user, reason=why)),
         no_wait=no_wait,
         approved=approved_list(listed, approved_by),
     )
@@ -153,7 +155,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
 def _run(
     name: str,
     user: str,
-    ask: "Callable[[Session], Awaitable[Operation]]",
+    ask: "Callable[[Connected], Awaitable[Operation]]",
     *,
     no_wait: bool,
     approved: "ApprovedList | None" = None,

@@ -35,13 +35,13 @@ def settings(
     if ways > 1:
         raise UsageError("--from, --set and --back exclude each other")
     # Read and judged before anything is asked or opened.
-    wish = _wish(source, assignments or [])
+    request = _request(source, assignments or [])
     composed = context.compose()
     instance = composed.registry.find_instance(user)
 
     async def change() -> str:
         async with composed.session() as session:
-            return await session.operations.run(await session.requests.configure(user, wish, reason=reason))
+            return await session.operations.run(await session.requests.configure(user, request, reason=reason))
 
     outcome = context.run(change()) if ways else ""
     shown = shapes.instance_settings(composed.registry.instance_settings(instance.id))
@@ -52,7 +52,7 @@ def settings(
     )
 
 
-def _wish(source: str, assignments: list[str]) -> "Wish | None":
+def _request(source: str, assignments: list[str]) -> "Wish | None":
     if not source and not assignments:
         return None
     from hermesops.instances.requests.settings_patch import replacing, setting

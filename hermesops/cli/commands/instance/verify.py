@@ -66,8 +66,8 @@ def _verify_state(user: str) -> int:
 
     async def work() -> "State":
         async with composed.session() as session:
-            machine_id = MachineId((await session.reach.channel_to(instance)).machine_id)
-            state = await session.reach.state(machine_id)
+            machine_id = MachineId((await session.instance_client.channel_to(instance)).machine_id)
+            state = await session.instance_client.state(machine_id)
         if state is None:
             raise UnavailableError(
                 f"machine {instance.machine_name} of {instance.title} does not answer",

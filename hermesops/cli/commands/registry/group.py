@@ -68,6 +68,6 @@ def restore(
 
 @app.command()
 def restored(reason: Why) -> None:
-    """Say that the database was put back from its own backup, as PostgreSQL is: leases from before have ended."""
+    """Say that the database was restored from its own backup, as PostgreSQL is: leases from before have ended."""
     epoch = context.compose().registry.open_epoch(reason)
     result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])

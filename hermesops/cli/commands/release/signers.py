@@ -47,7 +47,7 @@ def set_(
 
 @signers.command()
 def restore(reason: Why, yes: Yes = False) -> None:
-    """Write the signers and revocations that this computer remembers into a store that lost them or was put back.
+    """Write the signers and revocations that this computer remembers into a store that lost them or was restored.
 
     What a store says of signers and revocations only ever rises; one that says less was changed by somebody.
     """

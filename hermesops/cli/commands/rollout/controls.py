@@ -11,7 +11,7 @@ from hermesops.cli.options.rollout import Detach, Id
 from hermesops.cli.views.rollout import status
 
 if TYPE_CHECKING:
-    from hermesops.app.container import App
+    from hermesops.app.container import Container
     from hermesops.app.services.rollout_commands import Word
     from hermesops.model.rollout import Rollout, RolloutId
 
@@ -117,7 +117,7 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     )
 
 
-def roll_back(composed: "App", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
+def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
     """Put everybody back whom a rollout brought to its release."""
     from hermesops.rollout import commands
 
@@ -131,7 +131,7 @@ def roll_back(composed: "App", row: "Rollout", *, lose: bool, even_revoked: bool
     )
 
 
-def _say(composed: "App", rollout_id: "RolloutId", word: "Word", *, why: str, wanted: str, detach: bool) -> int:
+def _say(composed: "Container", rollout_id: "RolloutId", word: "Word", *, why: str, wanted: str, detach: bool) -> int:
     from hermesops.app.services.rollout_commands import steer
 
     steer(composed, rollout_id, word, why=why)

@@ -11,27 +11,27 @@ from hermesops.errors import HaltedError, PartlyDoneError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.container import App
-    from hermesops.app.container_parts.connected import Session
-    from hermesops.app.services.rollout_requests import Wish
+    from hermesops.app.container import Container
+    from hermesops.app.container_parts.connected import Connected
+    from hermesops.app.services.rollout_requests import RolloutRequest
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
-    from hermesops.rollout.reports.progress import Outlook
+    from hermesops.rollout.reports.progress import RolloutProgress
 
 
-def start(wish: "Wish", *, queue: bool, detach: bool) -> int:
+def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
     """Begin a rollout, or go on with it."""
 
-    async def begun(session: "Session") -> "Rollout":
+    async def begun(session: "Connected") -> "Rollout":
         if queue:
-            await session.rollouts.await_others(wish)
-        return await session.rollouts.start(wish)
+            await session.rollouts.await_others(request)
+        return await session.rollouts.start(request)
 
-    return _bring(context.compose(), begun, wanted="done", detach=detach)
+    return _execute(context.compose(), begun, wanted="done", detach=detach)
 
 
-def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
+def go_on(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
     """Bring a rollout forward until it ends or halts, or leave it to the workers.
 
     Args:
@@ -41,13 +41,13 @@ def go_on(composed: "App", rollout_id: "RolloutId", *, wanted: str, detach: bool
         detach: Whether workers do it.
     """
 
-    async def meant(session: "Session") -> "Rollout":
+    async def meant(session: "Connected") -> "Rollout":
         return session.app.registry.get_rollout(rollout_id)
 
-    return _bring(composed, meant, wanted=wanted, detach=detach)
+    return _execute(composed, meant, wanted=wanted, detach=detach)
 
 
-def watched(composed: "App", rollout_id: "RolloutId") -> int:
+def watched(composed: "Container", rollout_id: "RolloutId") -> int:
     """Look at a rollout until it ends or halts."""
     from hermesops.app.services.rollout_commands import watch
     from hermesops.cli.views.rollout.live import view
@@ -62,17 +62,17 @@ def code_of(rollout: "Rollout") -> int:
     return 0 if rollout.state.value == "done" else _failure(rollout).exit_code
 
 
-def problem_of(rollout: "Rollout", outlook: "Outlook", *, wanted: str) -> "HermesError | None":
+def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wanted: str) -> "HermesError | None":
     """What a rollout came to that is not what was wanted of it; ``None`` when it did.
 
     Args:
         rollout: As it stands, with nobody who brings it forward.
-        outlook: How far it came.
+        rollout_progress: How far it came.
         wanted: The state that was asked for.
     """
     if rollout.state.value != wanted:
         return _failure(rollout)
-    if wanted != "done" or outlook.reached == outlook.targets:
+    if wanted != "done" or rollout_progress.reached == rollout_progress.targets:
         return None
     return PartlyDoneError(
         f"rollout {rollout.id} is done, and not everybody has the release: {rollout.reason}",
@@ -81,7 +81,9 @@ def problem_of(rollout: "Rollout", outlook: "Outlook", *, wanted: str) -> "Herme
     )
 
 
-def _bring(composed: "App", meant: "Callable[[Session], Awaitable[Rollout]]", *, wanted: str, detach: bool) -> int:
+def _execute(
+    composed: "Container", meant: "Callable[[Connected], Awaitable[Rollout]]", *, wanted: str, detach: bool
+) -> int:
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
@@ -95,7 +97,7 @@ def _bring(composed: "App", meant: "Callable[[Session], Awaitable[Rollout]]", *,
     return _ended(composed, rollout, wanted=wanted, detach=detach)
 
 
-async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
+async def _brought(session: "Connected", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
     from hermesops.app.services.rollout_commands import follow
 
     if detach:
@@ -105,7 +107,7 @@ async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, deta
         return await follow(session, rollout.id, seen.show)
     except asyncio.CancelledError:
         now = session.app.registry.get_rollout(rollout.id)
-        left = "goes back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
+        left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
         say(
             f"rollout {now.id} is {now.state.replace('_', ' ')} and nobody brings it forward now; whoever is not "
             f"confirmed {left}. hermesops rollout resume {now.id} goes on, rollout abort {now.id} ends it"
@@ -113,19 +115,19 @@ async def _brought(session: "Session", rollout: "Rollout", seen: "View", *, deta
         raise
 
 
-def _ended(composed: "App", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
+def _ended(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
     from hermesops.app.adapters.rollout_store import records
-    from hermesops.rollout.reports.progress import outlook_of
+    from hermesops.rollout.reports.progress import progress_of
 
-    outlook = outlook_of(records(composed, rollout.id), composed.registry.now())
-    shown = {"rollout": status.rollout(rollout), "outlook": status.outlook(outlook)}
+    rollout_progress = progress_of(records(composed, rollout.id), composed.registry.now())
+    shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
         line = f"left to the workers: hermesops rollout status {rollout.id} --watch looks on"
         result("rollout", shown, [line])
         return 0
     words = rollout.state.value.replace("_", " ")
     result("rollout", shown, [f"rollout {rollout.id} is {words}: {rollout.reason}"])
-    told = problem_of(rollout, outlook, wanted=wanted)
+    told = problem_of(rollout, rollout_progress, wanted=wanted)
     if told is None:
         return 0
     complain(told)

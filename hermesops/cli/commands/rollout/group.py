@@ -1,4 +1,4 @@
-"""``hermesops rollout``: one release brought to many, in stages that halt by themselves when it hurts."""
+"""``hermesops rollout``: one release brought to many, in stages that halt when a gate fails."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +40,7 @@ Release = Annotated[
 
 @app.callback()
 def group() -> None:
-    """Rollouts: one release brought to many, in stages that halt by themselves when it hurts."""
+    """Rollouts: one release brought to many, in stages that halt when a gate fails."""
 
 
 @app.command()
@@ -74,8 +74,8 @@ def preview(
         two_person_above=two_person_above,
     )
     composed = context.compose()
-    wish = rollout_requests.Wish(release, where, everybody, spec, options.parse_action(action), "")
-    ahead, closed = rollout_requests.preview(composed, wish)
+    request = rollout_requests.RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
+    ahead, closed = rollout_requests.preview(composed, request)
     shown = {**preview_view.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
 
@@ -109,14 +109,14 @@ def start(
     """Bring a release to running instances, 5 %, 25 %, 100 %; the same command goes on with what a killed one began.
 
     The targets are frozen now. Each machine tries the release on a copy of its state first and goes back by itself
-    unless it is confirmed; gates halt the rollout when it hurts, and those hurt are put back. Exit 8: halted.
+    unless it is confirmed; a failing gate halts the rollout, and failed instances are rolled back. Exit 8: halted.
 
     With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
     release that it runs; the machine before is kept for a while.
     """
-    from hermesops.app.services.rollout_requests import Wish
+    from hermesops.app.services.rollout_requests import RolloutRequest
 
-    wish = Wish(
+    request = RolloutRequest(
         release,
         where,
         everybody,
@@ -141,7 +141,7 @@ def start(
         options.parse_action(action),
         reason,
     )
-    return follow.start(wish, queue=queue, detach=detach)
+    return follow.start(request, queue=queue, detach=detach)
 
 
 @app.command("list")
@@ -168,7 +168,7 @@ def status(
         bool, typer.Option("--exit-code", help="Exit 7 while it goes on, 8 when it is halted.")
     ] = False,
 ) -> int:
-    """Show a rollout: stages, gates, who is under way and who is hurt with the reason, rate and time left.
+    """Show a rollout: stages, gates, which targets are in progress, which have failed and why, rate and time left.
 
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
@@ -187,15 +187,15 @@ def status(
 
 
 def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[str, object], list[str]]:
-    from hermesops.rollout.reports.progress import outlook_of
+    from hermesops.rollout.reports.progress import progress_of
 
-    outlook = outlook_of(found, now)
+    rollout_progress = progress_of(found, now)
     shown: dict[str, object] = {
         "rollout": status_view.rollout(found.rollout),
-        "outlook": status_view.outlook(outlook),
+        "progress": status_view.rollout_progress(rollout_progress),
         "targets": [status_view.target(one) for one in found.targets],
     }
-    lines = progress.picture(found, outlook)
+    lines = progress.picture(found, rollout_progress)
     if everything:
         lines += [progress.target_line(one) for one in found.targets]
     return shown, lines

@@ -17,7 +17,7 @@ from hermesops.cli.options.overrides import (
     From,
     Save,
     Share,
-    parse_named,
+    parse_overrides,
     read_saved,
     write_saved,
 )
@@ -90,7 +90,7 @@ def up(
         return report("stack-up", context.run(Chosen.previewed(composed, text).up_as(text, approval)))
     if approved_by is not None:
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
-    named = parse_named(destroy, share, budget)
+    named = parse_overrides(destroy, share, budget)
     chosen = choose(composed, cells, where, targets, everything=everything)
     if named.machines:
         require_typed_environment(spared="nothing was destroyed")

@@ -37,7 +37,7 @@ def rollback_state(
         return
     chosen = f"copy {to}" if to else "its newest sound copy that differs"
     _ask(composed.env.name, cell, f"puts {chosen} in the place of the state", yes=yes)
-    put = context.run(composed.cell_states.put_back(name, to, why=reason or "stack rollback-state"))
+    put = context.run(composed.cell_states.restore(name, to, why=reason or "stack rollback-state"))
     shown = shapes.state_version(put)
     lines = [f"{cell}: the state of {shown['at']} is back ({put.resources} resources)", _next(cell)]
     result("stack-rollback-state", {"cell": cell, **shown}, lines)

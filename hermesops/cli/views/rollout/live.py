@@ -92,14 +92,16 @@ class LiveView:
         self._live.update(Text("\n").join(rows))
 
     def _rows(self) -> list[str]:
-        from hermesops.rollout.reports.progress import outlook_of
+        from hermesops.rollout.reports.progress import progress_of
 
         if self._records is None:
             return [unbroken(line) for line in self._told]
         size = self._live.console.size
-        outlook = outlook_of(self._records, self._now())
+        rollout_progress = progress_of(self._records, self._now())
         # A terminal scrolls when its last row is written to, and then nothing can be drawn over.
-        return progress_view.screen(self._records, outlook, list(self._told), width=size.width, height=size.height - 1)
+        return progress_view.screen(
+            self._records, rollout_progress, list(self._told), width=size.width, height=size.height - 1
+        )
 
 
 View = PlainView | LiveView

@@ -36,13 +36,13 @@ def preview(ahead: "RolloutPreview") -> dict[str, object]:
                 "halted": round(power.halted, 4),
                 "halted_in_first_stage": round(power.first_stage, 4),
                 "touched": round(power.touched, 2),
-                "hurt": round(power.hurt, 2),
+                "failed": round(power.failed, 2),
             }
             for power in ahead.powers
         ],
         "false_halt": round(ahead.false_halt, 4),
         "base_rate": ahead.base_rate,
-        "worst_hurt": ahead.worst_hurt,
+        "worst_hurt": ahead.worst_failed,
         "seen_machines": ahead.seen_machines,
         "seen_in_stage": ahead.seen_in or None,
         "seconds": round(ahead.seconds),
@@ -70,14 +70,14 @@ def preview_lines(ahead: "RolloutPreview", closed: str) -> list[str]:
     lines += [f"first: {', '.join(target.facts.user for target in ahead.canaries[:10])}"]
     lines += [
         f"a fault in {power.rate:.0%} of users: halted with {power.halted:.1%}, in stage 1 with "
-        f"{power.first_stage:.1%}; {power.touched:.1f} touched, {power.hurt:.1f} hurt on average"
+        f"{power.first_stage:.1%}; {power.touched:.1f} touched, {power.failed:.1f} hurt on average"
         for power in ahead.powers
     ]
     where = f"reached in stage {ahead.seen_in}" if ahead.seen_in else "more than there are"
     return [
         *lines,
         f"a fault in 10% of users shows with 90% on {ahead.seen_machines} machines: {where}",
-        f"worst case: a release that breaks everybody hurts {ahead.worst_hurt}",
+        f"worst case: a release that breaks everybody hurts {ahead.worst_failed}",
         f"a good release is halted with {ahead.false_halt:.1%} where {ahead.base_rate:.0%} fail anyway",
     ]
 

@@ -12,7 +12,7 @@ from hermesops.node.untrusted.foreign_text import unbroken
 if TYPE_CHECKING:
     from hermesops.model.rollout import RolloutTarget, TargetState
     from hermesops.rollout.ports import Records
-    from hermesops.rollout.reports.progress import Outlook, StageOutlook
+    from hermesops.rollout.reports.progress import RolloutProgress, StageProgress
 
 _BAR = 24
 _NAMED = 12
@@ -21,24 +21,26 @@ _NAMED = 12
 _INDENT = "    "
 
 
-def picture(records: "Records", outlook: "Outlook") -> list[str]:
+def picture(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
     """The whole of it."""
-    return [unbroken(line) for line in [*_summary(records, outlook), *_notable(records, _NAMED)]]
+    return [unbroken(line) for line in [*_summary(records, rollout_progress), *_notable(records, _NAMED)]]
 
 
-def screen(records: "Records", outlook: "Outlook", told: Sequence[str], *, width: int, height: int) -> list[str]:
+def screen(
+    records: "Records", rollout_progress: "RolloutProgress", told: Sequence[str], *, width: int, height: int
+) -> list[str]:
     """The whole of it in so many rows at most, with the last lines of narration below.
 
     Gates are wrapped, as their figures count; what is still too wide is for the caller to cut.
 
     Args:
         records: What is written.
-        outlook: How far it is.
+        rollout_progress: How far it is.
         told: The last lines of narration, oldest first.
         width: Columns of the terminal.
         height: Its rows.
     """
-    above = [row for line in _summary(records, outlook) for row in _wrapped(unbroken(line), width)]
+    above = [row for line in _summary(records, rollout_progress) for row in _wrapped(unbroken(line), width)]
     below = ["", *map(unbroken, told)] if told else []
     room = height - len(above) - len(below)
     most = min(_NAMED, room - 1)
@@ -61,41 +63,45 @@ def span(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"  # noqa: PLR2004 - two hours
 
 
-def _summary(records: "Records", outlook: "Outlook") -> list[str]:
-    return [*_head(records, outlook), *map(_stage_line, outlook.stages), *_gate_lines(outlook.gates)]
+def _summary(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
+    return [
+        *_head(records, rollout_progress),
+        *map(_stage_line, rollout_progress.stages),
+        *_gate_lines(rollout_progress.gates),
+    ]
 
 
-def _head(records: "Records", outlook: "Outlook") -> list[str]:
+def _head(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
     """What it is, where it stands and why."""
     from hermesops.model.rollout import TargetState
 
     row = records.rollout
-    healthy, soaking = _count(outlook, TargetState.HEALTHY), _count(outlook, TargetState.SOAKING)
-    parts = [f"{healthy} of {outlook.targets} healthy, {soaking} soaking, {outlook.failed} failed"]
-    if outlook.per_minute:
-        parts.append(f"{outlook.per_minute:g} per minute")
-    if outlook.left_s is not None:
-        parts.append(f"about {span(outlook.left_s)} left")
+    healthy, soaking = _count(rollout_progress, TargetState.HEALTHY), _count(rollout_progress, TargetState.SOAKING)
+    parts = [f"{healthy} of {rollout_progress.targets} healthy, {soaking} soaking, {rollout_progress.failed} failed"]
+    if rollout_progress.per_minute:
+        parts.append(f"{rollout_progress.per_minute:g} per minute")
+    if rollout_progress.left_s is not None:
+        parts.append(f"about {span(rollout_progress.left_s)} left")
     elif row.state.has_runner:
         parts.append("time left unknown")
     return [f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})", "; ".join(parts)]
 
 
-def _count(outlook: "Outlook", state: "TargetState") -> int:
-    return sum(stage.states.get(state, 0) for stage in outlook.stages)
+def _count(rollout_progress: "RolloutProgress", state: "TargetState") -> int:
+    return sum(stage.states.get(state, 0) for stage in rollout_progress.stages)
 
 
 def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
     """What the gates said last."""
     lines = []
-    for name in ("sight", "failures", "health", "probe"):
+    for name in ("answers", "failures", "health", "probe"):
         said = gates.get(name)
         if isinstance(said, dict):
             lines.append(f"gate {name:<9} {str(said.get('result')).replace('_', ' '):<14} {said.get('why')}")
     return lines
 
 
-def _stage_line(stage: "StageOutlook") -> str:
+def _stage_line(stage: "StageProgress") -> str:
     done = round(_BAR * stage.reached / stage.targets) if stage.targets else _BAR
     states = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in stage.states.items())
     bar = "#" * done + "." * (_BAR - done)

@@ -8,14 +8,14 @@ from hermesops.cli.views.shapes import moment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.services.outdated import Owed
+    from hermesops.app.services.outdated import OutdatedInstance
     from hermesops.model.freeze import Freeze
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance_policy import InstancePolicy
     from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
-    from hermesops.model.slot import WayBack
+    from hermesops.model.slot import RollbackResult
     from hermesops.rollout.reports.explain import Explained
-    from hermesops.rollout.reports.progress import Outlook
+    from hermesops.rollout.reports.progress import RolloutProgress
 
 
 HISTORY = frozenset({"start", "state", "said"})
@@ -77,7 +77,7 @@ def target(one: "RolloutTarget") -> dict[str, object]:
     }
 
 
-def outlook(seen: "Outlook") -> dict[str, object]:
+def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
     """How far a rollout has come."""
     return {
         "targets": seen.targets,
@@ -113,7 +113,7 @@ def event(one: "RolloutEvent") -> dict[str, object]:
     }
 
 
-def owed(one: "Owed") -> dict[str, object]:
+def outdated(one: "OutdatedInstance") -> dict[str, object]:
     """An instance that has not got what the others have."""
     return {
         "user": one.user,
@@ -125,7 +125,7 @@ def owed(one: "Owed") -> dict[str, object]:
     }
 
 
-def way_back(user: str, done: "WayBack", *, machine: str = "") -> dict[str, object]:
+def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> dict[str, object]:
     """What came of putting one agent back."""
     return {
         "user": user,
@@ -134,19 +134,19 @@ def way_back(user: str, done: "WayBack", *, machine: str = "") -> dict[str, obje
         "before": done.before,
         "changed": done.release != done.before,
         "gap_s": done.gap_s,
-        "carried": done.carried,
+        "migrated": done.migrated,
         "listed": done.listed,
         "kept": done.kept or None,
     }
 
 
-def way_back_line(user: str, done: "WayBack") -> str:
+def rollback_line(user: str, done: "RollbackResult") -> str:
     """The same in one line."""
     if done.release == done.before:
         return f"{user} is on {done.release} already"
     words = f"{user} is back on {done.release}; its gateway was away for {done.gap_s:.1f} s"
-    if done.carried:
-        words += f"; {done.carried} rows written since were carried over"
+    if done.migrated:
+        words += f"; {done.migrated} rows written since were migrated"
     if done.listed:
         words += f"; {done.listed} rows written since do not fit and are listed in {done.kept}"
     return words

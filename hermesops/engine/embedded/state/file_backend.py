@@ -104,7 +104,7 @@ class FileBackend:
             if version not in {0, 3}:
                 raise RefusedError(
                     f"{self.place.at(name)}: the state has version {version}; this engine reads version 3",
-                    hint=f"run a `pulumi up` of a newer CLI on it, or {self._way_back(ref)}",
+                    hint=f"run a `pulumi up` of a newer CLI on it, or {self._earlier_version(ref)}",
                 )
             wrong = forgeries(ref, latest)
             if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
@@ -118,7 +118,9 @@ class FileBackend:
     def damaged(self, ref: StackRef, why: str, name: str = "") -> RefusedError:
         """Say that a state file cannot be used and where the last good one is."""
         where = self.place.at(name or self.state_file(ref))
-        return RefusedError(f"{where}: the state is damaged ({why}); it was left as it is", hint=self._way_back(ref))
+        return RefusedError(
+            f"{where}: the state is damaged ({why}); it was left as it is", hint=self._earlier_version(ref)
+        )
 
     def write(self, ref: StackRef, latest: Mapping[str, Any]) -> None:
         """Replace a stack's state; what it was before stays beside it as ``.bak``.
@@ -167,7 +169,7 @@ class FileBackend:
     def _backup(self, ref: StackRef, stamp: int) -> str:
         return f"{self.backups(ref).name}/{ref.stack}.{stamp}.json"
 
-    def _way_back(self, ref: StackRef) -> str:
+    def _earlier_version(self, ref: StackRef) -> str:
         where = self.place.at(self.backups(ref).name)
         return (
             f"`hermesops stack rollback-state {ref.stack} --list` shows the good copies in {where}, and puts one back"

@@ -20,7 +20,7 @@ from hermesops.engine.embedded.state.lock import Lock, Token, held, outwait
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.embedded.state.versions import Versions
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.stack import Finished, StackRef, StateVersion, Unfinished
+from hermesops.model.stack import StackHistoryEntry, StackRef, StateVersion, Unfinished
 
 EXPORTED = 3
 """The version of an exported state."""
@@ -72,11 +72,11 @@ class StoredStacks:
             for op in state.pending
         ]
 
-    async def history(self, stack: StackRef) -> Sequence[Finished]:
+    async def history(self, stack: StackRef) -> Sequence[StackHistoryEntry]:
         """List what was done to a stack; see Engine."""
         self._backend.existing(stack)
         return [
-            Finished(
+            StackHistoryEntry(
                 kind=entry["kind"],
                 started=datetime.fromtimestamp(entry["startTime"], UTC),
                 ended=datetime.fromtimestamp(entry["endTime"], UTC),
@@ -128,7 +128,7 @@ class StoredStacks:
     async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
         """Put a copy of a stack's state in its place; see Engine."""
         async with self._locked(stack, EventLog()):
-            return await asyncio.to_thread(Versions(self._backend, stack).put_back, version)
+            return await asyncio.to_thread(Versions(self._backend, stack).restore, version)
 
     @contextlib.asynccontextmanager
     async def _locked(self, stack: StackRef, events: EventLog) -> AsyncIterator[Lock]:

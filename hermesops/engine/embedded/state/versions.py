@@ -55,7 +55,7 @@ class Versions:
         ended = self._ended(copies)
         return [self._seen(name, present, ended.get(name, "")) for name in copies[:limit]]
 
-    def put_back(self, version: str) -> StateVersion:
+    def restore(self, version: str) -> StateVersion:
         """Replace the state by a copy of it; the state as it is, damaged or not, becomes a copy itself.
 
         Args:

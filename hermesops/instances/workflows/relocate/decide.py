@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.steps import new_machine, start_verified, stop_and_backup
-from hermesops.instances.steps.new_machine import AwaitNext, NextSeen
+from hermesops.instances.steps.new_machine import AwaitNext, NextMachineState
 from hermesops.instances.steps.personalise import not_its_own, terminated
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Spare
 from hermesops.model.state import State
 
 
 @dataclass(frozen=True)
-class GiveUpMachine:
+class MarkForDeletion:
     """Take a machine that is gone out of what its cell should have, so that none is made in its place."""
 
 
@@ -45,7 +45,7 @@ class Prepare:
 
 
 @dataclass(frozen=True)
-class PutBack:
+class RestoreBackup:
     """Put a backup's state on the new machine."""
 
     machine_id: MachineId
@@ -78,7 +78,7 @@ class ForgetFormer:
     name: MachineName
 
 
-NextStep = GiveUpMachine | new_machine.Step | Prepare | PutBack
+NextStep = MarkForDeletion | new_machine.Step | Prepare | RestoreBackup
 Step = (
     NextStep
     | stop_and_backup.Step
@@ -92,11 +92,11 @@ Step = (
 
 
 @dataclass(frozen=True)
-class Relocating:
+class RelocationState:
     """What relocating looks at.
 
     Attributes:
-        sight: The instance and the machine of its row.
+        observation: The instance and the machine of its row.
         state: What is on that machine, while its gateway rests.
         release: What the agent runs, where machines can be brought that; ``None`` where it came with an image.
         next: The machine it will be on.
@@ -107,10 +107,10 @@ class Relocating:
         former_in_stack: Whether its cell's state still holds it.
     """
 
-    sight: Sight
+    observation: Observation
     state: State | None = None
     release: ReleaseId | None = None
-    next: NextSeen | None = None
+    next: NextMachineState | None = None
     backup: Backup | None = None
     source: Backup | None = None
     wanted: bool = True
@@ -133,7 +133,7 @@ class Plan:
     keeps_former: bool = False
 
 
-def decide(seen: Relocating, plan: Plan, *, payload_digest: str) -> Step | Finished | Impossible:
+def decide(seen: RelocationState, plan: Plan, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards the instance's agent on its new machine.
 
     Args:
@@ -141,52 +141,52 @@ def decide(seen: Relocating, plan: Plan, *, payload_digest: str) -> Step | Finis
         plan: What was asked.
         payload_digest: Digest of what the node of the instance's machine should have been given.
     """
-    instance = seen.sight.instance
+    instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Impossible(terminated(instance))
+        return Refused(terminated(instance))
     if instance.machine_name != plan.origin:
         return _after(seen, plan, payload_digest)
-    here = seen.sight.machine
+    here = seen.observation.machine
     if plan.is_restore and seen.wanted and (here is None or here.status is MachineStatus.DELETED):
-        return GiveUpMachine()
+        return MarkForDeletion()
     return new_machine.next_step(seen.next, seen.release) or _at_rest(seen, plan) or _handed_over(seen)
 
 
-def _at_rest(seen: Relocating, plan: Plan) -> stop_and_backup.Step | StopMachine | Impossible | None:
+def _at_rest(seen: RelocationState, plan: Plan) -> stop_and_backup.Step | StopMachine | Refused | None:
     if not plan.is_restore:
-        return stop_and_backup.next_step(seen.sight, seen.backup)
-    machine = seen.sight.machine
+        return stop_and_backup.next_step(seen.observation, seen.backup)
+    machine = seen.observation.machine
     if machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}:
         return None
-    if machine.status is MachineStatus.READY and seen.sight.own_node:
+    if machine.status is MachineStatus.READY and seen.observation.own_node:
         # What is there is copied too: who restores yesterday's may want today's after all.
-        return stop_and_backup.next_step(seen.sight, seen.backup)
+        return stop_and_backup.next_step(seen.observation, seen.backup)
     return StopMachine(machine.id)
 
 
-def _handed_over(seen: Relocating) -> Prepare | PutBack | AwaitNext | CutOver | Impossible:
-    instance, there = seen.sight.instance, seen.next
+def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitNext | CutOver | Refused:
+    instance, there = seen.observation.instance, seen.next
     if there is None or there.machine is None or there.node is None:
         raise ValueError("asked before the new machine answers")
     if seen.source is None:
-        return Impossible(_no_backup(instance))
+        return Refused(_no_backup(instance))
     if there.node.instance_id not in (None, instance.id):
-        return Impossible(not_its_own(instance, str(there.node.instance_id)))
+        return Refused(not_its_own(instance, str(there.node.instance_id)))
     if there.node.instance_id is None or there.node.epoch <= instance.epoch or not there.node.fenced:
         return Prepare(there.machine.id, there.node.request)
     if there.state is None:
         return AwaitNext(there.machine.id)
     if seen.source.state.differences(there.state):
-        return PutBack(there.machine.id, seen.source.id)
+        return RestoreBackup(there.machine.id, seen.source.id)
     return CutOver()
 
 
-def _after(seen: Relocating, plan: Plan, payload_digest: str) -> Step | Finished | Impossible:
-    instance = seen.sight.instance
+def _after(seen: RelocationState, plan: Plan, payload_digest: str) -> Step | Done | Refused:
+    instance = seen.observation.instance
     if seen.source is None:
-        return Impossible(_no_backup(instance))
+        return Refused(_no_backup(instance))
     was = seen.source.state
-    step = start_verified.next_step(seen.sight, payload_digest=payload_digest, was=was, state=seen.state)
+    step = start_verified.next_step(seen.observation, payload_digest=payload_digest, was=was, state=seen.state)
     if step is not None:
         return step
     former = seen.former
@@ -195,7 +195,7 @@ def _after(seen: Relocating, plan: Plan, payload_digest: str) -> Step | Finished
     if former is not None and not former.wanted:
         return ShrinkCell(former.name) if seen.former_in_stack else ForgetFormer(former.name)
     kept = f"; {plan.origin} is kept for a while, its gateway stopped" if former is not None else ""
-    return Finished(f"the agent of {instance.title} lives on {instance.machine_name} with {was}{kept}")
+    return Done(f"the agent of {instance.title} is on {instance.machine_name} with {was}{kept}")
 
 
 def _no_backup(instance: Instance) -> RefusedError:
@@ -207,10 +207,10 @@ def _no_backup(instance: Instance) -> RefusedError:
 
 _WORDS: Mapping[type, str] = {
     **new_machine.WORDS,
-    GiveUpMachine: "giving up machine {here}, which is gone",
+    MarkForDeletion: "giving up machine {here}, which is gone",
     StopMachine: "switching machine {here} off",
     Prepare: "handing machine {next} to {user}",
-    PutBack: "putting the backup on machine {next}",
+    RestoreBackup: "putting the backup on machine {next}",
     CutOver: "changing {user} over to {next}",
     RetireFormer: "giving the former machine back",
     ShrinkCell: "destroying the former machine",
@@ -218,9 +218,9 @@ _WORDS: Mapping[type, str] = {
 }
 
 
-def describe(step: Step, seen: Relocating) -> str:
+def describe(step: Step, seen: RelocationState) -> str:
     """The step in a few words."""
-    instance = seen.sight.instance
+    instance = seen.observation.instance
     if isinstance(step, Fence | BackUp):
         return stop_and_backup.describe(step, instance)
     words = _WORDS.get(type(step))

@@ -10,7 +10,7 @@ from hermesops.model.spare import Spare
 
 
 @dataclass(frozen=True)
-class Wish:
+class RelocationRequest:
     """What was asked; the intent of the operation's row, so that whoever continues it knows as much.
 
     Attributes:
@@ -39,7 +39,7 @@ class Wish:
         ordered = (spare.cell, spare.plan, spare.server_type, spare.image_id)
         return ordered == (self.cell, self.plan, self.server_type, self.image_id)
 
-    def asks_the_same(self, other: "Wish", *fields: str) -> bool:
+    def asks_the_same(self, other: "RelocationRequest", *fields: str) -> bool:
         """Whether another one asks for the same, as far as an operator says what: region, plan, whether to restore.
 
         Args:
@@ -56,7 +56,7 @@ class Wish:
         return {name: value for name, value in vars(self).items() if name != "why"}
 
     @classmethod
-    def from_intent(cls, intent: Mapping[str, object], *, why: str) -> "Wish":
+    def from_intent(cls, intent: Mapping[str, object], *, why: str) -> "RelocationRequest":
         """As it was asked."""
         image, only = intent["image_id"], intent.get("only_plan")
         return cls(

@@ -5,14 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells, Copies, RestRows
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import (
     AwaitNext,
-    BringRelease,
+    DeployRelease,
     GrowCell,
-    NextSeen,
+    NextMachineState,
     OrderNext,
     RecordNext,
     StartNext,
@@ -22,21 +22,21 @@ from hermesops.instances.workflows.relocate import decide as relocate
 from hermesops.instances.workflows.relocate.decide import (
     CutOver,
     ForgetFormer,
-    GiveUpMachine,
+    MarkForDeletion,
     Prepare,
-    PutBack,
-    Relocating,
+    RelocationState,
+    RestoreBackup,
     RetireFormer,
     ShrinkCell,
     Step,
     StopMachine,
 )
-from hermesops.instances.workflows.relocate.request import Wish
+from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Finished, Impossible, Lease
+from hermesops.model.operation import Done, Lease, Refused
 from hermesops.model.plan import Plan as UserPlan
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare
@@ -83,7 +83,7 @@ class Rows(RestRows, Protocol):
 class World(start_verified.World, Protocol):
     """Machines, nodes and gateways."""
 
-    async def look_as(self, instance: Instance) -> Sight:
+    async def look_as(self, instance: Instance) -> Observation:
         """See an instance as if its row said this."""
 
     async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
@@ -96,7 +96,7 @@ class Backups(Copies, Protocol):
     def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
         """One backup of an instance."""
 
-    async def put_back(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
+    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
         """Put a backup's state on a machine whose gateway is fenced."""
 
 
@@ -111,8 +111,8 @@ class Releases(Protocol):
             told: What its machine says that it runs; empty where it says nothing.
         """
 
-    async def bring(self, machine_id: MachineId, release: ReleaseId) -> None:
-        """Have a machine that is nobody's yet run a release."""
+    async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Have a machine without an instance run a release."""
 
 
 def successor(instance: Instance, spare: Spare) -> Instance:
@@ -132,7 +132,7 @@ class Relocate:
 
     Args:
         instance_id: Whose.
-        wish: What was asked.
+        request: What was asked.
         rows: The registry.
         world: Machines, nodes and gateways.
         backups: Backups.
@@ -144,7 +144,7 @@ class Relocate:
     def __init__(
         self,
         instance_id: InstanceId,
-        wish: Wish,
+        request: RelocationRequest,
         *,
         rows: Rows,
         world: World,
@@ -154,7 +154,7 @@ class Relocate:
         lease: Lease | None = None,
     ) -> None:
         self._instance_id = instance_id
-        self._wish = wish
+        self._request = request
         self._rows = rows
         self._world = world
         self._backups = backups
@@ -162,18 +162,18 @@ class Relocate:
         self._releases = releases
         self._lease = lease
 
-    async def observe(self) -> Relocating:
+    async def observe(self) -> RelocationState:
         """Look at the instance, its machine, the next and the former one, and its backups."""
-        sight = await self._world.look(self._instance_id)
-        backup = self._backups.made(self._instance_id, self._wish.why)
-        chosen = self._backups.get(self._instance_id, self._wish.snapshot) if self._wish.snapshot else backup
-        former = self._rows.find_spare(self._wish.origin)
-        told = sight.own_node.release if sight.own_node else ""
-        return Relocating(
-            sight,
-            state=await stop_and_backup.resting_state(sight, self._world),
+        observation = await self._world.observe(self._instance_id)
+        backup = self._backups.made(self._instance_id, self._request.why)
+        chosen = self._backups.get(self._instance_id, self._request.snapshot) if self._request.snapshot else backup
+        former = self._rows.find_spare(self._request.origin)
+        told = observation.own_node.release if observation.own_node else ""
+        return RelocationState(
+            observation,
+            state=await stop_and_backup.resting_state(observation, self._world),
             release=await self._releases.of(self._instance_id, told),
-            next=await self._next(sight.instance),
+            next=await self._next(observation.instance),
             backup=backup,
             source=chosen,
             wanted=self._rows.is_machine_wanted(self._instance_id),
@@ -181,103 +181,103 @@ class Relocate:
             former_in_stack=former is not None and await self._cells.holds(former.cell, former.name),
         )
 
-    async def _next(self, instance: Instance) -> NextSeen | None:
+    async def _next(self, instance: Instance) -> NextMachineState | None:
         ordered = self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
         spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
         seen = await self._world.look_as(successor(instance, spare))
-        return NextSeen(spare, seen.machine, seen.node, await stop_and_backup.resting_state(seen, self._world))
+        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.resting_state(seen, self._world))
 
-    def decide(self, seen: Relocating) -> Step | Finished | Impossible:
+    def decide(self, seen: RelocationState) -> Step | Done | Refused:
         """The next step for what was seen."""
         return relocate.decide(
-            seen, self._wish.as_decided, payload_digest=self._world.payload_digest(seen.sight.instance)
+            seen, self._request.as_decided, payload_digest=self._world.payload_digest(seen.observation.instance)
         )
 
-    def describe(self, step: Step, seen: Relocating) -> str:
+    def describe(self, step: Step, seen: RelocationState) -> str:
         """The step in a few words."""
         return relocate.describe(step, seen)
 
-    async def do(self, step: Step, seen: Relocating) -> None:
+    async def do(self, step: Step, seen: RelocationState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.sight.instance
+        instance = seen.observation.instance
         match step:
-            case GiveUpMachine():
-                self._rows.leave_machine(instance.id, why=self._wish.why)
+            case MarkForDeletion():
+                self._rows.leave_machine(instance.id, why=self._request.why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
-                self._rows.retire_spare(name, why=self._wish.why)
+                self._rows.retire_spare(name, why=self._request.why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
-                self._rows.forget_spare(name, why=self._wish.why)
-            case Prepare() | PutBack() | CutOver():
+                self._rows.forget_spare(name, why=self._request.why)
+            case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
-            case GrowCell() | RecordNext() | StartNext() | AwaitNext() | BringRelease():
+            case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
                 await self._make_ready(step, seen)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._wish.why)
+                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
             case _:
                 await start_verified.do(step, instance, world=self._world, rows=self._rows)
 
     async def _make_ready(
-        self, step: GrowCell | RecordNext | StartNext | AwaitNext | BringRelease, seen: Relocating
+        self, step: GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease, seen: RelocationState
     ) -> None:
         spare, there = _next_of(seen)
         match step:
             case GrowCell():
-                await self._cells.bring(spare.cell, still_wanted=partial(self._lacks, spare))
+                await self._cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self._rows.set_spare_machine(spare.name, machine_id, why=self._wish.why)
+                self._rows.set_spare_machine(spare.name, machine_id, why=self._request.why)
             case StartNext(machine_id=machine_id):
                 await self._world.start_machine(machine_id)
                 await self._world.await_machine(there, machine_id)
             case AwaitNext(machine_id=machine_id):
                 await self._world.await_machine(there, machine_id)
-            case BringRelease(machine_id=machine_id, release=release):
-                await self._releases.bring(machine_id, release)
+            case DeployRelease(machine_id=machine_id, release=release):
+                await self._releases.deploy(machine_id, release)
 
-    async def _hand_over(self, step: Prepare | PutBack | CutOver, seen: Relocating) -> None:
+    async def _hand_over(self, step: Prepare | RestoreBackup | CutOver, seen: RelocationState) -> None:
         spare, there = _next_of(seen)
         match step:
             case Prepare(machine_id=machine_id, request=request):
                 await self._world.prepare(there, machine_id, request)
-            case PutBack(machine_id=machine_id, snapshot=snapshot):
-                await self._backups.put_back(there, machine_id, self._backups.get(there.id, snapshot))
+            case RestoreBackup(machine_id=machine_id, snapshot=snapshot):
+                await self._backups.restore(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
                 if seen.next and seen.next.node and seen.next.node.release:
                     self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
-                self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._wish.why)
+                self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._request.why)
 
     def _order_next(self, instance: Instance) -> None:
-        wish = self._wish
-        place = Placement(wish.cell, wish.region, wish.only_plan)
+        request = self._request
+        place = Placement(request.cell, request.region, request.only_plan)
         self._rows.place_spare(
             Purpose.NEXT,
-            plan=wish.plan,
-            server_type=wish.server_type,
-            image_id=wish.image_id,
+            plan=request.plan,
+            server_type=request.server_type,
+            image_id=request.image_id,
             choose=lambda _: place,
             instance_id=instance.id,
-            why=wish.why,
+            why=request.why,
         )
 
     async def _lacks(self, spare: Spare) -> bool:
         return not await self._cells.holds(spare.cell, spare.name)
 
-    async def _shrink(self, name: MachineName, seen: Relocating) -> None:
+    async def _shrink(self, name: MachineName, seen: RelocationState) -> None:
         if seen.former is None:
             return
         cell = seen.former.cell
-        await self._cells.bring(cell, still_wanted=lambda: self._cells.holds(cell, name))
+        await self._cells.apply(cell, still_wanted=lambda: self._cells.holds(cell, name))
 
 
-def _next_of(seen: Relocating) -> tuple[Spare, Instance]:
+def _next_of(seen: RelocationState) -> tuple[Spare, Instance]:
     """The machine that was ordered, and the instance as it will be on it."""
     if seen.next is None:
         raise ValueError("asked before there is a next machine")
-    return seen.next.spare, successor(seen.sight.instance, seen.next.spare)
+    return seen.next.spare, successor(seen.observation.instance, seen.next.spare)

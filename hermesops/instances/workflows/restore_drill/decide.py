@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen
+from hermesops.instances.observation import MachineState, NodeState
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from hermesops.model.spare import Spare
 
 
@@ -57,7 +57,7 @@ class Prove:
 
 
 @dataclass(frozen=True)
-class GiveUp:
+class MarkForDeletion:
     """Give the machine up."""
 
     name: MachineName
@@ -77,7 +77,7 @@ class Forget:
     name: MachineName
 
 
-Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | GiveUp | ShrinkCell | Forget
+Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | MarkForDeletion | ShrinkCell | Forget
 
 
 @dataclass(frozen=True)
@@ -95,21 +95,21 @@ class Drilling:
     instance: Instance
     backup: Backup | None
     spare: Spare | None = None
-    machine: MachineSeen | None = None
-    node: NodeSeen | None = None
+    machine: MachineState | None = None
+    node: NodeState | None = None
     in_stack: bool = False
     is_over: bool = False
     seconds: float | None = None
 
 
-def decide(seen: Drilling) -> Step | Finished | Impossible:
+def decide(seen: Drilling) -> Step | Done | Refused:
     """The next step."""
     spare = seen.spare
     has_ended = seen.instance.status is InstanceStatus.TERMINATED
     if spare is not None and (seen.is_over or has_ended or seen.backup is None or not spare.wanted):
         return _end(seen, spare)
     if seen.backup is None or has_ended:
-        return Impossible(RefusedError(f"the backup of {seen.instance.title} that was to be restored is kept no more"))
+        return Refused(RefusedError(f"the backup of {seen.instance.title} that was to be restored is kept no more"))
     if seen.is_over:
         return _outcome(seen.instance, seen.backup, seen.seconds or 0.0)
     return TakeMachine() if spare is None else _on_machine(seen, spare)
@@ -117,13 +117,13 @@ def decide(seen: Drilling) -> Step | Finished | Impossible:
 
 def _end(seen: Drilling, spare: Spare) -> Step:
     if spare.wanted:
-        return GiveUp(spare.name)
+        return MarkForDeletion(spare.name)
     if seen.in_stack or (seen.machine is not None and seen.machine.status is not MachineStatus.DELETED):
         return ShrinkCell(spare.name)
     return Forget(spare.name)
 
 
-def _on_machine(seen: Drilling, spare: Spare) -> Step | Impossible:
+def _on_machine(seen: Drilling, spare: Spare) -> Step | Refused:
     machine, node = seen.machine, seen.node
     if machine is None or machine.status is MachineStatus.DELETED or not seen.in_stack:
         # A run that was killed may have made it and not written it down; what no stack holds, no run destroys.
@@ -131,12 +131,12 @@ def _on_machine(seen: Drilling, spare: Spare) -> Step | Impossible:
     if spare.machine_id != machine.id:
         return RecordMachine(machine.id)
     if machine.status is MachineStatus.ERROR:
-        return GiveUp(spare.name)  # another one is taken then
+        return MarkForDeletion(spare.name)  # another one is taken then
     if machine.status is not MachineStatus.READY or node is None:
         return AwaitMachine(machine.id, stopped=machine.status is MachineStatus.STOPPED)
     if node.instance_id is not None:
         # Somebody made it theirs: nothing is put there, and nothing of it is destroyed unseen.
-        return Impossible(
+        return Refused(
             UnavailableError(
                 f"machine {spare.name} was lent to a drill and says that it is instance {node.instance_id}'s",
                 hint="touch neither before a person has looked: hermesops fleet drift --deep",
@@ -145,15 +145,15 @@ def _on_machine(seen: Drilling, spare: Spare) -> Step | Impossible:
     return Prove(machine.id) if node.fenced else Fence(machine.id)
 
 
-def _outcome(instance: Instance, backup: Backup, seconds: float) -> Finished | Impossible:
+def _outcome(instance: Instance, backup: Backup, seconds: float) -> Done | Refused:
     if not backup.is_proved:
-        return Impossible(
+        return Refused(
             RefusedError(
                 f"backup {backup.id[:8]} of {instance.title} does not restore to what was copied: {backup.checked}",
                 hint=f"runbooks/backup-does-not-restore.md; hermesops backup create {instance.title} makes another",
             )
         )
-    return Finished(
+    return Done(
         f"backup {backup.id[:8]} of {instance.title} was restored onto a machine and is what was copied, "
         f"{backup.state}; {seconds:.1f} s from taking the machine to the proof"
     )
@@ -166,7 +166,7 @@ _WORDS: Mapping[type, str] = {
     AwaitMachine: "waiting for machine {machine}",
     Fence: "stopping the gateway of machine {machine}",
     Prove: "restoring backup {backup} onto machine {machine}, to compare",
-    GiveUp: "giving machine {machine} up",
+    MarkForDeletion: "giving machine {machine} up",
     ShrinkCell: "destroying machine {machine}",
     Forget: "forgetting machine {machine}",
 }

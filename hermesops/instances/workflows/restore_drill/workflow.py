@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol, assert_never
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.instances.observation import MachineSeen, NodeSeen
+from hermesops.instances.observation import MachineState, NodeState
 from hermesops.instances.ports import Cells
 from hermesops.instances.workflows.restore_drill import decide as drill
 from hermesops.instances.workflows.restore_drill.decide import (
@@ -13,8 +13,8 @@ from hermesops.instances.workflows.restore_drill.decide import (
     Drilling,
     Fence,
     Forget,
-    GiveUp,
     GrowCell,
+    MarkForDeletion,
     Prove,
     RecordMachine,
     ShrinkCell,
@@ -24,7 +24,7 @@ from hermesops.instances.workflows.restore_drill.decide import (
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId, MachineName, OperationId
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Finished, Impossible, Operation, OperationStep
+from hermesops.model.operation import Done, Operation, OperationStep, Refused
 from hermesops.model.spare import Purpose, Spare
 
 
@@ -59,10 +59,10 @@ class Rows(Protocol):
 class World(Protocol):
     """Machines and nodes."""
 
-    async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineSeen | None:
+    async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineState | None:
         """A machine as the vendor lists it."""
 
-    async def node(self, machine_id: MachineId) -> NodeSeen | None:
+    async def node(self, machine_id: MachineId) -> NodeState | None:
         """What hermes-node says."""
 
     async def start_machine(self, machine_id: MachineId) -> None:
@@ -78,7 +78,7 @@ class World(Protocol):
 class Backups(Protocol):
     """Backups, put onto machines."""
 
-    async def put_back(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
+    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
         """Put a backup's state on a machine whose gateway is fenced, and compare."""
 
 
@@ -138,7 +138,7 @@ class Drill:
     def _began_at(self) -> datetime | None:
         return next((step.at for step in self._rows.operation_steps(self._operation.id)), None)
 
-    def decide(self, seen: Drilling) -> Step | Finished | Impossible:
+    def decide(self, seen: Drilling) -> Step | Done | Refused:
         """The next step for what was seen."""
         return drill.decide(seen)
 
@@ -151,10 +151,10 @@ class Drill:
         match step:
             case TakeMachine():
                 await self._take(seen.instance)
-            case GiveUp(name=name):
+            case MarkForDeletion(name=name):
                 self._rows.retire_spare(name, why=self._why)
             case ShrinkCell() | GrowCell():
-                await self._bring(seen)
+                await self._apply_cell(seen)
             case Forget(name=name):
                 self._rows.forget_spare(name, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
@@ -162,7 +162,7 @@ class Drill:
             case _ as never:
                 assert_never(never)
 
-    async def _bring(self, seen: Drilling) -> None:
+    async def _apply_cell(self, seen: Drilling) -> None:
         """Run the cell's stack, as long as its state and the machine's row differ."""
         if (spare := seen.spare) is None:
             return
@@ -170,7 +170,7 @@ class Drill:
         async def differs() -> bool:
             return await self._cells.holds(spare.cell, spare.name) != spare.wanted
 
-        await self._cells.bring(spare.cell, still_wanted=differs)
+        await self._cells.apply(spare.cell, still_wanted=differs)
 
     async def _on_machine(self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: Drilling) -> None:
         if (spare := seen.spare) is None:
@@ -190,7 +190,7 @@ class Drill:
     async def _prove(self, instance: Instance, machine_id: MachineId, backup: Backup, name: MachineName) -> None:
         problem = ""
         try:
-            await self._backups.put_back(instance, machine_id, backup)
+            await self._backups.restore(instance, machine_id, backup)
         except (BrokenInvariantError, RefusedError) as error:
             problem = error.message
         self._rows.note_check(backup.id, problem, where=f"{self._why} on {name}")

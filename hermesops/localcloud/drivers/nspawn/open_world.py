@@ -94,7 +94,7 @@ class Holding:
     def room(self) -> resources.Room:
         """What is free for machines on this computer."""
         groups = (self.machine(record).group for record in list(self.records.values()))
-        return resources.look(self.store.state, [pids for pids in (group.pids() for group in groups) if pids])
+        return resources.free_room_of(self.store.state, [pids for pids in (group.pids() for group in groups) if pids])
 
     def remove(self) -> None:
         """Remove every trace of the world that is not a cache of bases; its machines must be deleted."""

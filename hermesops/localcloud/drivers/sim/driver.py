@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import MachinePlan, MachinePower, MachineSize, SavedImage
-from hermesops.localcloud.drivers.sim.agent.hostility import Hearings, node_port
+from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, node_port
 from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError
 from hermesops.localcloud.drivers.sim.daemon.server import LOOPBACK, Daemon
 from hermesops.localcloud.drivers.sim.disk import Disk, normal
@@ -279,15 +279,15 @@ class SimDriver:
     async def hear(self, machine_id: str) -> None:
         """Ask once what an agent answers hermes-node that was taken over."""
         if port := node_port(Disk(self._world.store, machine_id)):
-            await self._world.hearings.hear(port)
+            await self._world.agent_answers.hear(port)
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""
         world = self._world
-        guest = Guest(world.store, self._record(machine_id), world.hearings)
+        guest = Guest(world.store, self._record(machine_id), world.agent_answers)
         if guest.is_overdue:
             self.work(guest, guest.settle)
-            guest = Guest(world.store, self._record(machine_id), world.hearings)
+            guest = Guest(world.store, self._record(machine_id), world.agent_answers)
         return guest
 
     def work(self, guest: Guest, do: Callable[[], T]) -> T:
@@ -310,4 +310,4 @@ class _Opened:
         self.tokens = dict(tokens)
         self.numbers = {record.number: record.id for record in store.machines.values()}
         self.silent_port = silent_port
-        self.hearings = Hearings()
+        self.agent_answers = AgentAnswers()

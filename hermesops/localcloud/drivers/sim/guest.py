@@ -14,7 +14,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from hermesops.localcloud.drivers.sim.agent.api import Api
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
-from hermesops.localcloud.drivers.sim.agent.hostility import Hearings, lying_node, node_port
+from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, lying_node, node_port
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.node.files import SimFiles
 from hermesops.localcloud.drivers.sim.node.keys import SimKeys, no_platform
@@ -40,16 +40,16 @@ class Guest:
     Args:
         store: The world's memory.
         record: The machine; it is on.
-        hearings: What agents that were taken over answer hermes-node.
+        agent_answers: What agents that were taken over answer hermes-node.
 
     Attributes:
         slept_s: Seconds that were slept on the machine.
         power: What was asked of the machine's power from inside: ``reboot``, ``poweroff``, or nothing.
     """
 
-    def __init__(self, store: Store, record: Record, hearings: Hearings | None = None) -> None:
+    def __init__(self, store: Store, record: Record, agent_answers: AgentAnswers | None = None) -> None:
         self.store = store
-        self._hearings = hearings or Hearings()
+        self._agent_answers = agent_answers or AgentAnswers()
         self.record = record
         self.disk = Disk(store, record.id)
         self.gateway = Gateway(store, record, self.disk, self.monotonic)
@@ -163,7 +163,7 @@ class Guest:
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
         if elsewhere := node_port(self.disk):
-            answer, seconds = self._hearings.answer(elsewhere, timeout_s)
+            answer, seconds = self._agent_answers.answer(elsewhere, timeout_s)
             self.slept_s += seconds
             return answer
         return Answer(*self.api.answer(method or ("GET" if body is None else "POST"), path, key, body or {}))

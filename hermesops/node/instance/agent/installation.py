@@ -7,7 +7,7 @@ from hermesops.node.instance.agent import base_config as base_configuration
 from hermesops.node.instance.agent import gateway
 from hermesops.node.instance.agent.base_config import Base
 from hermesops.node.machine import Machine
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
 
 BACKUP_USER = "hermes-backup"
@@ -23,7 +23,7 @@ class Agent:
     """
 
     base: Base
-    home: Home
+    home: AgentHome
 
 
 def agent_of(machine: Machine) -> Agent:
@@ -33,7 +33,7 @@ def agent_of(machine: Machine) -> Agent:
         NotReadyError: The roles have not been applied.
     """
     base = base_configuration.load(machine.files, machine.layout.base)
-    return Agent(base, Home(machine.layout.home(base.home), account(machine, base.user), machine.layout.program))
+    return Agent(base, AgentHome(machine.layout.home(base.home), account(machine, base.user), machine.layout.program))
 
 
 def account(machine: Machine, user: str) -> Access:

@@ -31,7 +31,7 @@ _LEFT = 20
 
 
 @dataclass(frozen=True)
-class Turn:
+class AgentTurn:
     """What came of it.
 
     Attributes:
@@ -45,7 +45,7 @@ class Turn:
     detail: str = ""
 
 
-def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
+def take(system: System, port: int, key: str, *, timeout_s: float) -> AgentTurn:
     """Have the agent take a turn.
 
     Raises:
@@ -60,7 +60,7 @@ def take(system: System, port: int, key: str, *, timeout_s: float) -> Turn:
         gone = system.ask(port, f"/api/sessions/{session}", key=key, method="DELETE")
     if ok and gone.status not in {HTTPStatus.OK, HTTPStatus.NOT_FOUND}:
         raise NotReadyError(f"the gateway keeps the session of the probe: {gone.status}")
-    return Turn(ok, seconds, detail[:_LONGEST_DETAIL])
+    return AgentTurn(ok, seconds, detail[:_LONGEST_DETAIL])
 
 
 def forget_left(system: System, port: int, key: str) -> int:

@@ -25,7 +25,7 @@ from hermesops.node.release.slots.node_program import update_node
 from hermesops.node.release.trial.plan import Trial, Tried
 from hermesops.node.release.trial.sandbox import exercise
 from hermesops.node.system import child_environment, files
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
 
 
@@ -76,7 +76,7 @@ class DiskSlots:
         """See ``node.release.trial.sandbox``."""
         return exercise(trial)
 
-    def migrate(self, home: Home, slot: Path, unit: str, /) -> None:
+    def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
         """See ``node.release.config_migration.run``; the unit knows the home."""
         del home
         config_migration.run(slot, unit)

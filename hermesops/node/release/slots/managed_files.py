@@ -18,7 +18,7 @@ _WORLD = Access(0o644)
 
 
 def occupant(machine: Machine) -> Payload | None:
-    """Whose agent runs here: a user's, a placeholder's, or nobody's."""
+    """Whose agent runs here: a user's, a placeholder's, or none."""
     data = machine.files.read(machine.layout.payload)
     if data is not None and machine.files.read(machine.layout.identity) is not None:
         return Payload.from_json(data)
@@ -63,26 +63,26 @@ def _files(machine: Machine, release: str) -> Mapping[Path, tuple[bytes, Access]
     return files
 
 
-def lay_way_back(machine: Machine, release: str) -> None:
+def stage_rollback_files(machine: Machine, release: str) -> None:
     """Have everything ready that a slot needs to run again; the link comes last."""
     for path, (data, access) in _files(machine, release).items():
-        laid = machine.layout.way_back(path.name)
+        laid = machine.layout.rollback_file(path.name)
         machine.files.write_if_changed(laid, data, access)
     machine.slots.point(machine.layout.back.name, release)
 
 
-def take_way_back(machine: Machine) -> None:
+def take_rollback_files(machine: Machine) -> None:
     """Put in place what was laid; does nothing twice."""
     for path in _places(machine):
-        machine.slots.rename(machine.layout.way_back(path.name), path)
+        machine.slots.rename(machine.layout.rollback_file(path.name), path)
     machine.system.systemctl("daemon-reload")
     machine.slots.rename(machine.layout.back, machine.layout.current)
 
 
-def clear_way_back(machine: Machine) -> None:
+def clear_rollback_files(machine: Machine) -> None:
     """Nothing is gone back to any more."""
     for path in _places(machine):
-        machine.remove(machine.layout.way_back(path.name))
+        machine.remove(machine.layout.rollback_file(path.name))
     machine.remove(machine.layout.back)
 
 

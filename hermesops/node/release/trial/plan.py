@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 from hermesops.node.instance.agent.check import Check
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 
 COPY = Path("/run/hermes-node/trial-state")
 """Where the copy of the state is mounted while it is tried: below folders that are root's alone."""
 
-WayBack = Literal["in_place", "copy"]
+RollbackMethod = Literal["in_place", "copy"]
 """How a machine gets back to the release before: on the state as it is, or on the copy from the moment of the stop."""
 
 
@@ -45,7 +45,7 @@ class Trial:
         migrates: Whether the new one has to migrate the user's configuration to a newer schema first.
     """
 
-    home: Home
+    home: AgentHome
     port: int
     key: str
     takes_turns: bool
@@ -60,13 +60,13 @@ class Tried:
 
     Attributes:
         checks: Of the new release.
-        way_back: How the old one could be returned to.
+        rollback_method: How the old one could be returned to.
         why: Why not in place, or why the trial went as it did.
         seconds: Each part took.
     """
 
     checks: tuple[Check, ...]
-    way_back: WayBack = "in_place"
+    rollback_method: RollbackMethod = "in_place"
     why: str = ""
     seconds: float = 0.0
 

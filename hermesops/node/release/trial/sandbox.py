@@ -21,7 +21,7 @@ from hermesops.node.release.slots.unit import GATEWAY, unit_text
 from hermesops.node.release.trial import state_copy
 from hermesops.node.release.trial.plan import COPY, Side, Trial, Tried
 from hermesops.node.system import as_user, systemd
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import is_mounted, opened_folder
 
 TRIAL = "hermes-trial.service"
@@ -46,7 +46,7 @@ def exercise(trial: Trial, /) -> Tried:
         tried = _tried(trial)
     finally:
         _end(trial)
-    return Tried(tried.checks, tried.way_back, tried.why, round(time.monotonic() - started, 3))
+    return Tried(tried.checks, tried.rollback_method, tried.why, round(time.monotonic() - started, 3))
 
 
 def _tried(trial: Trial) -> Tried:
@@ -111,7 +111,7 @@ def _bound(trial: Trial) -> tuple[str, str]:
     return f"BindPaths={COPY}:{trial.home.path}", f"BindReadOnlyPaths={_MANAGED}:/etc/hermes"
 
 
-def mount_copy(home: Home) -> None:
+def mount_copy(home: AgentHome) -> None:
     """Mount the copy where the agent cannot put another in its place.
 
     systemd follows links in what it is told to mount, as root: the copy's own name would lead wherever the agent has a

@@ -1,4 +1,4 @@
-"""Keep until when an agent that shall end can still be had back."""
+"""Keep until when a scheduled termination can be cancelled."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -45,7 +45,7 @@ def _add_rollouts() -> None:
         sa.Column("created_at", UtcTimestamp(), nullable=False),
         sa.Column("updated_at", UtcTimestamp(), nullable=False),
         sa.Column("operation_id", uuid(), nullable=True),
-        sa.Column("wishes", sa.JSON(), nullable=False),
+        sa.Column("decisions", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_rollouts")),
         sa.ForeignKeyConstraint(["operation_id"], ["operations.id"], name=op.f("fk_rollouts_operation_id")),
     )

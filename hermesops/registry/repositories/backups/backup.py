@@ -213,7 +213,7 @@ class BackupRows(Rows):
         return self._seal_in(connection, plain, place(_TABLE, column, instance_id))
 
     def _unseal_key(self, sealed: str, column: str, instance_id: InstanceId) -> str:
-        return self._desk.sealer.unseal(sealed, place=place(_TABLE, column, instance_id))
+        return self._context.sealer.unseal(sealed, place=place(_TABLE, column, instance_id))
 
 
 def _backup(row: sa.Row[Any]) -> Backup:

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from hermesops.model.crowding import SHARE, Crowded
+from hermesops.model.crowding import SHARE, LowOnDisk
 from hermesops.model.plan import Plan
 from hermesops.registry.repositories.base import Rows
 from hermesops.registry.schema.tables import LIVING, backups, hermes_instances, users
 
 
-class CrowdingRows(Rows):
-    """Agents that are short of room."""
+class StoragePressureRows(Rows):
+    """Agents that are low on disk."""
 
-    def list_crowded(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[Crowded, ...]:
-        """Living agents whose newest backup takes more than that part of their plan's bytes, the fullest first."""
+    def list_low_on_disk(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
+        """Running agents whose newest backup takes more than that part of their plan's bytes, the fullest first."""
         columns, newer = backups.c, backups.alias()
         large = sa.or_(
             sa.false(),
@@ -29,5 +29,7 @@ class CrowdingRows(Rows):
         )
         with self._database.reading() as connection:
             found = connection.execute(query).all()
-        crowded = [Crowded(row.alias or row.user_id, Plan(row.plan), row.bytes, sizes[Plan(row.plan)]) for row in found]
+        crowded = [
+            LowOnDisk(row.alias or row.user_id, Plan(row.plan), row.bytes, sizes[Plan(row.plan)]) for row in found
+        ]
         return tuple(sorted(crowded, key=lambda one: (-one.bytes / one.size, one.user)))

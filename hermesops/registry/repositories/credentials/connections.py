@@ -96,4 +96,4 @@ class ConnectionRows(Rows):
         return self._seal_in(connection, plain, place("hermes_connections", column, row_id))
 
     def _unsealed(self, column: str, row_id: str, sealed: str) -> str:
-        return self._desk.sealer.unseal(sealed, place=place("hermes_connections", column, row_id))
+        return self._context.sealer.unseal(sealed, place=place("hermes_connections", column, row_id))

@@ -21,7 +21,7 @@ class TokenRows(Rows):
             row = connection.execute(sa.select(proxy_tokens).where(*_is(machine_id, purpose))).one_or_none()
         if row is None:
             return None
-        token = self._desk.sealer.unseal(row.token, place=_place(machine_id, purpose))
+        token = self._context.sealer.unseal(row.token, place=_place(machine_id, purpose))
         return ProxyToken(row.token_id, machine_id, purpose, row.expires_at, token, row.address)
 
     def keep_proxy_token(self, token: ProxyToken) -> None:
@@ -50,7 +50,7 @@ class TokenRows(Rows):
             if (row.token_id if row else "") != before:
                 return False
             if row:
-                text = self._desk.sealer.unseal(row.token, place=_place(fresh.machine_id, fresh.purpose))
+                text = self._context.sealer.unseal(row.token, place=_place(fresh.machine_id, fresh.purpose))
                 was = ProxyToken(row.token_id, fresh.machine_id, fresh.purpose, row.expires_at, text, row.address)
                 self._keep(connection, was, former_of(fresh.purpose))
             self._keep(connection, fresh, fresh.purpose)

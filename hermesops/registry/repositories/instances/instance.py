@@ -23,7 +23,7 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_details, users
-from hermesops.registry.transactions.mark_for_deletion import give_up_spares
+from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_deletion
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
@@ -136,14 +136,14 @@ class InstanceRows(InstanceSecretRows):
                 hermes_instances.update().where(hermes_instances.c.id == instance_id).values(last_heartbeat=at)
             )
 
-    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
         """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed.
 
         So are the ones it was on before, and the one it was to be on next: nothing of an instance that ends stays.
         """
         with self._database.writing() as connection:
             changed = self._leave(connection, instance_id)
-            spares = give_up_spares(connection, instance_id, self._database.now(connection))
+            spares = mark_spares_for_deletion(connection, instance_id, self._database.now(connection))
             if changed or spares:
                 after = {"spares": spares} if spares else None
                 self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
@@ -178,7 +178,7 @@ class InstanceRows(InstanceSecretRows):
                 if row.status == InstanceStatus.TERMINATED:
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
-                if "status" in values:  # whatever it is now, it was had back: only begin_grace says otherwise
+                if "status" in values:  # whatever it is now, the termination was cancelled: only begin_grace says otherwise
                     had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
                     connection.execute(had_back.values(grace_until=None))
                     if values["status"] == InstanceStatus.SUSPENDED:

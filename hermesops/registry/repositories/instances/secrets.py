@@ -40,7 +40,7 @@ class InstanceSecretRows(Rows):
         return self._open_settings(details.settings, "settings", instance_id)
 
     def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
-        values = json.loads(self._desk.sealer.unseal(sealed, place=_place(column, instance_id)))
+        values = json.loads(self._context.sealer.unseal(sealed, place=_place(column, instance_id)))
         unknown = values.keys() - _FIELDS
         if unknown:
             raise BrokenInvariantError(
@@ -72,7 +72,7 @@ class InstanceSecretRows(Rows):
     def _unseal(self, instance_id: InstanceId, column: str) -> str:
         with self._database.reading() as connection:
             sealed = getattr(self._details_in(connection, instance_id), column)
-        return self._desk.sealer.unseal(sealed, place=_place(column, instance_id))
+        return self._context.sealer.unseal(sealed, place=_place(column, instance_id))
 
     def _details_in(self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
         query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)

@@ -29,7 +29,7 @@ class DataKeyRows(Rows):
         Args:
             volume_id: Which.
             machine_id: Who asks.
-            instance_id: Whose machine that is; ``None`` for nobody's.
+            instance_id: Whose machine that is; ``None`` where it has none.
             fresh: The key, where there is none yet.
 
         Raises:
@@ -51,7 +51,7 @@ class DataKeyRows(Rows):
             now_of = {"machine_id": machine_id, "instance_id": row.instance_id or instance_id}
             if (row.machine_id, row.instance_id) != tuple(now_of.values()):
                 connection.execute(data_keys.update().where(columns.volume_id == volume_id).values(now_of))
-            return self._desk.sealer.unseal(row.key, place=_place(volume_id))
+            return self._context.sealer.unseal(row.key, place=_place(volume_id))
 
     def _make(
         self,

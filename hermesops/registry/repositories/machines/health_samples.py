@@ -12,10 +12,10 @@ from hermesops.registry.schema.rollout_tables import readings
 _REMEMBERED = timedelta(days=7)
 
 
-class ReadingRows(Rows):
+class HealthSampleRows(Rows):
     """What was read, as text that only its reader understands."""
 
-    def add_readings(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+    def add_health_samples(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
         """Remember one reading of each, and forget old ones; safe to call twice.
 
         Args:
@@ -28,7 +28,9 @@ class ReadingRows(Rows):
                 values = {"instance_id": instance_id, "at": at, "reading": text}
                 insert_if_absent(connection, readings, values)
 
-    def list_readings(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
+    def list_health_samples(
+        self, instances: Collection[InstanceId], *, since: datetime
+    ) -> dict[InstanceId, tuple[str, ...]]:
         """What was read of these instances since a moment, oldest first."""
         columns = readings.c
         query = (

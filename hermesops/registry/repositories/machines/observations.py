@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.sighting import GONE, READY, Confirmation, Sighting, Unconfirmed
+from hermesops.model.sighting import GONE, READY, Confirmation, MachineObservation, Unconfirmed
 from hermesops.registry.repositories.base import Rows, insert_or_update, insert_or_update_all
 from hermesops.registry.schema.tables import hermes_instances, instance_details, machine_sightings, meta, users
 
@@ -19,12 +19,12 @@ _SEEN = {"server_type": "machine_resized_seen", "status": "machine_status_seen",
 """What the audit calls a change that was seen, not made, by the field that it is seen in."""
 
 
-class SightingRows(Rows):
+class MachineObservationRows(Rows):
     """What machines looked like."""
 
     def note_sightings(
-        self, seen: Iterable[Sighting], *, missing: Mapping[MachineId, str] | None = None
-    ) -> Mapping[MachineId, Sighting]:
+        self, seen: Iterable[MachineObservation], *, missing: Mapping[MachineId, str] | None = None
+    ) -> Mapping[MachineId, MachineObservation]:
         """Remember how all machines look now, and write into the audit what differs from the last time.
 
         A sighting without ``boot_id`` leaves the one before as it is.
@@ -37,14 +37,14 @@ class SightingRows(Rows):
         Returns:
             How machines looked before.
         """
-        gone = [Sighting(machine_id, name, "", GONE) for machine_id, name in (missing or {}).items()]
+        gone = [MachineObservation(machine_id, name, "", GONE) for machine_id, name in (missing or {}).items()]
         with self._database.writing() as connection:
             before = {MachineId(row.machine_id): _sighting(row) for row in connection.execute(_ALL)}
             now = self._database.now(connection)
             left = dict(before)
             changed = []
-            for sighting in (*seen, *gone):
-                changed += self._changed(connection, left.pop(sighting.machine_id, None), sighting, now)
+            for observation in (*seen, *gone):
+                changed += self._changed(connection, left.pop(observation.machine_id, None), observation, now)
             insert_or_update_all(connection, machine_sightings, changed)
             for old in left.values():
                 connection.execute(machine_sightings.delete().where(machine_sightings.c.machine_id == old.machine_id))
@@ -79,7 +79,7 @@ class SightingRows(Rows):
         return Confirmation(datetime.fromisoformat(listed_at), len(found) - len(others), unconfirmed)
 
     def _changed(
-        self, connection: sa.Connection, old: Sighting | None, new: Sighting, now: datetime
+        self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation, now: datetime
     ) -> list[dict[str, Any]]:
         """The row to be written, where it differs; what differs is noted."""
         if new.status != GONE:
@@ -91,10 +91,10 @@ class SightingRows(Rows):
             return [{**_values(new, old), **boot}]
         return []
 
-    def _note_gone(self, connection: sa.Connection, one: Sighting) -> None:
+    def _note_gone(self, connection: sa.Connection, one: MachineObservation) -> None:
         self._note(connection, "machine_gone_seen", f"machine/{one.name}", before={"id": one.machine_id})
 
-    def _note_change(self, connection: sa.Connection, old: Sighting | None, new: Sighting) -> None:
+    def _note_change(self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation) -> None:
         for field, action in _SEEN.items():
             was, now = getattr(old, field, ""), getattr(new, field)
             if was and now and was != now:
@@ -104,16 +104,18 @@ class SightingRows(Rows):
 _ALL = sa.select(machine_sightings)
 
 
-def _values(sighting: Sighting, old: Sighting | None) -> dict[str, Any]:
+def _values(observation: MachineObservation, old: MachineObservation | None) -> dict[str, Any]:
     return {
-        "machine_id": sighting.machine_id,
-        "name": sighting.name,
-        "server_type": sighting.server_type,
-        "status": sighting.status,
+        "machine_id": observation.machine_id,
+        "name": observation.name,
+        "server_type": observation.server_type,
+        "status": observation.status,
         "boot_id": old.boot_id if old else "",
         "boot_seen_at": old.boot_seen_at if old else None,
     }
 
 
-def _sighting(row: sa.Row[Any]) -> Sighting:
-    return Sighting(MachineId(row.machine_id), row.name, row.server_type, row.status, row.boot_id, row.boot_seen_at)
+def _sighting(row: sa.Row[Any]) -> MachineObservation:
+    return MachineObservation(
+        MachineId(row.machine_id), row.name, row.server_type, row.status, row.boot_id, row.boot_seen_at
+    )

@@ -78,7 +78,7 @@ class SpareRows(PlacingRows):
             with self._database.writing() as connection:
                 if not self._has_room(connection, choose, place):
                     continue
-                name = machine_name(self._desk.environment, place.cell, InstanceId(new_id()))
+                name = machine_name(self._context.environment, place.cell, InstanceId(new_id()))
                 values = {
                     "name": name,
                     "purpose": purpose,
@@ -184,7 +184,7 @@ class SpareRows(PlacingRows):
 
     def _spare_key(self, row: sa.Row[Any]) -> str:
         """The API key that was made on the machine; empty where none was."""
-        return self._desk.sealer.unseal(row.api_server_key, place=_key_place(row.name)) if row.api_server_key else ""
+        return self._context.sealer.unseal(row.api_server_key, place=_key_place(row.name)) if row.api_server_key else ""
 
 
 def spare_of(row: sa.Row[Any]) -> Spare:

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from hermesops.model.rollout import Progress, Target, Wishes
+from hermesops.model.rollout import OperatorDecisions, Progress, Target
 from hermesops.model.rollout_spec import Spec
 
-Part = TypeVar("Part", bound=Spec | Wishes | Target | Progress)
+Part = TypeVar("Part", bound=Spec | OperatorDecisions | Target | Progress)
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 

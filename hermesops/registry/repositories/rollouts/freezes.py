@@ -34,7 +34,7 @@ class FreezeRows(Rows):
                 raise UsageError(
                     f"a freeze from {begin:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC holds nothing up"
                 )
-            made = Freeze(secrets.token_hex(4), begin, ends_at, reason, self._desk.trail.actor)
+            made = Freeze(secrets.token_hex(4), begin, ends_at, reason, self._context.audit_log.actor)
             connection.execute(freezes.insert().values(vars(made)))
             after = {"begins_at": begin.isoformat(), "ends_at": ends_at.isoformat() if ends_at else None}
             self._note(connection, "freeze_set", f"freeze/{made.id}", after=after, why=reason)

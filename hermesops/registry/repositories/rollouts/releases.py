@@ -27,7 +27,7 @@ class ReleaseRows(Rows):
         """
         values = {"id": release_id, "digest": digest, "agent_version": agent_version, "revoked_at": None, "why": ""}
         with self._database.writing() as connection:
-            stamp = {"created_at": self._database.now(connection), "who": self._desk.trail.actor}
+            stamp = {"created_at": self._database.now(connection), "who": self._context.audit_log.actor}
             if insert_if_absent(connection, releases, values | stamp):
                 self._note(connection, "release_known", release_subject(release_id), after={"digest": digest})
             row = connection.execute(sa.select(releases).where(releases.c.id == release_id)).one()

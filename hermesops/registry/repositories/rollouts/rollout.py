@@ -13,12 +13,12 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
+    OperatorDecisions,
     Rollout,
     RolloutEvent,
     RolloutId,
     RolloutState,
     RolloutTarget,
-    Wishes,
     rollout_subject,
 )
 from hermesops.model.rollout_spec import Action, Spec
@@ -139,13 +139,13 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
             if lease:
                 require_lease(connection, lease)
             held = _rollout(connection.execute(sa.select(rollouts).where(is_it).with_for_update()).one())
-            if (held.state, held.reason, held.who, held.wishes) != (was.state, was.reason, was.who, was.wishes):
+            if (held.state, held.reason, held.who, held.decisions) != (was.state, was.reason, was.who, was.decisions):
                 return False
             values = {
                 "state": rollout.state.value,
                 "reason": rollout.reason,
-                "who": rollout.who or self._desk.trail.actor,
-                "wishes": encoding.to_json(rollout.wishes),
+                "who": rollout.who or self._context.audit_log.actor,
+                "decisions": encoding.to_json(rollout.decisions),
                 "updated_at": self._database.now(connection),
             }
             connection.execute(rollouts.update().where(is_it).values(values))
@@ -157,8 +157,8 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
                 _refuse_held(connection, targets_of(connection, rollout.id))
                 hold(connection, rollout.id)
             append_event(connection, rollout.id, event)
-            before = {"state": was.state.value, **encoding.to_json(was.wishes)}
-            after = {"state": rollout.state.value, **encoding.to_json(rollout.wishes)}
+            before = {"state": was.state.value, **encoding.to_json(was.decisions)}
+            after = {"state": rollout.state.value, **encoding.to_json(rollout.decisions)}
             if before != after:
                 subject = rollout_subject(rollout.id)
                 self._note(connection, "rollout_changed", subject, before=before, after=after, why=rollout.reason)
@@ -206,7 +206,7 @@ def _row_of(rollout: Rollout) -> dict[str, Any]:
         "created_at": rollout.created_at,
         "updated_at": rollout.updated_at,
         "operation_id": None,
-        "wishes": encoding.to_json(rollout.wishes),
+        "decisions": encoding.to_json(rollout.decisions),
     }
 
 
@@ -221,5 +221,5 @@ def _rollout(row: sa.Row[Any]) -> Rollout:
         who=row.who,
         created_at=row.created_at,
         updated_at=row.updated_at,
-        wishes=encoding.from_json(Wishes, row.wishes),
+        decisions=encoding.from_json(OperatorDecisions, row.decisions),
     )

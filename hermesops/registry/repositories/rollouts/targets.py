@@ -45,7 +45,7 @@ class RolloutTargetRows(Rows):
             row = connection.execute(query).one()
             self._put_targets_in(connection, rollout_id, row.release, targets, is_release=row.action == Action.SLOT)
 
-    def owed_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
+    def outdated_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
         """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
         columns, later = rollout_targets.c, rollout_targets.alias()
         newer = rollouts.alias()
@@ -59,7 +59,10 @@ class RolloutTargetRows(Rows):
             .join_from(rollout_targets, rollouts, rollouts.c.id == columns.rollout_id)
             .join(hermes_instances, hermes_instances.c.id == columns.instance_id)
             .where(
-                columns.state == TargetState.OWED.value, rollouts.c.state == RolloutState.DONE.value, LIVING, is_last
+                columns.state == TargetState.OUTDATED.value,
+                rollouts.c.state == RolloutState.DONE.value,
+                LIVING,
+                is_last,
             )
             .order_by(rollouts.c.created_at, columns.position)
         )

@@ -25,10 +25,12 @@ class Rows:
         assert instance_id == ADA.id
         return ADA
 
-    def add_readings(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+    def add_health_samples(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
         self.kept += read.values()
 
-    def list_readings(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
+    def list_health_samples(
+        self, instances: Collection[InstanceId], *, since: datetime
+    ) -> dict[InstanceId, tuple[str, ...]]:
         return {each: tuple(text for at, text in self.kept if at >= since) for each in instances}
 
 
@@ -51,4 +53,4 @@ async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_chan
     watched = await watching.watch({ADA.id: NOW + timedelta(minutes=1)}, [], [Vital.MEMORY])
     assert [at for at, _ in rows.kept] == moments
     assert [(one.vital, one.canaries) for one in watched.comparisons] == [(Vital.MEMORY, {ADA.id: (1.0, 1.0)})]
-    assert watched.pulses[ADA.id].answers
+    assert watched.liveness_of[ADA.id].answers

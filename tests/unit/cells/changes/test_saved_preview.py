@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.cells.changes.preview import Outlook, outlook_of
+from hermesops.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.cells.changes.saved_preview import SavedPreview, refuse_moved, refuse_stale, saved
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
@@ -19,14 +19,16 @@ GONE = Change(ChangeKind.DELETE, "urn:b", "justavps:index:Machine", "b", "id-b")
 DRIFT = Change(ChangeKind.UPDATE, "urn:a", "justavps:index:Machine", "a", properties=("status",))
 
 
-def outlook(*changes: Change, rows: str = "r", state: str = "s", drift: tuple[Change, ...] = (DRIFT,)) -> Outlook:
-    return Outlook(
+def change_preview(
+    *changes: Change, rows: str = "r", state: str = "s", drift: tuple[Change, ...] = (DRIFT,)
+) -> ChangePreview:
+    return ChangePreview(
         CELL, Preview(StackRef("fleet", CELL), changes), CellSpec(CELL, ()), (), frozenset(), rows, state, drift
     )
 
 
 def preview() -> SavedPreview:
-    return saved(outlook(GONE), environment="production", versions=VERSIONS, cost="$1", now=NOW)
+    return saved(change_preview(GONE), environment="production", versions=VERSIONS, cost="$1", now=NOW)
 
 
 def test_who_signs_a_preview_names_the_machines_that_it_destroys() -> None:
@@ -35,35 +37,39 @@ def test_who_signs_a_preview_names_the_machines_that_it_destroys() -> None:
 
 def test_the_same_preview_is_the_same_bytes_in_whatever_order_changes_came() -> None:
     other = Change(ChangeKind.CREATE, "urn:c", "t", "c", properties=("y", "x"))
-    one = saved(outlook(GONE, other), environment="e", versions=VERSIONS, cost="", now=NOW)
+    one = saved(change_preview(GONE, other), environment="e", versions=VERSIONS, cost="", now=NOW)
     two = saved(
-        outlook(replace(other, properties=("x", "y")), GONE), environment="e", versions=VERSIONS, cost="", now=NOW
+        change_preview(replace(other, properties=("x", "y")), GONE),
+        environment="e",
+        versions=VERSIONS,
+        cost="",
+        now=NOW,
     )
     assert one.to_bytes() == two.to_bytes()
 
 
 def test_what_has_not_moved_may_run() -> None:
-    refuse_moved(preview(), outlook(GONE), VERSIONS)
+    refuse_moved(preview(), change_preview(GONE), VERSIONS)
 
 
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        (outlook(GONE, rows="other"), "the rows"),
-        (outlook(GONE, state="other"), "the state"),
-        (outlook(GONE, drift=()), "the world"),
-        (outlook(), "what would change"),
-        (outlook(GONE, replace(GONE, urn="urn:z", name="z")), "what would change"),
+        (change_preview(GONE, rows="other"), "the rows"),
+        (change_preview(GONE, state="other"), "the state"),
+        (change_preview(GONE, drift=()), "the world"),
+        (change_preview(), "what would change"),
+        (change_preview(GONE, replace(GONE, urn="urn:z", name="z")), "what would change"),
     ],
 )
-def test_what_moved_is_named(now: Outlook, words: str) -> None:
+def test_what_moved_is_named(now: ChangePreview, words: str) -> None:
     with pytest.raises(RefusedError, match=words):
         refuse_moved(preview(), now, VERSIONS)
 
 
 def test_another_version_is_another_run() -> None:
     with pytest.raises(RefusedError, match="the version of engine"):
-        refuse_moved(preview(), outlook(GONE), {**VERSIONS, "engine": "cli"})
+        refuse_moved(preview(), change_preview(GONE), {**VERSIONS, "engine": "cli"})
 
 
 def test_an_old_one_another_environments_one_and_one_of_the_future_are_refused() -> None:
@@ -88,7 +94,7 @@ def test_times_and_ciphertexts_are_no_part_of_the_state() -> None:
 
     def digest(*words: str) -> str:
         spec = CellSpec(CELL, (CellMachine(MachineName("a"), "s", "r", None, None),))
-        return outlook_of(spec, frozenset(), state(*words), Preview(StackRef("fleet", CELL), ())).state
+        return change_preview_of(spec, frozenset(), state(*words), Preview(StackRef("fleet", CELL), ())).state
 
     assert digest("1", "x", "starter") == digest("2", "y", "starter")
     assert digest("1", "x", "starter") != digest("1", "x", "basic")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hermesops.cells.changes.preview import Outlook
+from hermesops.cells.changes.preview import ChangePreview
 from hermesops.cells.ports import Guard
 from hermesops.cells.stack.apply import CellStacks
 from hermesops.errors import RefusedError, UnavailableError, UsageError
@@ -35,16 +35,16 @@ def resource(name: MachineName, *, protect: bool) -> dict[str, object]:
 
 @dataclass
 class Rows:
-    doomed: frozenset[MachineName] = frozenset()
+    to_delete: frozenset[MachineName] = frozenset()
     machines: tuple[CellMachine, ...] = (MACHINE,)
     brought: list[CellName] = field(default_factory=list)
 
     def cell_spec(self, cell: CellName) -> CellSpec:
         return CellSpec(cell, self.machines)
 
-    def doomed_machines(self, cell: CellName) -> frozenset[MachineName]:
+    def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
         assert cell == CELL
-        return self.doomed
+        return self.to_delete
 
     def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
         assert cell == CELL
@@ -146,7 +146,7 @@ class Programs:
         return [f"{stack.stack}::{name}" for name in sorted(machines)]
 
 
-async def let_through(_: Outlook, /) -> None:
+async def let_through(_: ChangePreview, /) -> None:
     """Mind nothing."""
 
 
@@ -157,20 +157,20 @@ async def nobody_else(subject: str) -> AsyncIterator[Turn]:
 
 
 def stacks_of(
-    engine: Engine, rows: Rows, alone: Callable[[str], Any] = nobody_else, guard: Guard = let_through
+    engine: Engine, rows: Rows, hold_lease: Callable[[str], Any] = nobody_else, guard: Guard = let_through
 ) -> CellStacks:
-    return CellStacks(rows, engine, Programs(), alone, guard)
+    return CellStacks(rows, engine, Programs(), hold_lease, guard)
 
 
 async def wanted() -> bool:
     return True
 
 
-async def bring(engine: Engine, rows: Rows, *, wanted: bool = True) -> list[str]:
+async def apply(engine: Engine, rows: Rows, *, wanted: bool = True) -> list[str]:
     held: list[str] = []
 
     @asynccontextmanager
-    async def alone(subject: str) -> AsyncIterator[Turn]:
+    async def hold_lease(subject: str) -> AsyncIterator[Turn]:
         held.append(subject)
         yield Turn()
 
@@ -178,7 +178,7 @@ async def bring(engine: Engine, rows: Rows, *, wanted: bool = True) -> list[str]
         assert held, "asked before the lease was ours"
         return wanted
 
-    result = await stacks_of(engine, rows, alone).bring(CELL, still_wanted=still_wanted)
+    result = await stacks_of(engine, rows, hold_lease).apply(CELL, still_wanted=still_wanted)
     assert (result is not None) is wanted
     assert bool(rows.brought) is wanted
     return held
@@ -186,20 +186,20 @@ async def bring(engine: Engine, rows: Rows, *, wanted: bool = True) -> list[str]
 
 async def test_the_first_run_of_a_cell_reads_no_state_and_holds_the_stacks_lease() -> None:
     engine = Engine()
-    assert await bring(engine, Rows()) == ["stack/fleet/cell1"]
+    assert await apply(engine, Rows()) == ["stack/fleet/cell1"]
     assert engine.runs == [(CellSpec(CELL, (MACHINE,)), frozenset())]
     assert engine.allowed == set()
 
 
 async def test_whoever_waited_for_the_lease_and_finds_its_machine_made_runs_nothing() -> None:
     engine = Engine()
-    await bring(engine, Rows(), wanted=False)
+    await apply(engine, Rows(), wanted=False)
     assert engine.runs == []
 
 
 async def test_a_doomed_machine_loses_its_protection_first_and_then_itself() -> None:
     engine = Engine([resource(KEPT, protect=True), resource(DOOMED, protect=True)])
-    await bring(engine, Rows(frozenset({DOOMED})))
+    await apply(engine, Rows(frozenset({DOOMED})))
     as_ordered = CellMachine(DOOMED, "basic", "nbg1", None, None)
     assert engine.runs == [
         (CellSpec(CELL, (MACHINE, as_ordered)), frozenset({DOOMED})),
@@ -210,13 +210,13 @@ async def test_a_doomed_machine_loses_its_protection_first_and_then_itself() -> 
 
 async def test_a_doomed_machine_that_is_gone_already_is_not_made_again() -> None:
     engine = Engine([resource(KEPT, protect=True)])
-    await bring(engine, Rows(frozenset({DOOMED})))
+    await apply(engine, Rows(frozenset({DOOMED})))
     assert engine.runs == [(CellSpec(CELL, (MACHINE,)), frozenset())]
 
 
 async def test_protection_dropped_before_a_crash_is_not_dropped_again() -> None:
     engine = Engine([resource(DOOMED, protect=False)])
-    await bring(engine, Rows(frozenset({DOOMED})))
+    await apply(engine, Rows(frozenset({DOOMED})))
     assert len(engine.runs) == 1
 
 
@@ -234,14 +234,14 @@ async def test_an_empty_cell_is_removed() -> None:
 
 
 async def while_one_runs(
-    engine: Engine, *wishes: Callable[[], Awaitable[bool]]
+    engine: Engine, *requests: Callable[[], Awaitable[bool]]
 ) -> list[UpResult | BaseException | None]:
-    """Start a run, have these wishes come while it is under way, let it end; what became of the wishes."""
+    """Start a run, have these requests come while it is under way, let it end; what became of the requests."""
     stacks = stacks_of(engine, Rows())
     engine.may_end.clear()
-    first = asyncio.create_task(stacks.bring(CELL, still_wanted=wanted))
+    first = asyncio.create_task(stacks.apply(CELL, still_wanted=wanted))
     await engine.began.wait()
-    others = [asyncio.ensure_future(stacks.bring(CELL, still_wanted=wish)) for wish in wishes]
+    others = [asyncio.ensure_future(stacks.apply(CELL, still_wanted=request)) for request in requests]
     await asyncio.wait(others, timeout=0)
     engine.may_end.set()
     ends = await asyncio.gather(*others, first, return_exceptions=True)
@@ -293,7 +293,7 @@ async def test_who_is_cancelled_leaves_the_run_to_the_next_of_the_group() -> Non
 
     engine = Engine(during=during)
     stacks = stacks_of(engine, Rows())
-    first, leader, other = (asyncio.create_task(stacks.bring(CELL, still_wanted=wanted)) for _ in range(3))
+    first, leader, other = (asyncio.create_task(stacks.apply(CELL, still_wanted=wanted)) for _ in range(3))
     assert await first is not None
     assert await other is not None
     assert leader.cancelled()
@@ -350,14 +350,14 @@ async def test_a_lost_lease_stops_the_run() -> None:
             raise UnavailableError("lost the lease")
 
     @asynccontextmanager
-    async def alone(_subject: str) -> AsyncIterator[Lost]:
+    async def hold_lease(_subject: str) -> AsyncIterator[Lost]:
         yield Lost()
 
     engine = Engine()
     for work in (
-        stacks_of(engine, Rows(), alone).bring(CELL, still_wanted=wanted),
-        stacks_of(engine, Rows(), alone).up(CELL),
-        stacks_of(engine, Rows(), alone).refresh(CELL),
+        stacks_of(engine, Rows(), hold_lease).apply(CELL, still_wanted=wanted),
+        stacks_of(engine, Rows(), hold_lease).up(CELL),
+        stacks_of(engine, Rows(), hold_lease).refresh(CELL),
     ):
         with pytest.raises(UnavailableError, match="lost"):
             await work
@@ -365,23 +365,23 @@ async def test_a_lost_lease_stops_the_run() -> None:
 
 
 async def test_a_guard_stands_before_every_run() -> None:
-    seen: list[Outlook] = []
+    seen: list[ChangePreview] = []
 
-    async def refuse(outlook: Outlook, /) -> None:
-        seen.append(outlook)
+    async def refuse(change_preview: ChangePreview, /) -> None:
+        seen.append(change_preview)
         raise RefusedError("not today")
 
     engine = Engine([resource(KEPT, protect=False)])
     stacks = stacks_of(engine, Rows(frozenset({DOOMED})), guard=refuse)
-    for work in (stacks.bring(CELL, still_wanted=wanted), stacks.up(CELL)):
+    for work in (stacks.apply(CELL, still_wanted=wanted), stacks.up(CELL)):
         with pytest.raises(RefusedError, match="not today"):
             await work
     assert engine.runs == []
-    assert [(one.cell, one.doomed, len(one.held)) for one in seen] == [(CELL, frozenset({DOOMED}), 1)] * 2
+    assert [(one.cell, one.to_delete, len(one.held)) for one in seen] == [(CELL, frozenset({DOOMED}), 1)] * 2
 
 
 async def test_a_guard_of_ones_own_takes_the_place_of_the_usual_one() -> None:
-    async def refuse(_: Outlook, /) -> None:
+    async def refuse(_: ChangePreview, /) -> None:
         raise RefusedError("not today")
 
     engine = Engine([resource(KEPT, protect=False)])
@@ -393,8 +393,8 @@ async def test_what_is_run_is_what_was_judged_though_rows_move_meanwhile() -> No
     rows = Rows()
     judged: list[CellSpec] = []
 
-    async def slow(outlook: Outlook, /) -> None:
-        judged.append(outlook.wanted)
+    async def slow(change_preview: ChangePreview, /) -> None:
+        judged.append(change_preview.wanted)
         rows.machines = (
             *rows.machines,
             CellMachine(MachineName("hermes-local-cell1-eeeeeeeeeeee"), "pro", "hel1", None, None),

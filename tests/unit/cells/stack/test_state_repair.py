@@ -49,19 +49,19 @@ class Desk:
         self.did.append(f"audit {action} {subject} {why} {before} {after}")
 
     @asynccontextmanager
-    async def alone(self, subject: str) -> AsyncIterator[None]:
+    async def hold_lease(self, subject: str) -> AsyncIterator[None]:
         self.did.append(f"lease {subject}")
         yield
         self.did.append("released")
 
 
 def states(desk: Desk) -> CellStates:
-    return CellStates(desk, desk, desk.alone)
+    return CellStates(desk, desk, desk.hold_lease)
 
 
 async def test_a_state_is_put_back_under_the_lease_and_written_down() -> None:
     desk = Desk()
-    assert await states(desk).put_back(CELL, "17", why="broken") == COPY
+    assert await states(desk).restore(CELL, "17", why="broken") == COPY
     assert desk.did == [
         "lease stack/fleet/cell1",
         "roll cell1 back to 17",
@@ -73,7 +73,7 @@ async def test_a_state_is_put_back_under_the_lease_and_written_down() -> None:
 async def test_what_was_refused_is_not_written_down_as_done() -> None:
     desk = Desk(refuses=True)
     with pytest.raises(RefusedError, match="damaged"):
-        await states(desk).put_back(CELL, "", why="broken")
+        await states(desk).restore(CELL, "", why="broken")
     assert not [line for line in desk.did if line.startswith("audit")]
 
 

@@ -1,12 +1,12 @@
-"""Shapes of what is told of chores and tokens; the rules of ``test_render`` hold here too."""
+"""Shapes of what is told of jobs and tokens; the rules of ``test_render`` hold here too."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.commands import token
 from hermesops.cli.views import chore
-from hermesops.jobs.runner import Chore, Report
-from hermesops.model.chore import ChoreTurn
+from hermesops.jobs.runner import Job, Report
+from hermesops.model.chore import JobRun
 from hermesops.model.ids import MachineId
 from hermesops.model.token import KeptToken
 from tests.support.instances import ADA
@@ -19,10 +19,10 @@ async def nothing() -> Report:
     raise AssertionError
 
 
-PRUNE = Chore("prune", "take away", 60 * MINUTE, list, nothing, rest=timedelta(days=7))
-LAST = ChoreTurn(AT, AT + MINUTE, "2 pruned", "ada: no answer")
+PRUNE = Job("prune", "take away", 60 * MINUTE, list, nothing, rest=timedelta(days=7))
+LAST = JobRun(AT, AT + MINUTE, "2 pruned", "ada: no answer")
 SHAPE = {
-    "chore": "prune",
+    "job": "prune",
     "what": "take away",
     "by_workers": True,
     "every_s": 3600,
@@ -38,17 +38,17 @@ SHAPE = {
 
 
 def test_a_chore_with_its_last_turn_and_its_next_one() -> None:
-    assert chore.chore(PRUNE, LAST, ["ada"], {}, now=AT + 2 * MINUTE, is_chosen=True) == SHAPE
-    late = chore.chore(PRUNE, LAST, ["ada"], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    assert chore.job(PRUNE, LAST, ["ada"], {}, now=AT + 2 * MINUTE, is_chosen=True) == SHAPE
+    late = chore.job(PRUNE, LAST, ["ada"], {}, now=AT + 6 * MINUTE, is_chosen=True)
     assert late["next"] == "when a worker looks"
-    idle = chore.chore(PRUNE, LAST, [], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    idle = chore.job(PRUNE, LAST, [], {}, now=AT + 6 * MINUTE, is_chosen=True)
     assert (idle["next"], idle["due"]) == ("when something is due", 0)
-    left = chore.chore(PRUNE, None, ["ada"], {}, now=AT, is_chosen=False)
+    left = chore.job(PRUNE, None, ["ada"], {}, now=AT, is_chosen=False)
     assert (left["next"], left["by_workers"], left["last"]) == ("never by itself", False, None)
 
 
 def test_who_is_at_it_is_named() -> None:
-    held = chore.chore(PRUNE, ChoreTurn(AT), ["ada"], {"chore/prune": "here:1"}, now=AT, is_chosen=True)
+    held = chore.job(PRUNE, JobRun(AT), ["ada"], {"job/prune": "here:1"}, now=AT, is_chosen=True)
     assert (held["next"], held["holder"], held["ended"]) == ("now, by here:1", "here:1", None)
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from hermesops.app.services.environments import Seen, list_environments
+from hermesops.app.services.environments import EnvironmentState, list_environments
 from hermesops.cli.views import environment as environment_view
 from hermesops.settings import Environment
 
@@ -35,7 +35,9 @@ def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path)
     (tmp_path / "broken/settings.toml").write_text("nonsense = 1\n")
     seen = {one.name: one for one in list_environments(environment(tmp_path, "production"))}
     assert list(seen) == ["broken", "production", "staging"]
-    assert seen["staging"] == Seen("staging", tmp_path / "staging", False, "https://a/api/v1", "postgresql", "")
+    assert seen["staging"] == EnvironmentState(
+        "staging", tmp_path / "staging", False, "https://a/api/v1", "postgresql", ""
+    )
     assert "nonsense" in seen["broken"].problem
     assert seen["production"].is_chosen
     assert seen["production"].problem == "no api_url is set"

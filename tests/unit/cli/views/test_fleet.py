@@ -8,7 +8,7 @@ from hermesops.converge.result import Converged, HostResult, TaskFailure
 from hermesops.drift.changes import happenings
 from hermesops.drift.finding import Kind
 from hermesops.drift.rebuild import plan_rebuild
-from hermesops.drift.repairs import Clerk
+from hermesops.drift.repairs import RepairAdvisor
 from hermesops.model.audit import AuditEntry
 from hermesops.model.backup import Loss
 from hermesops.model.fleet import CellTally
@@ -17,7 +17,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.sighting import Confirmation, Unconfirmed
 from hermesops.model.spare import Purpose, SpareStatus
-from hermesops.model.stack import Finished
+from hermesops.model.stack import StackHistoryEntry
 from tests.support.fleets import recovered
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -100,7 +100,9 @@ def test_where_the_vendor_was_never_asked_nobody_is_known_to_run() -> None:
 
 
 def test_commands_that_follow_each_other_are_numbered() -> None:
-    lost = Clerk("hermesops").write(Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light")
+    lost = RepairAdvisor("hermesops").write(
+        Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light"
+    )
     assert fleet_view.drift_lines([lost])[2:4] == [
         "    1. $ hermesops instance terminate ada --now --without-backup",
         "    2. $ hermesops provision ada --plan light",
@@ -131,7 +133,9 @@ def test_what_would_be_lost_with_all_machines() -> None:
 
 
 def test_a_difference_and_what_to_type() -> None:
-    finding = Clerk().write(Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light")
+    finding = RepairAdvisor().write(
+        Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light"
+    )
     assert fleet_view.drift([finding]) == {
         "findings": [
             {
@@ -161,7 +165,7 @@ def test_what_happened_in_order_and_who_did_it() -> None:
     made = AuditEntry(2, later, "ada@desk", "status_changed", "instance/i", "", {"status": "a"}, {"status": "b"})
     seen = AuditEntry(3, later, "ada@desk", "machine_reboot_seen", "machine/m", "", {"boot_id": "1"}, {"boot_id": "2"})
     early = AuditEntry(1, AT.replace(year=2025), "ada@desk", "too_early", "x", "", {}, {})
-    run = Finished("update", AT, AT, failed=True, changes={"create": 2, "same": 1})
+    run = StackHistoryEntry("update", AT, AT, failed=True, changes={"create": 2, "same": 1})
     rows = fleet_view.changes(happenings([early, made, seen], {CELL: [run]}, since=AT))
     assert [(row["at"], row["who"], row["what"], row["subject"], row["detail"]) for row in rows] == [
         ("2026-01-02T03:04:05+00:00", "pulumi", "stack_update", "stack/cell1", "2 create, failed"),

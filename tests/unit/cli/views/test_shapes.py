@@ -7,8 +7,8 @@ import yaml
 from hermesops.cli import console
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
-from hermesops.instances.requests.bulk import Arrival, Wish
+from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import GatewayHealth
@@ -18,7 +18,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion
 from hermesops.secrets.catalog import API_KEY
-from hermesops.secrets.store import Held
+from hermesops.secrets.store import SecretState
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 INSTANCE = Instance(
@@ -57,14 +57,14 @@ def test_an_instance() -> None:
 
 
 def test_an_instance_with_what_is_seen_of_it() -> None:
-    seen = Sight(
+    seen = Observation(
         INSTANCE,
-        MachineSeen(MachineId("m"), MachineStatus.READY),
-        NodeSeen(InstanceId("i"), 1, "d", "0.19.0-abc"),
+        MachineState(MachineId("m"), MachineStatus.READY),
+        NodeState(InstanceId("i"), 1, "d", "0.19.0-abc"),
         GatewayHealth.OK,
     )
-    assert shapes.sight(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
-    assert shapes.sight(Sight(INSTANCE, None))["machine_status"] is None
+    assert shapes.observation(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
+    assert shapes.observation(Observation(INSTANCE, None))["machine_status"] is None
 
 
 def test_what_became_of_one_of_many_wishes() -> None:
@@ -83,11 +83,11 @@ def test_what_became_of_one_of_many_wishes() -> None:
         "outcome": "lives",
         "exit_code": 0,
     }
-    wish = Wish(2, "ada", Plan.LIGHT)
-    assert shapes.arrival(Arrival(wish, INSTANCE, begun, "lives"), INSTANCE) == shape
+    request = ProvisionRequest(2, "ada", Plan.LIGHT)
+    assert shapes.provision_result(ProvisionResult(request, INSTANCE, begun, "lives"), INSTANCE) == shape
     nothing = dict.fromkeys(("instance_id", "status", "cell", "machine_name", "operation_id"))
-    refused = Arrival(wish, None, None, "", RefusedError("no room"))
-    assert shapes.arrival(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}
+    refused = ProvisionResult(request, None, None, "", RefusedError("no room"))
+    assert shapes.provision_result(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}
 
 
 def test_settings() -> None:
@@ -172,7 +172,9 @@ def test_a_copy_of_a_state() -> None:
 
 
 def test_a_secret_is_shown_without_its_text() -> None:
-    shown = shapes.held_secret(Held(API_KEY, "age:secrets.age", is_there=True, changed_at=AT), AT + timedelta(days=3))
+    shown = shapes.held_secret(
+        SecretState(API_KEY, "age:secrets.age", is_there=True, changed_at=AT), AT + timedelta(days=3)
+    )
     assert shown == {
         "name": "api.key",
         "home": "age:secrets.age",
@@ -182,4 +184,4 @@ def test_a_secret_is_shown_without_its_text() -> None:
         "setting": "api_key_file",
         "purpose": "opens JustAVPS's API",
     }
-    assert shapes.held_secret(Held(API_KEY, "x", is_there=False, changed_at=None), AT)["age"] is None
+    assert shapes.held_secret(SecretState(API_KEY, "x", is_there=False, changed_at=None), AT)["age"] is None

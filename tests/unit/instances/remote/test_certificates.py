@@ -7,23 +7,23 @@ import pytest
 
 from hermesops.channel import Completed
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import NodeSeen, Sight
+from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.remote.certificates import Certifying
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.protocol import PROGRAM
 from tests.support.instances import ADA, MACHINE, READY
 
 NAMES = MachineNames("local", MACHINE, ADA.cell, ADA.id)
-NODE = NodeSeen(ADA.id, ADA.epoch, "digest", "0.19.0")
+NODE = NodeState(ADA.id, ADA.epoch, "digest", "0.19.0")
 
 
-def step(node: NodeSeen) -> Personalise | AwaitGateway | Impossible | None:
-    return next_step(Sight(ADA, READY, node, GatewayHealth.OK), READY, node, payload_digest="digest")
+def step(node: NodeState) -> Personalise | AwaitGateway | Refused | None:
+    return next_step(Observation(ADA, READY, node, GatewayHealth.OK), READY, node, payload_digest="digest")
 
 
 def test_a_machine_that_has_everything_is_left_alone() -> None:

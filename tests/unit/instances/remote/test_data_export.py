@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.channel import Exit, Output
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.instances.remote.data_export import carry_away
+from hermesops.instances.remote.data_export import export_data
 
 ROWS: list[dict[str, object]] = [
     {"table": "sessions", "id": 1},
@@ -45,7 +45,7 @@ class Line:
 async def test_whole_lines_are_written_and_counted() -> None:
     came: list[bytes] = []
     line = Line(ROWS, COUNTS)
-    assert await carry_away(line, came.append) == COUNTS
+    assert await export_data(line, came.append) == COUNTS
     assert b"".join(came) == line.text
     assert all(piece.endswith(b"\n") for piece in came)
 
@@ -65,4 +65,4 @@ async def test_whole_lines_are_written_and_counted() -> None:
 )
 async def test_less_than_all_is_an_error(line: Line, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        await carry_away(line, lambda _: None)
+        await export_data(line, lambda _: None)

@@ -1,4 +1,4 @@
-"""What was asked for of an agent that was put to sleep meanwhile ends: to wake it, nothing may be under way."""
+"""What was asked for of an agent that was suspended meanwhile ends: to resume it, nothing may be under way."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import Sight
+from hermesops.instances.observation import Observation
 from hermesops.instances.workflows import backup, configure, restart, restore
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 from tests.support.instances import ADA
 from tests.support.small_world import MEMORY
 
 SOURCE = Backup("snapshot0", ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 1, 1, MEMORY)
-DECIDED: dict[str, Callable[[Sight], object]] = {
-    "backup": lambda sight: backup.decide(backup.Copying(sight, None)),
-    "settings": lambda sight: configure.decide(sight, payload_digest="newer"),
-    "restore": lambda sight: restore.decide(
-        restore.PuttingBack(sight, SOURCE, None, None, is_recorded=False), keeps=True, payload_digest="newer"
+DECIDED: dict[str, Callable[[Observation], object]] = {
+    "backup": lambda observation: backup.decide(backup.Copying(observation, None)),
+    "settings": lambda observation: configure.decide(observation, payload_digest="newer"),
+    "restore": lambda observation: restore.decide(
+        restore.RestoreState(observation, SOURCE, None, None, is_recorded=False), keeps=True, payload_digest="newer"
     ),
-    "restart": lambda sight: restart.decide(restart.Starting(sight, ""), before=""),
+    "restart": lambda observation: restart.decide(restart.Starting(observation, ""), before=""),
 }
 
 
@@ -35,7 +35,7 @@ DECIDED: dict[str, Callable[[Sight], object]] = {
 def test_what_sleeps_is_refused_and_what_is_only_silent_is_waited_for(
     what: str, instance: Instance, kind: type[Exception]
 ) -> None:
-    decided = DECIDED[what](Sight(instance, None))
-    assert isinstance(decided, Impossible)
+    decided = DECIDED[what](Observation(instance, None))
+    assert isinstance(decided, Refused)
     assert isinstance(decided.error, kind)
     assert decided.error.hint

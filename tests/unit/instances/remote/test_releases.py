@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.channel import Channel, Completed
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.remote.releases import Slots
+from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import BLOBS
@@ -44,8 +44,8 @@ class Node:
                 return answer
         return Completed(self.exit_code, json.dumps(self.answer).encode(), b"hermes-node: no")
 
-    def slots(self) -> Slots:
-        return Slots(lambda _: cast("Channel", self))
+    def slots(self) -> ReleaseClient:
+        return ReleaseClient(lambda _: cast("Channel", self))
 
 
 async def test_a_machine_is_left_with_the_slots_that_somebody_may_go_back_to() -> None:
@@ -97,7 +97,7 @@ async def test_a_machine_that_lacks_what_it_was_brought_is_not_brought_it_for_ev
 
 async def test_a_machine_that_is_nobodys_stays_on_what_it_is_brought() -> None:
     node = Node()
-    await node.slots().bring(MACHINE, NEW, python="3.11")
+    await node.slots().deploy(MACHINE, NEW, python="3.11")
     assert [words.partition(" /")[0] for words in node.asked] == [
         "release fetch",
         "release activate 2.0-b --confirm-within 60 --drain 10",
@@ -107,5 +107,5 @@ async def test_a_machine_that_is_nobodys_stays_on_what_it_is_brought() -> None:
 
 async def test_what_does_not_run_there_is_not_confirmed() -> None:
     node = Node(answers={"release activate": Completed(8, b'{"error": "no", "stage": "checks"}', b"")})
-    assert (await node.slots().bring(MACHINE, NEW, python="3.11")).problem == "no"
+    assert (await node.slots().deploy(MACHINE, NEW, python="3.11")).problem == "no"
     assert not any("confirm 2.0-b" in words for words in node.asked)

@@ -1,4 +1,4 @@
-"""Many wishes: what a file says, nothing written before all are judged, and one that fails keeps no other."""
+"""Many requests: what a file says, nothing written before all are judged, and one that fails keeps no other."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.requests.bulk import Newcomers, Wish, failed, parse_wishes
-from hermesops.instances.requests.preflight import Policy, Questions
-from hermesops.instances.requests.provision import Admission
+from hermesops.instances.requests.bulk import BulkProvision, ProvisionRequest, failed, parse_requests
+from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
+from hermesops.instances.requests.provision import ProvisionAdmission
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.ids import ImageId
 from hermesops.model.instance import InstanceStatus
@@ -52,9 +52,11 @@ def registry(tmp_path: Path) -> Registry:
     return opened
 
 
-def newcomers(registry: Registry, world: World) -> Newcomers:
-    questions = Questions(registry, world, world, POLICY)
-    return Newcomers(Admission(registry, questions, choose_cell, world, POLICY), questions, POLICY, at_once=2)
+def newcomers(registry: Registry, world: World) -> BulkProvision:
+    preflight = ProvisionPreflight(registry, world, world, POLICY)
+    return BulkProvision(
+        ProvisionAdmission(registry, preflight, choose_cell, world, POLICY), preflight, POLICY, at_once=2
+    )
 
 
 def is_untouched(registry: Registry) -> bool:
@@ -62,14 +64,14 @@ def is_untouched(registry: Registry) -> bool:
 
 
 def test_a_list_of_users_and_a_table_are_read() -> None:
-    assert parse_wishes("ada\n\n# later: eve\n bob \n", plan="light", region="") == (
-        Wish(1, "ada", Plan.LIGHT),
-        Wish(4, "bob", Plan.LIGHT),
+    assert parse_requests("ada\n\n# later: eve\n bob \n", plan="light", region="") == (
+        ProvisionRequest(1, "ada", Plan.LIGHT),
+        ProvisionRequest(4, "bob", Plan.LIGHT),
     )
     table = 'user,region,plan\nada,nbg1,heavy\n"bob",,\n'
-    assert parse_wishes(table, plan="light", region="hel1") == (
-        Wish(2, "ada", Plan.HEAVY, "nbg1"),
-        Wish(3, "bob", Plan.LIGHT, "hel1"),
+    assert parse_requests(table, plan="light", region="hel1") == (
+        ProvisionRequest(2, "ada", Plan.HEAVY, "nbg1"),
+        ProvisionRequest(3, "bob", Plan.LIGHT, "hel1"),
     )
 
 
@@ -91,25 +93,29 @@ def test_a_list_of_users_and_a_table_are_read() -> None:
 )
 def test_what_cannot_be_meant_is_named_by_its_line(text: str, plan: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        parse_wishes(text, plan=plan, region="")
+        parse_requests(text, plan=plan, region="")
 
 
 async def test_one_line_that_would_fail_keeps_all_from_being_begun(registry: Registry) -> None:
     with pytest.raises(RefusedError, match="in nbg1"):
-        await newcomers(registry, World()).judge([Wish(1, "ada", Plan.LIGHT), Wish(2, "bob", Plan.LIGHT, "nbg1")])
+        await newcomers(registry, World()).judge(
+            [ProvisionRequest(1, "ada", Plan.LIGHT), ProvisionRequest(2, "bob", Plan.LIGHT, "nbg1")]
+        )
     with pytest.raises(RefusedError, match="nothing left"):
-        await newcomers(registry, World(affordable=1)).judge([Wish(1, "ada", Plan.LIGHT), Wish(2, "bob", Plan.LIGHT)])
+        await newcomers(registry, World(affordable=1)).judge(
+            [ProvisionRequest(1, "ada", Plan.LIGHT), ProvisionRequest(2, "bob", Plan.LIGHT)]
+        )
     assert is_untouched(registry)
 
 
 async def test_who_sleeps_or_has_another_plan_is_named_and_who_lives_costs_nothing(registry: Registry) -> None:
     many = newcomers(registry, World(affordable=0))
-    poor = [Wish(1, "ada", Plan.LIGHT), Wish(2, "bob", Plan.HEAVY)]
-    for arrival in await newcomers(registry, World()).welcome(poor, _done(registry)):
-        assert (arrival.outcome, arrival.failure) == ("lives", None)
+    poor = [ProvisionRequest(1, "ada", Plan.LIGHT), ProvisionRequest(2, "bob", Plan.HEAVY)]
+    for provision_result in await newcomers(registry, World()).run(poor, _done(registry)):
+        assert (provision_result.outcome, provision_result.failure) == ("lives", None)
     await many.judge(poor)
     with pytest.raises(RefusedError, match="line 2: bob already has an agent of plan heavy"):
-        await many.judge([poor[0], Wish(2, "bob", Plan.LIGHT)])
+        await many.judge([poor[0], ProvisionRequest(2, "bob", Plan.LIGHT)])
     registry.set_status(registry.find_instance("ada").id, InstanceStatus.SUSPENDED)
     with pytest.raises(RefusedError, match=r"line 1: .*suspended"):
         await many.judge(poor)
@@ -117,21 +123,23 @@ async def test_who_sleeps_or_has_another_plan_is_named_and_who_lives_costs_nothi
 
 async def test_one_that_fails_keeps_no_other_and_the_next_time_does_the_rest(registry: Registry) -> None:
     many = newcomers(registry, World())
-    wishes = [Wish(n, f"user{n}", Plan.LIGHT) for n in range(1, 6)]
+    requests = [ProvisionRequest(n, f"user{n}", Plan.LIGHT) for n in range(1, 6)]
     under_way: list[str] = []
 
     async def finish(operation: Operation) -> str:
         under_way.append(operation.id)
-        assert len(registry.list_instances()) == len(wishes), "one was begun before all were written down"
+        assert len(registry.list_instances()) == len(requests), "one was begun before all were written down"
         if operation.intent["user"] == "user3":
             raise UnavailableError("no answer")
         return await _done(registry)(operation)
 
-    arrivals = await many.welcome(wishes, finish)
-    assert [(arrival.wish.user, failure.message) for arrival, failure in failed(arrivals)] == [("user3", "no answer")]
-    again = await many.welcome(wishes, _done(registry))
+    provision_results = await many.run(requests, finish)
+    assert [
+        (provision_result.request.user, failure.message) for provision_result, failure in failed(provision_results)
+    ] == [("user3", "no answer")]
+    again = await many.run(requests, _done(registry))
     assert not list(failed(again))
-    assert [one.instance for one in again] == [one.instance for one in arrivals]
+    assert [one.instance for one in again] == [one.instance for one in provision_results]
 
 
 def _done(registry: Registry) -> Callable[[Operation], Awaitable[str]]:

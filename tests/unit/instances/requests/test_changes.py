@@ -29,7 +29,7 @@ class Rows:
     written: list[str] = field(default_factory=list)
 
     @asynccontextmanager
-    async def alone(self, _subject: str) -> AsyncIterator[None]:
+    async def hold_lease(self, _subject: str) -> AsyncIterator[None]:
         if self.is_held:
             raise LeaseHeldError("another works on it")
         self.is_ours = True
@@ -51,7 +51,7 @@ class Rows:
         status, said = OperationStatus.PENDING, self.under_way or intent or {}
         return Operation(OperationId("o"), kind, subject, instance_id, said, status, "", "", AT, AT)
 
-    def give_up_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:
+    def mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:
         assert why
         self._write("given up")
 
@@ -85,7 +85,7 @@ async def restart(requests: Requests) -> Operation:
 async def test_what_is_asked_is_written_under_the_lease(ask: Ask, written: list[str]) -> None:
     rows: Any = Rows()
     world: Any = World()
-    operation = await ask(Requests(rows, world, world, rows.alone))
+    operation = await ask(Requests(rows, world, world, rows.hold_lease))
     assert operation.subject == f"instance/{ADA.id}"
     assert rows.written == written
 
@@ -104,7 +104,7 @@ async def test_a_machine_whose_last_backup_is_to_be_proved_first_is_not_given_up
     """A termination that is under way is ended as it was asked for."""
     rows: Any = Rows(under_way=under_way)
     world: Any = World()
-    await Requests(rows, world, world, rows.alone).terminate("ada", keeps_backup=keeps_backup, reason="asked")
+    await Requests(rows, world, world, rows.hold_lease).terminate("ada", keeps_backup=keeps_backup, reason="asked")
     assert rows.written == written
 
 
@@ -114,7 +114,7 @@ async def test_while_somebody_works_on_it_nothing_is_written(ask: Ask) -> None:
     rows: Any = Rows(is_held=True)
     world: Any = World()
     with pytest.raises(LeaseHeldError, match="another works on it"):
-        await ask(Requests(rows, world, world, rows.alone))
+        await ask(Requests(rows, world, world, rows.hold_lease))
     assert rows.written == []
 
 
@@ -122,5 +122,5 @@ async def test_a_gateway_that_sleeps_is_not_restarted() -> None:
     rows: Any = Rows(is_asleep=True)
     world: Any = World()
     with pytest.raises(RefusedError, match="suspended"):
-        await restart(Requests(rows, world, world, rows.alone))
+        await restart(Requests(rows, world, world, rows.hold_lease))
     assert rows.written == []

@@ -10,9 +10,9 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
-from hermesops.instances.requests.life_changes import LifeRequests, Policy
-from hermesops.instances.requests.placement import Grounds
+from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.requests.life_changes import InstanceRequests, Policy
+from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.workflows.suspend import Keep
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
@@ -46,9 +46,11 @@ class Surroundings:
     sold_in: tuple[str, ...] = ("hel1", "nbg1")
     backups: list[Backup] = field(default_factory=list)
 
-    async def look(self, instance_id: InstanceId) -> Sight:
-        node = None if self.held is None else NodeSeen(instance_id, 1, "", "", fenced=self.is_fenced)
-        return Sight(self.registry.get_instance(instance_id), MachineSeen(MachineId("m"), MachineStatus.READY), node)
+    async def observe(self, instance_id: InstanceId) -> Observation:
+        node = None if self.held is None else NodeState(instance_id, 1, "", "", fenced=self.is_fenced)
+        return Observation(
+            self.registry.get_instance(instance_id), MachineState(MachineId("m"), MachineStatus.READY), node
+        )
 
     async def bytes_in_use(self, _machine_id: MachineId) -> int | None:
         return self.held
@@ -63,15 +65,17 @@ class Surroundings:
         return next(backup for backup in self.backups if backup.id == snapshot)
 
     @asynccontextmanager
-    async def alone(self, _subject: str) -> AsyncIterator[None]:
+    async def hold_lease(self, _subject: str) -> AsyncIterator[None]:
         if self.is_taken:
             raise LeaseHeldError("somebody is at it")
         yield
 
-    def requests(self) -> LifeRequests:
-        grounds = Grounds(self.registry, self, choose_cell, "hermes-base", cell_size=2, plans_apart=False)
+    def requests(self) -> InstanceRequests:
+        machine_placement = MachinePlacement(
+            self.registry, self, choose_cell, "hermes-base", cell_size=2, plans_apart=False
+        )
         policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_former=True)
-        return LifeRequests(self.registry, self, self, grounds, policy, self.alone)
+        return InstanceRequests(self.registry, self, self, machine_placement, policy, self.hold_lease)
 
 
 @pytest.fixture
@@ -118,7 +122,7 @@ async def test_nothing_is_written_without_a_reason(around: Surroundings) -> None
 async def test_whoever_comes_second_changes_nothing(around: Surroundings) -> None:
     around.is_taken = True
     with pytest.raises(LeaseHeldError, match="somebody is at it"):
-        await around.requests().farewell("ada", reason=WHY)
+        await around.requests().schedule_termination("ada", reason=WHY)
     assert around.registry.list_operations() == ()
 
 
@@ -129,7 +133,7 @@ async def test_two_different_changes_do_not_meet(around: Surroundings) -> None:
 
 
 async def test_who_is_awake_is_not_woken(around: Surroundings) -> None:
-    with pytest.raises(RefusedError, match="awake"):
+    with pytest.raises(RefusedError, match="running"):
         await around.requests().resume("ada", reason=WHY)
     around.is_fenced = True
     assert (await around.requests().resume("ada", reason=WHY)).kind is OperationKind.RESUME
@@ -146,9 +150,9 @@ async def test_who_sleeps_without_a_machine_wakes_on_another_with_the_newest_bac
 
 
 async def test_an_end_that_has_not_come_is_had_back(around: Surroundings) -> None:
-    farewell = await around.requests().farewell("ada", reason=WHY)
+    farewell = await around.requests().schedule_termination("ada", reason=WHY)
     around.is_fenced = True
-    with pytest.raises(RefusedError, match="farewell"):
+    with pytest.raises(RefusedError, match="schedule_termination"):
         await around.requests().resume("ada", reason=WHY)
     assert (await around.requests().resume("ada", undo=True, reason=WHY)).kind is OperationKind.RESUME
     assert around.registry.get_operation(farewell.id).status is OperationStatus.ABANDONED
@@ -157,7 +161,7 @@ async def test_an_end_that_has_not_come_is_had_back(around: Surroundings) -> Non
 async def test_an_end_that_gave_the_machine_up_is_not_had_back(around: Surroundings) -> None:
     subject = instance_subject(ada(around).id)
     around.registry.open_operation(OperationKind.TERMINATE, subject, intent={}, instance_id=ada(around).id)
-    around.registry.give_up_machine(ada(around).id)
+    around.registry.mark_for_deletion(ada(around).id)
     with pytest.raises(RefusedError, match="terminate"):
         await around.requests().resume("ada", undo=True, reason=WHY)
 
@@ -278,7 +282,7 @@ async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroun
 
 async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(around: Surroundings) -> None:
     given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    place = Grounds(around.registry, around, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
+    place = MachinePlacement(around.registry, around, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
         ada(around)
     )
     around.registry.place_spare(

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UsageError
-from hermesops.instances.requests.placement import Grounds
+from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.image import Image
@@ -37,35 +37,35 @@ def cell(name: str, region: str = "hel1", machines: int = 1) -> Cell:
     return Cell(CellName(name), region, None, machines, AT)
 
 
-def grounds(*cells: Cell) -> Grounds:
-    return Grounds(Rows(list(cells)), Vendor(), choose_cell, "hermes-base", cell_size=2, plans_apart=False)
+def machine_placement(*cells: Cell) -> MachinePlacement:
+    return MachinePlacement(Rows(list(cells)), Vendor(), choose_cell, "hermes-base", cell_size=2, plans_apart=False)
 
 
 def test_another_machine_in_the_same_region_may_be_in_the_same_cell() -> None:
-    assert grounds(cell("cell1")).here(ADA) == Placement(CellName("cell1"), "hel1", None)
+    assert machine_placement(cell("cell1")).here(ADA) == Placement(CellName("cell1"), "hel1", None)
 
 
 def test_who_moves_into_a_region_gets_another_cell() -> None:
-    assert grounds(cell("cell1"), cell("cell2")).region("hel1", ADA).cell == "cell2"
-    assert grounds(cell("cell1")).region("hel1", ADA).cell == "cell2"
-    assert grounds(cell("cell1"), cell("cell2", machines=2)).region("hel1", ADA).cell == "cell3"
-    assert grounds(cell("cell1")).region("nbg1", ADA) == Placement(CellName("cell2"), "nbg1", None)
+    assert machine_placement(cell("cell1"), cell("cell2")).region("hel1", ADA).cell == "cell2"
+    assert machine_placement(cell("cell1")).region("hel1", ADA).cell == "cell2"
+    assert machine_placement(cell("cell1"), cell("cell2", machines=2)).region("hel1", ADA).cell == "cell3"
+    assert machine_placement(cell("cell1")).region("nbg1", ADA) == Placement(CellName("cell2"), "nbg1", None)
 
 
 def test_a_cell_is_found_by_its_name_or_not_at_all() -> None:
-    assert grounds(cell("cell1", "nbg1")).cell("cell1").region == "nbg1"
+    assert machine_placement(cell("cell1", "nbg1")).cell("cell1").region == "nbg1"
     with pytest.raises(UsageError, match="no cell 'cell9'; nearest: cell1"):
-        grounds(cell("cell1")).cell("cell9")
+        machine_placement(cell("cell1")).cell("cell9")
 
 
 async def test_what_is_not_sold_and_what_was_not_built_is_refused() -> None:
     with pytest.raises(RefusedError, match="sells no basic in hel1"):
-        await grounds().refuse_unsold("basic", "hel1")
-    await grounds().refuse_unsold("starter", "hel1")
+        await machine_placement().refuse_unsold("basic", "hel1")
+    await machine_placement().refuse_unsold("starter", "hel1")
     with pytest.raises(RefusedError, match="no image hermes-base has been built"):
-        grounds().image()
+        machine_placement().image()
 
 
 def test_a_plan_that_wants_cells_of_its_own_gets_one() -> None:
-    apart = Grounds(Rows([cell("cell1")]), Vendor(), choose_cell, "hermes-base", cell_size=2, plans_apart=True)
+    apart = MachinePlacement(Rows([cell("cell1")]), Vendor(), choose_cell, "hermes-base", cell_size=2, plans_apart=True)
     assert apart.region("nbg1", ADA).only_plan is Plan.LIGHT

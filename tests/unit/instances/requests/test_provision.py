@@ -1,4 +1,4 @@
-"""A bad wish writes nothing; a good one writes its rows once."""
+"""A bad request writes nothing; a good one writes its rows once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,8 +8,8 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.requests.preflight import Policy, Questions
-from hermesops.instances.requests.provision import Admission, parse_plan
+from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
+from hermesops.instances.requests.provision import ProvisionAdmission, parse_plan
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, instance_subject
@@ -83,8 +83,10 @@ def registry(tmp_path: Path) -> Registry:
     )
 
 
-def admission(registry: Registry, vendor: Vendor) -> Admission:
-    return Admission(registry, Questions(registry, vendor, Purse(), POLICY), choose_cell, Pool(), POLICY)
+def admission(registry: Registry, vendor: Vendor) -> ProvisionAdmission:
+    return ProvisionAdmission(
+        registry, ProvisionPreflight(registry, vendor, Purse(), POLICY), choose_cell, Pool(), POLICY
+    )
 
 
 def record_image(registry: Registry) -> None:
@@ -116,7 +118,9 @@ async def test_a_bad_wish_writes_nothing(
 
 async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
     record_image(registry)
-    poor = Admission(registry, Questions(registry, Vendor(), Purse(empty=True), POLICY), choose_cell, Pool(), POLICY)
+    poor = ProvisionAdmission(
+        registry, ProvisionPreflight(registry, Vendor(), Purse(empty=True), POLICY), choose_cell, Pool(), POLICY
+    )
     with pytest.raises(RefusedError, match="nothing left"):
         await poor.admit("ada", Plan.LIGHT)
     assert (registry.list_instances(), registry.list_users(), registry.list_operations()) == ((), (), ())
@@ -136,8 +140,8 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
 
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
     record_image(registry)
-    small = Admission(
-        registry, Questions(registry, Vendor(), Purse(), POLICY_OF_TWO), choose_cell, Pool(), POLICY_OF_TWO
+    small = ProvisionAdmission(
+        registry, ProvisionPreflight(registry, Vendor(), Purse(), POLICY_OF_TWO), choose_cell, Pool(), POLICY_OF_TWO
     )
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
@@ -148,7 +152,9 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     record_image(registry)
     regions = {Plan.HEAVY: "nbg1"}
     policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
-    placing = Admission(registry, Questions(registry, Vendor(), Purse(), policy), choose_cell, Pool(), policy)
+    placing = ProvisionAdmission(
+        registry, ProvisionPreflight(registry, Vendor(), Purse(), policy), choose_cell, Pool(), policy
+    )
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")
@@ -170,7 +176,9 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
     record_image(registry)
     silent = Vendor(bootable=None, sold_in="")
     pool = Pool(registry, Plan.LIGHT, Plan.LIGHT)
-    ready = Admission(registry, Questions(registry, silent, Purse(empty=True), POLICY), choose_cell, pool, POLICY)
+    ready = ProvisionAdmission(
+        registry, ProvisionPreflight(registry, silent, Purse(empty=True), POLICY), choose_cell, pool, POLICY
+    )
     instance, operation = await ready.admit("ada", Plan.LIGHT)
     assert (instance.cell, operation.intent["machine_name"]) == ("pooled", instance.machine_name)
     assert await ready.admit("ada", Plan.LIGHT) == (instance, operation)

@@ -1,4 +1,4 @@
-"""A wish that cannot be is refused in one line that says where, and never repeats a value."""
+"""A request that cannot be is refused in one line that says where, and never repeats a value."""
 
 import re
 
@@ -76,8 +76,8 @@ def test_a_bad_file_is_refused_with_its_place(text: str, said: str) -> None:
 
 
 def test_assignments_change_what_they_name_and_nothing_else() -> None:
-    wish = setting(["model=", "disabled_tools=browser, code_execution"])
-    assert wish(HELD) == InstanceSettings(
+    request = setting(["model=", "disabled_tools=browser, code_execution"])
+    assert request(HELD) == InstanceSettings(
         messengers={"SLACK_BOT_TOKEN": "x"}, disabled_tools=("browser", "code_execution")
     )
 

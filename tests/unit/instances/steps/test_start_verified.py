@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.instances.observation import NodeSeen, Sight
+from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.steps.boot import AwaitMachine
 from hermesops.instances.steps.start_verified import Release, next_step
-from hermesops.model.operation import Impossible
+from hermesops.model.operation import Refused
 from hermesops.model.state import State
 from tests.support.instances import ADA, MACHINE, READY
 from tests.support.small_world import MEMORY, NOTHING
 
-AT_REST = Sight(ADA, READY, NodeSeen(ADA.id, 1, "digest", "0.19.0", fenced=True))
+AT_REST = Observation(ADA, READY, NodeState(ADA.id, 1, "digest", "0.19.0", fenced=True))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_gateway_at_rest_is_started_with_what_it_had(was: State | None, state:
 
 def test_another_state_is_not_started() -> None:
     verdict = next_step(AT_REST, payload_digest="digest", was=MEMORY, state=NOTHING)
-    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, BrokenInvariantError)
     assert verdict.error.message == "the state of ada is not what it was: " + "; ".join(MEMORY.differences(NOTHING))
 
@@ -39,4 +39,4 @@ def test_another_state_is_not_started() -> None:
 def test_a_fence_on_anothers_machine_is_not_taken_away() -> None:
     assert AT_REST.node
     theirs = replace(AT_REST, node=replace(AT_REST.node, instance_id=None))
-    assert isinstance(next_step(theirs, payload_digest="digest", was=MEMORY, state=MEMORY), Impossible)
+    assert isinstance(next_step(theirs, payload_digest="digest", was=MEMORY, state=MEMORY), Refused)

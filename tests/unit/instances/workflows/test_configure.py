@@ -1,4 +1,4 @@
-"""Changed settings reach a machine once, wherever the change was killed, and a bad wish touches nothing."""
+"""Changed settings reach a machine once, wherever the change was killed, and a bad request touches nothing."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.instances.observation import NodeSeen, Sight
+from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.requests.changes import Requests
 from hermesops.instances.requests.settings_patch import setting
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise
@@ -17,42 +17,42 @@ from hermesops.justavps.wire import Machine
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
-from hermesops.model.operation import Finished, Impossible, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused
 from tests.support.instances import ADA, MACHINE, READY
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-OURS = NodeSeen(ADA.id, 1, "digest", "0.19.0")
+OURS = NodeState(ADA.id, 1, "digest", "0.19.0")
 TERMINATED = replace(ADA, status=InstanceStatus.TERMINATED)
 
 
 @pytest.mark.parametrize(
     ("seen", "step"),
     [
-        (Sight(ADA, READY, replace(OURS, digest="older"), GatewayHealth.OK), Personalise(MACHINE)),
-        (Sight(ADA, READY, replace(OURS, digest=""), GatewayHealth.OK), Personalise(MACHINE)),
-        (Sight(ADA, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
+        (Observation(ADA, READY, replace(OURS, digest="older"), GatewayHealth.OK), Personalise(MACHINE)),
+        (Observation(ADA, READY, replace(OURS, digest=""), GatewayHealth.OK), Personalise(MACHINE)),
+        (Observation(ADA, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
     ],
 )
-def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> None:
+def test_the_next_step_follows_from_what_is_seen(seen: Observation, step: object) -> None:
     assert decide(seen, payload_digest="digest") == step
 
 
 def test_a_machine_that_has_the_settings_needs_nothing() -> None:
-    assert isinstance(decide(Sight(ADA, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
+    assert isinstance(decide(Observation(ADA, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Done)
 
 
 @pytest.mark.parametrize(
     ("seen", "error"),
     [
-        (Sight(TERMINATED, READY, OURS), RefusedError),
-        (Sight(ADA, None), UnavailableError),
-        (Sight(ADA, READY), UnavailableError),
-        (Sight(ADA, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
+        (Observation(TERMINATED, READY, OURS), RefusedError),
+        (Observation(ADA, None), UnavailableError),
+        (Observation(ADA, READY), UnavailableError),
+        (Observation(ADA, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
     ],
 )
-def test_where_nothing_can_be_done_it_says_so(seen: Sight, error: type[HermesError]) -> None:
+def test_where_nothing_can_be_done_it_says_so(seen: Observation, error: type[HermesError]) -> None:
     verdict = decide(seen, payload_digest="digest")
-    assert isinstance(verdict, Impossible)
+    assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, error)
 
 
@@ -64,7 +64,7 @@ class KilledError(Exception):
 class World:
     """A registry and a machine in memory, for requests and for the work."""
 
-    sight: Sight = field(default_factory=lambda: Sight(ADA, READY, OURS, GatewayHealth.OK))
+    observation: Observation = field(default_factory=lambda: Observation(ADA, READY, OURS, GatewayHealth.OK))
     settings: InstanceSettings = field(default_factory=InstanceSettings)
     before: InstanceSettings | None = None
     handed: InstanceSettings = field(default_factory=InstanceSettings)
@@ -75,12 +75,12 @@ class World:
     intent: Mapping[str, object] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def alone(self, subject: str) -> AsyncIterator[None]:
+    async def hold_lease(self, subject: str) -> AsyncIterator[None]:
         self.leased.append(subject)
         yield
 
-    async def look(self, _: InstanceId) -> Sight:
-        return self.sight
+    async def observe(self, _: InstanceId) -> Observation:
+        return self.observation
 
     async def machine(self, instance: Instance) -> Machine | None:
         raise AssertionError(instance)
@@ -104,13 +104,13 @@ class World:
             raise KilledError
 
     async def await_gateway(self, *_: object) -> None:
-        self.sight = replace(self.sight, gateway=GatewayHealth.OK)
+        self.observation = replace(self.observation, gateway=GatewayHealth.OK)
 
     def find_instance(self, text: str) -> Instance:
         assert text == "ada"
         return ADA
 
-    def give_up_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
         raise AssertionError(instance_id, why)
 
     def open_operation(
@@ -152,9 +152,9 @@ async def work(world: World) -> None:
     for _ in range(5):
         seen = await configure.observe()
         match configure.decide(seen):
-            case Finished():
+            case Done():
                 return
-            case Impossible(error=error):
+            case Refused(error=error):
                 raise error
             case step:
                 assert configure.describe(step, seen)
@@ -163,7 +163,7 @@ async def work(world: World) -> None:
 
 
 def requests(world: World) -> Requests:
-    return Requests(world, world, world, world.alone)
+    return Requests(world, world, world, world.hold_lease)
 
 
 GPT = setting(["model=gpt-4o"])
@@ -224,9 +224,9 @@ async def test_the_way_back_leads_to_the_settings_before() -> None:
     ("world", "reason", "error", "words"),
     [
         (World(), " ", UsageError, "say why"),
-        (World(Sight(ADA, None)), "asked", UnavailableError, "does not answer"),
-        (World(Sight(ADA, READY)), "asked", UnavailableError, "does not answer"),
-        (World(Sight(TERMINATED, READY, OURS)), "asked", RefusedError, "was terminated"),
+        (World(Observation(ADA, None)), "asked", UnavailableError, "does not answer"),
+        (World(Observation(ADA, READY)), "asked", UnavailableError, "does not answer"),
+        (World(Observation(TERMINATED, READY, OURS)), "asked", RefusedError, "was terminated"),
     ],
 )
 async def test_what_cannot_be_done_now_leaves_the_settings_as_they_are(

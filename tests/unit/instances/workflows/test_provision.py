@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
+from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.boot import AwaitMachine, StartMachine
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
@@ -20,80 +20,80 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from tests.support.instances import ADA, MACHINE, READY
 
 RECORDED = replace(ADA, status=InstanceStatus.PROVISIONING)
 ROW = replace(RECORDED, machine_id=None)
 ID = ROW.id
-FRESH = NodeSeen(None, 0, "", "0.19.0")
-OURS = NodeSeen(ID, 1, "digest", "0.19.0")
+FRESH = NodeState(None, 0, "", "0.19.0")
+OURS = NodeState(ID, 1, "digest", "0.19.0")
 
 
 @pytest.mark.parametrize(
     ("seen", "step"),
     [
-        (Sight(ROW, None), GrowCell()),
-        (Sight(ROW, MachineSeen(MACHINE, MachineStatus.DELETED)), GrowCell()),
-        (Sight(ROW, READY), RecordMachine(MACHINE)),
-        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.PROVISIONING)), AwaitMachine(MACHINE)),
-        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.UNKNOWN)), AwaitMachine(MACHINE)),
-        (Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.STOPPED)), StartMachine(MACHINE)),
-        (Sight(RECORDED, READY), AwaitMachine(MACHINE)),
-        (Sight(RECORDED, READY, FRESH), Personalise(MACHINE)),
-        (Sight(RECORDED, READY, replace(OURS, digest="older")), Personalise(MACHINE)),
-        (Sight(RECORDED, READY, replace(OURS, epoch=0)), Personalise(MACHINE)),
-        (Sight(RECORDED, READY, OURS), AwaitGateway(MACHINE)),
-        (Sight(RECORDED, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
-        (Sight(RECORDED, READY, OURS, GatewayHealth.OK), MarkRunning()),
+        (Observation(ROW, None), GrowCell()),
+        (Observation(ROW, MachineState(MACHINE, MachineStatus.DELETED)), GrowCell()),
+        (Observation(ROW, READY), RecordMachine(MACHINE)),
+        (Observation(RECORDED, MachineState(MACHINE, MachineStatus.PROVISIONING)), AwaitMachine(MACHINE)),
+        (Observation(RECORDED, MachineState(MACHINE, MachineStatus.UNKNOWN)), AwaitMachine(MACHINE)),
+        (Observation(RECORDED, MachineState(MACHINE, MachineStatus.STOPPED)), StartMachine(MACHINE)),
+        (Observation(RECORDED, READY), AwaitMachine(MACHINE)),
+        (Observation(RECORDED, READY, FRESH), Personalise(MACHINE)),
+        (Observation(RECORDED, READY, replace(OURS, digest="older")), Personalise(MACHINE)),
+        (Observation(RECORDED, READY, replace(OURS, epoch=0)), Personalise(MACHINE)),
+        (Observation(RECORDED, READY, OURS), AwaitGateway(MACHINE)),
+        (Observation(RECORDED, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
+        (Observation(RECORDED, READY, OURS, GatewayHealth.OK), MarkRunning()),
     ],
 )
-def test_the_next_step_follows_from_what_is_seen(seen: Sight, step: object) -> None:
+def test_the_next_step_follows_from_what_is_seen(seen: Observation, step: object) -> None:
     assert decide(seen, payload_digest="digest") == step
 
 
 def test_a_user_without_an_alias_is_told_of_by_id() -> None:
-    gone = decide(Sight(replace(RECORDED, user_alias=""), None, is_backed_up=True), payload_digest="digest")
-    assert isinstance(gone, Impossible)
+    gone = decide(Observation(replace(RECORDED, user_alias=""), None, is_backed_up=True), payload_digest="digest")
+    assert isinstance(gone, Refused)
     assert gone.error.hint == f"hermesops backup restore {ADA.user_id} --onto-new-machine"
 
 
 def test_a_living_agent_needs_nothing() -> None:
     living = replace(RECORDED, status=InstanceStatus.RUNNING)
-    assert isinstance(decide(Sight(living, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Finished)
+    assert isinstance(decide(Observation(living, READY, OURS, GatewayHealth.OK), payload_digest="digest"), Done)
 
 
 def test_a_machine_in_error_is_not_replaced_since_it_may_recover() -> None:
-    verdict = decide(Sight(RECORDED, MachineSeen(MACHINE, MachineStatus.ERROR)), payload_digest="digest")
-    assert isinstance(verdict, Impossible)
+    verdict = decide(Observation(RECORDED, MachineState(MACHINE, MachineStatus.ERROR)), payload_digest="digest")
+    assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, UnavailableError)
 
 
-@pytest.mark.parametrize("machine", [None, MachineSeen(MACHINE, MachineStatus.DELETED)])
-def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineSeen | None) -> None:
-    verdict = decide(Sight(RECORDED, machine), payload_digest="digest")
-    assert isinstance(verdict, Impossible)
+@pytest.mark.parametrize("machine", [None, MachineState(MACHINE, MachineStatus.DELETED)])
+def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineState | None) -> None:
+    verdict = decide(Observation(RECORDED, machine), payload_digest="digest")
+    assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, RefusedError)
     assert "no backup" in verdict.error.message
     assert "--without-backup" in verdict.error.hint
 
 
-@pytest.mark.parametrize("machine", [None, MachineSeen(MACHINE, MachineStatus.DELETED)])
-def test_whoever_can_be_restored_is_never_advised_to_end(machine: MachineSeen | None) -> None:
-    seen = Sight(replace(RECORDED, status=InstanceStatus.RUNNING), machine, is_backed_up=True)
+@pytest.mark.parametrize("machine", [None, MachineState(MACHINE, MachineStatus.DELETED)])
+def test_whoever_can_be_restored_is_never_advised_to_end(machine: MachineState | None) -> None:
+    seen = Observation(replace(RECORDED, status=InstanceStatus.RUNNING), machine, is_backed_up=True)
     for verdict in (
         decide(seen, payload_digest="digest"),
         stop_and_backup.next_step(seen, None),
         start_verified.next_step(seen, payload_digest="digest", was=None, state=None),
     ):
-        assert isinstance(verdict, Impossible)
+        assert isinstance(verdict, Refused)
         assert verdict.error.hint == f"hermesops backup restore {RECORDED.title} --onto-new-machine"
 
 
 def test_somebody_elses_machine_is_never_personalised() -> None:
     stranger = replace(OURS, instance_id=InstanceId("other"))
-    verdict = decide(Sight(RECORDED, READY, stranger), payload_digest="digest")
-    assert isinstance(verdict, Impossible)
+    verdict = decide(Observation(RECORDED, READY, stranger), payload_digest="digest")
+    assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, BrokenInvariantError)
 
 
@@ -106,8 +106,8 @@ class World:
     """A registry, a vendor and a machine in memory; dies before or after the change it is told to."""
 
     row: Instance = ROW
-    machine: MachineSeen | None = None
-    node: NodeSeen | None = None
+    machine: MachineState | None = None
+    node: NodeState | None = None
     gateway: GatewayHealth | None = None
     changes: list[str] = field(default_factory=list)
     kill_at: int = 10**6
@@ -124,9 +124,9 @@ class World:
             self.kill_at = 10**6
             raise KilledError
 
-    async def look(self, instance_id: InstanceId) -> Sight:
+    async def observe(self, instance_id: InstanceId) -> Observation:
         assert instance_id == ID
-        return Sight(self.row, self.machine, self.node, self.gateway)
+        return Observation(self.row, self.machine, self.node, self.gateway)
 
     def payload_digest(self, instance: Instance) -> str:
         assert instance.id == ID
@@ -136,10 +136,10 @@ class World:
         assert (cell, machine) == (ROW.cell, ROW.machine_name)
         return self.machine is not None
 
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+    async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         assert cell == ROW.cell
         assert await still_wanted(), "a second machine"
-        self.change("machine", lambda: setattr(self, "machine", MachineSeen(MACHINE, MachineStatus.PROVISIONING)))
+        self.change("machine", lambda: setattr(self, "machine", MachineState(MACHINE, MachineStatus.PROVISIONING)))
 
     async def start_machine(self, machine_id: MachineId) -> None:
         raise AssertionError(machine_id)
@@ -174,9 +174,9 @@ async def provision(world: World) -> None:
     for _ in range(20):
         seen = await work.observe()
         match work.decide(seen):
-            case Finished():
+            case Done():
                 return
-            case Impossible(error=error):
+            case Refused(error=error):
                 raise error
             case step:
                 assert work.describe(step, seen)

@@ -1,4 +1,4 @@
-"""A plan is changed in place with nothing lost, and where the vendor refuses the agent lives on as before."""
+"""A plan is changed in place with nothing lost, and where the vendor refuses the agent stays as before."""
 
 from collections.abc import Awaitable, Callable
 
@@ -34,7 +34,7 @@ async def test_a_resize_rests_copies_resizes_and_wakes() -> None:
         "Fence",
         "BackUp",
         "ChangePlan",
-        "BringCell",
+        "ApplyCell",
         "Release",
         "Personalise",
         "ada has plan heavy on a basic, with 7 messages",
@@ -71,9 +71,9 @@ class CellOfSeveral:
         self._world = world
         self._is_another_made = False
 
-    async def bring(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+    async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         try:
-            await self._world.bring(cell, still_wanted=still_wanted)
+            await self._world.apply(cell, still_wanted=still_wanted)
         except RefusedError as refusal:
             if self._is_another_made:
                 raise

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.instances.observation import NodeSeen, Sight
+from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.steps.personalise import AwaitGateway
 from hermesops.instances.workflows.restart import RestartGateway, Starting, decide
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Finished, Impossible
+from hermesops.model.operation import Done, Refused
 from tests.support.instances import ADA, MACHINE, READY
 
-WELL = Sight(ADA, READY, NodeSeen(ADA.id, 1, "digest", "0.19.0"), GatewayHealth.OK)
+WELL = Observation(ADA, READY, NodeState(ADA.id, 1, "digest", "0.19.0"), GatewayHealth.OK)
 ILL = replace(WELL, gateway=GatewayHealth.REFUSED)
 
 
@@ -26,7 +26,7 @@ ILL = replace(WELL, gateway=GatewayHealth.REFUSED)
         (Starting(ILL, ""), "", RestartGateway(MACHINE)),
         (Starting(ILL, "start-2"), "start-1", AwaitGateway(MACHINE)),
         (Starting(ILL, "start-1"), "", AwaitGateway(MACHINE)),
-        (Starting(WELL, "start-2"), "start-1", Finished("the gateway of ada was restarted and is healthy")),
+        (Starting(WELL, "start-2"), "start-1", Done("the gateway of ada was restarted and is healthy")),
     ],
 )
 def test_the_next_step_follows_from_the_gateways_start(seen: Starting, before: str, step: object) -> None:
@@ -34,15 +34,15 @@ def test_the_next_step_follows_from_the_gateways_start(seen: Starting, before: s
 
 
 @pytest.mark.parametrize(
-    ("sight", "error"),
+    ("observation", "error"),
     [
-        (Sight(ADA, None), UnavailableError),
-        (Sight(ADA, READY), UnavailableError),
-        (Sight(replace(ADA, status=InstanceStatus.SUSPENDED), READY), RefusedError),
+        (Observation(ADA, None), UnavailableError),
+        (Observation(ADA, READY), UnavailableError),
+        (Observation(replace(ADA, status=InstanceStatus.SUSPENDED), READY), RefusedError),
     ],
     ids=["no machine", "silent", "suspended"],
 )
-def test_where_no_gateway_can_be_restarted_it_says_so(sight: Sight, error: type[HermesError]) -> None:
-    verdict = decide(Starting(sight, ""), before="start-1")
-    assert isinstance(verdict, Impossible)
+def test_where_no_gateway_can_be_restarted_it_says_so(observation: Observation, error: type[HermesError]) -> None:
+    verdict = decide(Starting(observation, ""), before="start-1")
+    assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, error)

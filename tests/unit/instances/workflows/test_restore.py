@@ -1,4 +1,4 @@
-"""A backup made beside a living agent, and one put in the place of what an agent has, wherever either is killed."""
+"""A backup made beside a running agent, and one put in the place of what an agent has, wherever either is killed."""
 
 from dataclasses import dataclass, replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.instances.workflows.backup import BackUp
-from hermesops.instances.workflows.restore import PutBackWork, Wish
+from hermesops.instances.workflows.restore import Restore, RestoreRequest
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId, OperationId
@@ -18,7 +18,7 @@ from tests.support.walks import walk
 LATER = State({"messages": Part(9, "9" * 64)})
 OLD = Backup("snapshot-of-old", SmallWorld().instance.id, AT, "daily", 1, 1, MEMORY)
 THIS = OperationId("this")
-WISH = Wish(OLD.id, keeps=True, reason="lost")
+REQUEST = RestoreRequest(OLD.id, keeps=True, reason="lost")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Restorable(SmallWorld):
         return self.restored
 
     def note_restored(self, _instance_id: InstanceId, _backup: str, operation_id: OperationId, *, why: str) -> None:
-        assert why == WISH.reason
+        assert why == REQUEST.reason
         assert self.here().state == MEMORY
         self.restored = operation_id
         self.generation += 1  # as the registry, in the same transaction
@@ -52,10 +52,10 @@ class Restorable(SmallWorld):
         self.backups = [*(one for one in self.backups if one.why != why), backup]
         return backup
 
-    async def put_back(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
+    async def restore(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
         self.times_put_back += 1
         self.is_damaged = False
-        return await super().put_back(_instance, machine_id, backup)
+        return await super().restore(_instance, machine_id, backup)
 
 
 def learned() -> Restorable:
@@ -66,8 +66,8 @@ def learned() -> Restorable:
     return world
 
 
-def put_back(world: Restorable, wish: Wish = WISH) -> PutBackWork:
-    return PutBackWork(world.instance.id, THIS, wish, rows=world, world=world, backups=world)
+def restore(world: Restorable, request: RestoreRequest = REQUEST) -> Restore:
+    return Restore(world.instance.id, THIS, request, rows=world, world=world, backups=world)
 
 
 def back_up(world: Restorable) -> BackUp:
@@ -76,8 +76,8 @@ def back_up(world: Restorable) -> BackUp:
 
 async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_is_kept() -> None:
     world = learned()
-    *steps, outcome = await walk(lambda: put_back(world))
-    assert steps == ["Fence", "BackUp", "PutBack", "Record", "Release", "Personalise"]
+    *steps, outcome = await walk(lambda: restore(world))
+    assert steps == ["Fence", "BackUp", "RestoreBackup", "Record", "Release", "Personalise"]
     assert outcome == "ada has the state of backup snapshot of 2026-01-01 00:00 UTC: 7 messages"
     assert world.here().runs
     assert [one.state for one in world.backups] == [MEMORY, LATER]
@@ -87,26 +87,26 @@ async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_
 @pytest.mark.parametrize("killed_at", range(6))
 async def test_killed_at_any_step_the_same_command_finishes_it_and_copies_once(killed_at: int, *, after: bool) -> None:
     world = learned()
-    outcome = (await walk(lambda: put_back(world), killed_at=killed_at, after=after))[-1]
+    outcome = (await walk(lambda: restore(world), killed_at=killed_at, after=after))[-1]
     assert outcome.startswith("ada has the state of backup")
     assert (world.times_put_back, len(world.backups)) == (1, 2)
 
 
 async def test_what_the_agent_writes_after_it_woke_is_not_put_back_a_second_time() -> None:
     world = learned()
-    await walk(lambda: put_back(world))
+    await walk(lambda: restore(world))
     world.here().state = LATER
-    assert len(await walk(lambda: put_back(world))) == 1
+    assert len(await walk(lambda: restore(world))) == 1
     assert world.times_put_back == 1
 
 
 async def test_a_second_restore_of_the_same_agent_puts_its_backup_in_place_again() -> None:
     world = learned()
     world.restored = OperationId("earlier")
-    assert (await walk(lambda: put_back(world)))[:-1] == [
+    assert (await walk(lambda: restore(world)))[:-1] == [
         "Fence",
         "BackUp",
-        "PutBack",
+        "RestoreBackup",
         "Record",
         "Release",
         "Personalise",
@@ -118,8 +118,8 @@ async def test_a_second_restore_of_the_same_agent_puts_its_backup_in_place_again
 async def test_a_state_that_cannot_be_read_is_replaced_without_a_copy_of_it() -> None:
     world = learned()
     world.is_damaged = True
-    steps = await walk(lambda: put_back(world, replace(WISH, keeps=False)))
-    assert steps[:-1] == ["Fence", "PutBack", "Record", "Release", "Personalise"]
+    steps = await walk(lambda: restore(world, replace(REQUEST, keeps=False)))
+    assert steps[:-1] == ["Fence", "RestoreBackup", "Record", "Release", "Personalise"]
 
 
 async def test_a_living_agent_is_backed_up_once_and_goes_on() -> None:
@@ -135,7 +135,7 @@ async def test_a_living_agent_is_backed_up_once_and_goes_on() -> None:
 async def test_nothing_is_done_with_a_machine_that_does_not_answer(status: MachineStatus) -> None:
     world = learned()
     world.here().status = status
-    for work in (lambda: put_back(world), lambda: back_up(world)):
+    for work in (lambda: restore(world), lambda: back_up(world)):
         (said,) = await walk(work)
         assert said.startswith("UnavailableError: machine ")
 
@@ -143,15 +143,15 @@ async def test_nothing_is_done_with_a_machine_that_does_not_answer(status: Machi
 async def test_nothing_is_done_with_anothers_machine_or_an_agent_that_has_ended() -> None:
     world = learned()
     world.here().owner = InstanceId("other")
-    for work in (lambda: put_back(world), lambda: back_up(world)):
+    for work in (lambda: restore(world), lambda: back_up(world)):
         assert (await walk(work))[0].startswith("BrokenInvariantError: machine ")
     world.instance = replace(world.instance, status=InstanceStatus.TERMINATED)
-    assert (await walk(lambda: put_back(world)))[0].startswith("RefusedError: ")
+    assert (await walk(lambda: restore(world)))[0].startswith("RefusedError: ")
 
 
 async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_it_lives_again() -> None:
     world = learned()
-    await walk(lambda: put_back(world))
+    await walk(lambda: restore(world))
     world.here().runs = False
-    await walk(lambda: put_back(world))
+    await walk(lambda: restore(world))
     assert (world.here().runs, world.times_put_back) == (True, 1)

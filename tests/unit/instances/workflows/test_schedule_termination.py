@@ -1,4 +1,4 @@
-"""An agent that shall end is copied, the copy proved, and can be had back."""
+"""An agent that shall end is copied, the copy proved, and its termination can be cancelled."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.instances.workflows.resume import Resume
-from hermesops.instances.workflows.schedule_termination import Farewell
+from hermesops.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.instances.workflows.suspend import Keep, Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
@@ -14,12 +14,12 @@ from tests.support.small_world import SmallWorld
 from tests.support.walks import walk
 
 UNTIL = datetime(2026, 1, 8, tzinfo=UTC)
-WHOLE = ["Fence", "BackUp", "ProveBackup", "StopMachine", "BeginGrace"]
-OUTCOME = "the agent of ada sleeps and ends at 2026-01-08 00:00 UTC unless it is had back"
+WHOLE = ["Fence", "BackUp", "ProveBackup", "StopMachine", "StartGracePeriod"]
+OUTCOME = "the agent of ada is suspended and will be terminated at 2026-01-08 00:00 UTC unless that is cancelled"
 
 
-def farewell(world: SmallWorld, why: str = "last 1", until: datetime = UNTIL) -> Farewell:
-    return Farewell(world.instance.id, why=why, until=until, rows=world, world=world, backups=world)
+def farewell(world: SmallWorld, why: str = "last 1", until: datetime = UNTIL) -> ScheduleTermination:
+    return ScheduleTermination(world.instance.id, why=why, until=until, rows=world, world=world, backups=world)
 
 
 async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> None:
@@ -40,7 +40,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
 async def test_who_is_had_back_remembers() -> None:
     world = SmallWorld.lively()
     await walk(lambda: farewell(world))
-    assert (await walk(lambda: Resume(world.instance.id, world, world, world)))[-1] == ("the agent of ada is awake")
+    assert (await walk(lambda: Resume(world.instance.id, world, world, world)))[-1] == ("the agent of ada is running")
     assert world.here().runs
 
 
@@ -56,7 +56,7 @@ async def test_who_sleeps_is_not_woken_for_a_farewell(keep: Keep) -> None:
     await walk(
         lambda: Suspend(world.instance.id, why="before", keep=keep, rows=world, world=world, copies=world, cells=world)
     )
-    assert await walk(lambda: farewell(world)) == ["ProveBackup", "BeginGrace", OUTCOME]
+    assert await walk(lambda: farewell(world)) == ["ProveBackup", "StartGracePeriod", OUTCOME]
     assert len(world.backups) == 1
 
 

@@ -1,4 +1,4 @@
-"""An agent falls asleep and wakes with what it knew, wherever either was killed."""
+"""An agent is suspended and resumed with its state, wherever either was killed."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ async def test_an_agent_sleeps_on_a_stopped_machine_and_wakes_on_it() -> None:
         "BackUp",
         "StopMachine",
         "MarkSuspended",
-        "the agent of ada sleeps, its machine is stopped",
+        "the agent of ada is suspended, its machine is stopped",
     ]
     assert world.here().status is MachineStatus.STOPPED
     assert world.instance.status is InstanceStatus.SUSPENDED
@@ -42,7 +42,7 @@ async def test_an_agent_sleeps_on_a_stopped_machine_and_wakes_on_it() -> None:
         "StartMachine",
         "Release",
         "MarkRunning",
-        "the agent of ada is awake",
+        "the agent of ada is running",
     ]
     assert world.here().runs
     assert world.here().state == MEMORY
@@ -51,7 +51,7 @@ async def test_an_agent_sleeps_on_a_stopped_machine_and_wakes_on_it() -> None:
 async def test_a_machine_is_given_back_only_with_its_state_copied() -> None:
     world = SmallWorld.lively()
     steps = await walk(lambda: suspend(world, Keep.REMOVED))
-    assert steps[:-1] == ["Fence", "BackUp", "GiveUpMachine", "ShrinkCell", "MarkSuspended"]
+    assert steps[:-1] == ["Fence", "BackUp", "MarkForDeletion", "ShrinkCell", "MarkSuspended"]
     assert not world.computers
     assert world.backups[0].state == MEMORY
 
@@ -62,7 +62,7 @@ async def test_a_machine_is_given_back_only_with_its_state_copied() -> None:
 async def test_killed_at_any_step_the_same_command_finishes_it(keep: Keep, killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     outcome = (await walk(lambda: suspend(world, keep), killed_at=killed_at, after=after))[-1]
-    assert outcome == f"the agent of ada sleeps, its machine is {keep}"
+    assert outcome == f"the agent of ada is suspended, its machine is {keep}"
     assert len(world.backups) == 1
     if keep is Keep.STOPPED:
         assert (await walk(lambda: resume(world), killed_at=killed_at, after=after))[-1].startswith("the agent of ada")
@@ -89,7 +89,7 @@ async def test_the_kept_machine_of_a_sleeper_can_be_given_back() -> None:
     world = SmallWorld.lively()
     await walk(lambda: suspend(world))
     steps = await walk(lambda: suspend(world, Keep.REMOVED, why="before suspend 2"))
-    assert steps[-3:] == ["GiveUpMachine", "ShrinkCell", "the agent of ada sleeps, its machine is removed"]
+    assert steps[-3:] == ["MarkForDeletion", "ShrinkCell", "the agent of ada is suspended, its machine is removed"]
     assert not world.computers
 
 
@@ -159,13 +159,13 @@ async def test_what_is_copied_stays_at_rest_although_that_was_not_heard() -> Non
         await walk(lambda: suspend(world, Keep.REMOVED))
     assert not world.here().runs
     del world.make
-    assert (await walk(lambda: suspend(world, Keep.REMOVED)))[0] == "GiveUpMachine"
+    assert (await walk(lambda: suspend(world, Keep.REMOVED)))[0] == "MarkForDeletion"
 
 
 async def test_a_sleep_that_was_given_up_halfway_ends_with_a_living_agent() -> None:
     world = SmallWorld.lively()
     await world.fence(world.instance, world.here().id)
-    assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is awake"
+    assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is running"
     assert world.here().runs
 
 
@@ -175,5 +175,5 @@ async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_it_
     await walk(lambda: resume(world))
     world.here().runs = False
     world.set_status(world.instance.id, InstanceStatus.SUSPENDED)
-    assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is awake"
+    assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is running"
     assert world.here().runs

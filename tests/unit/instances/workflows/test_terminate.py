@@ -4,49 +4,52 @@ from dataclasses import replace
 
 import pytest
 
-from hermesops.instances.observation import MachineSeen, Sight
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.instances.steps.verify_backup import ProveBackup
 from hermesops.instances.workflows.suspend import Keep, Suspend
 from hermesops.instances.workflows.terminate import (
-    Ending,
-    GiveUpMachine,
+    MarkForDeletion,
     MarkTerminated,
     ShrinkCell,
     Terminate,
-    Wish,
+    TerminationRequest,
+    TerminationState,
     decide,
     describe,
 )
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Finished
+from hermesops.model.operation import Done
 from tests.support.instances import ADA, MACHINE, READY
 from tests.support.small_world import MEMORY, NOTHING, SmallWorld
 from tests.support.walks import walk
 
-THERE = Sight(ADA, READY)
-GONE = Sight(ADA, None)
+THERE = Observation(ADA, READY)
+GONE = Observation(ADA, None)
 
 
 @pytest.mark.parametrize(
     ("seen", "step"),
     [
-        (Ending(THERE, in_stack=True, fenced=False, reachable=True), Fence(MACHINE)),
-        (Ending(THERE, in_stack=True, fenced=True, reachable=True), ShrinkCell()),
-        (Ending(THERE, in_stack=True, fenced=False, reachable=False), ShrinkCell()),
-        (Ending(THERE, in_stack=False, fenced=True, reachable=True), ShrinkCell()),
-        (Ending(GONE, in_stack=True, fenced=False, reachable=False), ShrinkCell()),
-        (Ending(GONE, in_stack=False, fenced=False, reachable=False), MarkTerminated()),
+        (TerminationState(THERE, in_stack=True, fenced=False, reachable=True), Fence(MACHINE)),
+        (TerminationState(THERE, in_stack=True, fenced=True, reachable=True), ShrinkCell()),
+        (TerminationState(THERE, in_stack=True, fenced=False, reachable=False), ShrinkCell()),
+        (TerminationState(THERE, in_stack=False, fenced=True, reachable=True), ShrinkCell()),
+        (TerminationState(GONE, in_stack=True, fenced=False, reachable=False), ShrinkCell()),
+        (TerminationState(GONE, in_stack=False, fenced=False, reachable=False), MarkTerminated()),
         (
-            Ending(
-                Sight(ADA, MachineSeen(MACHINE, MachineStatus.DELETED)), in_stack=False, fenced=False, reachable=False
+            TerminationState(
+                Observation(ADA, MachineState(MACHINE, MachineStatus.DELETED)),
+                in_stack=False,
+                fenced=False,
+                reachable=False,
             ),
             MarkTerminated(),
         ),
     ],
 )
-def test_the_next_step_follows_from_what_is_seen(seen: Ending, step: object) -> None:
+def test_the_next_step_follows_from_what_is_seen(seen: TerminationState, step: object) -> None:
     chosen = decide(seen)
     assert chosen == step
     assert isinstance(chosen, Fence | ShrinkCell | MarkTerminated)
@@ -54,14 +57,14 @@ def test_the_next_step_follows_from_what_is_seen(seen: Ending, step: object) -> 
 
 
 def test_a_terminated_instance_needs_nothing() -> None:
-    ended = Sight(replace(ADA, status=InstanceStatus.TERMINATED), None)
-    assert isinstance(decide(Ending(ended, in_stack=False, fenced=False, reachable=False)), Finished)
+    ended = Observation(replace(ADA, status=InstanceStatus.TERMINATED), None)
+    assert isinstance(decide(TerminationState(ended, in_stack=False, fenced=False, reachable=False)), Done)
 
 
 def terminate(world: SmallWorld) -> Terminate:
     return Terminate(
         world.instance.id,
-        Wish("last 1", keeps_backup=True),
+        TerminationRequest("last 1", keeps_backup=True),
         rows=world,
         world=world,
         gateways=world,
@@ -71,7 +74,7 @@ def terminate(world: SmallWorld) -> Terminate:
     )
 
 
-WHOLE = ["Fence", "BackUp", "ProveBackup", "GiveUpMachine", "ShrinkCell", "MarkTerminated"]
+WHOLE = ["Fence", "BackUp", "ProveBackup", "MarkForDeletion", "ShrinkCell", "MarkTerminated"]
 
 
 async def test_nothing_goes_before_the_last_backup_is_proved() -> None:
@@ -109,7 +112,7 @@ async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -
     suspend = Suspend(ADA.id, why="s", keep=Keep.STOPPED, rows=world, world=world, copies=world, cells=world)
     await walk(lambda: suspend)
     steps = await walk(lambda: terminate(world))
-    assert steps[:-1] == ["ProveBackup", "GiveUpMachine", "ShrinkCell", "MarkTerminated"]
+    assert steps[:-1] == ["ProveBackup", "MarkForDeletion", "ShrinkCell", "MarkTerminated"]
 
 
 async def test_a_machine_that_is_gone_without_a_backup_is_not_forgotten_in_passing() -> None:
@@ -123,9 +126,9 @@ async def test_who_never_lived_ends_without_a_backup() -> None:
     world = SmallWorld.lively()
     world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
     world.here().owner, world.here().state, world.here().runs = None, NOTHING, False
-    assert (await walk(lambda: terminate(world)))[0] == "GiveUpMachine"
+    assert (await walk(lambda: terminate(world)))[0] == "MarkForDeletion"
 
 
 def test_every_step_has_its_words() -> None:
-    for step in (Fence(MACHINE), BackUp(MACHINE), ProveBackup("s"), GiveUpMachine(), ShrinkCell(), MarkTerminated()):
+    for step in (Fence(MACHINE), BackUp(MACHINE), ProveBackup("s"), MarkForDeletion(), ShrinkCell(), MarkTerminated()):
         assert describe(step, ADA)

@@ -72,7 +72,7 @@ def test_a_silent_gateway_has_no_queue_and_takes_no_turn(
 
 
 def test_a_turn_is_taken_where_it_is_asked_for(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "take", lambda *_, timeout_s: turn.Turn(timeout_s == 7, 1.5))
+    monkeypatch.setattr(turn, "take", lambda *_, timeout_s: turn.AgentTurn(timeout_s == 7, 1.5))
     assert probed(machine, "--turn", "7")["turn"] == {"ok": True, "seconds": 1.5, "detail": ""}
 
 

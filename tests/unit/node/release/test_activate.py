@@ -64,7 +64,7 @@ def outcome(home: ReleaseHome) -> object:
     return (records.history(home.node).last or {}).get("outcome")
 
 
-def bring(machine: Machine, *, confirm_s: float = 60.0) -> tuple[dict[str, object], int]:
+def activate_release(machine: Machine, *, confirm_s: float = 60.0) -> tuple[dict[str, object], int]:
     return activate.activate(machine, NEW, Options(confirm_s=confirm_s), lease=None, tell=lambda _: None)
 
 
@@ -90,10 +90,10 @@ def test_a_release_is_tried_then_runs_and_waits_to_be_confirmed(home: ReleaseHom
 
 
 def test_asked_again_it_says_how_much_time_is_left_and_does_nothing(home: ReleaseHome) -> None:
-    first, _ = bring(home.node)
+    first, _ = activate_release(home.node)
     ran = list(home.system.ran)
     home.system.sleep(20)
-    again, code = bring(home.node)
+    again, code = activate_release(home.node)
     assert code == 0
     assert (again["state"], again["checks"]) == ("unconfirmed", first["checks"])
     assert again["confirm_by_s"] == pytest.approx(40, abs=2)
@@ -101,7 +101,7 @@ def test_asked_again_it_says_how_much_time_is_left_and_does_nothing(home: Releas
 
 
 def test_confirmed_it_stays_and_nothing_is_left_over(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     assert confirm(home.node, NEW, lease=None)["state"] == "active"
     home.system.sleep(3600)
     assert rollback.settle(home.node) == {"state": "settled"}
@@ -109,16 +109,16 @@ def test_confirmed_it_stays_and_nothing_is_left_over(home: ReleaseHome) -> None:
     assert not list(home.layout.managed.glob(".back.*"))
     assert not home.layout.back.is_symlink()
     assert confirm(home.node, NEW, lease=None)["state"] == "active"
-    assert bring(home.node)[0]["state"] == "active"
+    assert activate_release(home.node)[0]["state"] == "active"
 
 
 def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHome) -> None:
     before = home.seen()
-    bring(home.node)
+    activate_release(home.node)
     told = rollback.settle(home.node)
     assert (told["state"], told["release"], told["healthy"]) == ("went back", OLD, True)
     assert "nobody confirmed" in told["why"]
-    assert outcome(home) == "lapsed", "that says nothing of the release"
+    assert outcome(home) == "confirm_timed_out", "that says nothing of the release"
     assert home.seen() == before
     assert home.system.ran[-1] == OLD
     with pytest.raises(RefusedError, match="nobody confirmed"):
@@ -126,7 +126,7 @@ def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHom
 
 
 def test_too_late_nobody_confirms_it_any_more(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     home.system.sleep(61)
     with pytest.raises(RefusedError, match="is not unconfirmed here"):
         confirm(home.node, NEW, lease=None)
@@ -136,7 +136,7 @@ def test_a_confirmation_under_way_when_the_time_is_over_counts(
     home: ReleaseHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watch finds the release due, and then waits for the lock that the confirmation holds."""
-    bring(home.node)
+    activate_release(home.node)
     home.system.sleep(59)
     waits, real, lock = threading.Event(), home.system.ask, files.locked
     settled: list[Future[dict[str, Any]]] = []
@@ -164,7 +164,7 @@ def test_a_confirmation_under_way_when_the_time_is_over_counts(
 
 
 def test_one_whose_gateway_does_not_answer_is_not_confirmed(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     home.system.sick.add(NEW)
     with pytest.raises(NotReadyError, match="its gateway does not answer"):
         confirm(home.node, NEW, lease=None)
@@ -174,7 +174,7 @@ def test_one_whose_gateway_does_not_answer_is_not_confirmed(home: ReleaseHome) -
 def test_systemd_reads_the_older_unit_before_its_gateway_starts(
     home: ReleaseHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bring(home.node)
+    activate_release(home.node)
     home.system.sleep(61)
     read, real = [], home.system.systemctl
 
@@ -192,17 +192,17 @@ def test_systemd_reads_the_older_unit_before_its_gateway_starts(
 
 def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
     before = home.seen()
-    bring(home.node, confirm_s=1e9)
+    activate_release(home.node, confirm_s=1e9)
     home.boot()
     assert "rebooted" in rollback.settle(home.node)["why"]
-    assert outcome(home) == "lapsed"
+    assert outcome(home) == "confirm_timed_out"
     assert home.seen() == before
 
 
 def test_one_whose_gateway_does_not_come_up_is_left_and_says_why(home: ReleaseHome) -> None:
     before = home.seen()
     home.system.sick.add(NEW)
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert code == 8
     assert (answer["stage"], answer["release"]) == ("checks", OLD)
     assert outcome(home) == "rolled_back"
@@ -213,14 +213,14 @@ def test_one_whose_gateway_does_not_come_up_is_left_and_says_why(home: ReleaseHo
 def test_one_that_fails_its_trial_touches_nothing(home: ReleaseHome) -> None:
     before, ran = home.seen(), list(home.system.ran)
     home.slots.tried = Tried((Check("health", ok=False, detail="exit 1"),))
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert (code, answer["stage"]) == (8, "trial")
     assert home.seen() == before
     assert home.system.ran == ran
 
 
 def test_a_trial_has_the_users_model_and_neither_messengers_nor_the_users_key(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     trial = home.slots.trials[0]
     assert trial.takes_turns
     assert trial.old is not None
@@ -235,7 +235,7 @@ def test_a_trial_has_the_users_model_and_neither_messengers_nor_the_users_key(ho
 def test_an_agent_that_is_still_at_work_is_left_in_peace(home: ReleaseHome) -> None:
     before = home.seen()
     home.system.work = [1]
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert code == 7
     assert answer["busy"] == {"runs": 1, "connections": 0, "cron_due": 0}
     assert home.seen() == before
@@ -254,17 +254,17 @@ def test_a_change_that_is_cancelled_while_the_agent_is_at_work_is_given_up_at_on
         real(seconds)
 
     home.system.sleep = slept  # type: ignore[method-assign]
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert (code, answer["error"]) == (7, "it was cancelled")
     assert home.system.monotonic() - began < 8
     assert home.seen() == before
     home.system.sleep, home.system.work = real, [0]  # type: ignore[method-assign]
-    assert bring(home.node)[0]["state"] == "unconfirmed", "who was cancelled once may be brought again"
+    assert activate_release(home.node)[0]["state"] == "unconfirmed", "who was cancelled once may be brought again"
 
 
 def test_one_that_switches_already_is_not_cancelled(home: ReleaseHome) -> None:
     records.cancel(home.node)
-    assert bring(home.node)[0]["state"] == "unconfirmed"
+    assert activate_release(home.node)[0]["state"] == "unconfirmed"
     records.cancel(home.node)
     assert confirm(home.node, NEW, lease=None)["state"] == "active"
 
@@ -279,17 +279,17 @@ def test_a_gate_that_cannot_be_closed_leaves_everything_as_it_was(
 
     monkeypatch.setattr(home.gate, "close", broken)
     with pytest.raises(NotReadyError, match="no such table"):
-        bring(home.node)
+        activate_release(home.node)
     assert (home.seen(), home.system.ran) == (before, ran)
 
 
 def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(home: ReleaseHome) -> None:
     home.slots.tried = Tried((Check("health", ok=True),), "copy", "the old one fails")
-    answer, _ = bring(home.node)
-    assert answer["way_back"] == "copy"
+    answer, _ = activate_release(home.node)
+    assert answer["rollback_method"] == "copy"
     home.state.text.write_text("old, and strange")
     told = rollback.settle(home.node)
-    assert (told["carried"], told["listed"]) == (1, 0)
+    assert (told["migrated"], told["listed"]) == (1, 0)
     assert home.state.text.read_text() == "old"
     kept = home.state.text.parent.glob("newer-*")
     assert [path.read_text() for path in kept] == ["old, and strange"]
@@ -316,7 +316,7 @@ def test_one_in_this_form_or_a_newer_one_is_left_alone(home: ReleaseHome, config
     answer, _ = activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
     assert not home.slots.trials[0].migrates
     assert "migrating" not in told
-    assert answer["way_back"] == "in_place"
+    assert answer["rollback_method"] == "in_place"
     assert (path.read_text() if path.exists() else None) == config
 
 
@@ -326,7 +326,7 @@ def test_a_link_in_the_place_of_the_configuration_is_not_followed(home: ReleaseH
     path = home.home.home / "config.yaml"
     path.unlink()
     path.symlink_to(outside)
-    bring(home.node)
+    activate_release(home.node)
     assert not home.slots.trials[0].migrates
     assert outside.read_text() == "_config_version: 1\n"
 
@@ -337,7 +337,7 @@ def test_one_that_cannot_move_it_is_left_and_the_older_form_is_put_back(
     (home.home.home / "config.yaml").write_text("_config_version: 20\n")
     before = home.seen()
     monkeypatch.setattr(home.slots, "migrate", lambda *_: None)
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert (code, answer["stage"], answer["release"]) == (8, "switch", OLD)
     assert "form 20" in str(answer["error"])
     assert home.seen() == before
@@ -346,7 +346,7 @@ def test_one_that_cannot_move_it_is_left_and_the_older_form_is_put_back(
 
 def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHome) -> None:
     home.slots.tried = Tried((Check("health", ok=True),), "copy")
-    bring(home.node)
+    activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     home.state.text.write_text("old, and strange")
     with pytest.raises(RefusedError, match="leave 1 out"):
@@ -368,7 +368,7 @@ def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHom
 def test_one_that_must_not_run_any_more_is_gone_back_to_only_when_that_is_said(
     home: ReleaseHome, taken_back: Revocations, why: str, to: str
 ) -> None:
-    bring(home.node)
+    activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     home.layout.revocations.write_bytes(taken_back.to_json())
     before = home.seen()
@@ -380,7 +380,7 @@ def test_one_that_must_not_run_any_more_is_gone_back_to_only_when_that_is_said(
 
 
 def test_one_that_was_fetched_and_revoked_since_is_not_gone_back_to(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     inventory.rollback(home.node, lease=None)
     home.layout.revocations.write_bytes(Revocations(1, {NEW: "it forgets"}).to_json())
@@ -389,7 +389,7 @@ def test_one_that_was_fetched_and_revoked_since_is_not_gone_back_to(home: Releas
 
 
 def test_one_that_nobody_confirmed_goes_back_by_itself_whatever_was_revoked(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     home.layout.revocations.write_bytes(Revocations(1, {OLD: "it forgets"}).to_json())
     answer, code = inventory.rollback(home.node, lease=None)
     assert (code, answer["release"], home.seen()["runs"]) == (0, OLD, OLD)
@@ -397,7 +397,7 @@ def test_one_that_nobody_confirmed_goes_back_by_itself_whatever_was_revoked(home
 
 def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: ReleaseHome) -> None:
     before = home.seen()
-    bring(home.node)
+    activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     assert inventory.rollback(home.node, to=OLD, lease=None)[0]["release"] == OLD
     assert home.seen() == before
@@ -441,7 +441,7 @@ def test_a_lease_that_is_taken_over_during_the_trial_changes_nothing(home: Relea
 
 
 def test_settings_that_come_with_a_new_release_are_its_own_and_go_with_it(home: ReleaseHome) -> None:
-    bring(home.node)
+    activate_release(home.node)
     configure(home.node, wait_s=60)
     assert home.seen()["config"] == {"of": "0.20.0"}
     rollback.settle(home.node)
@@ -451,7 +451,7 @@ def test_settings_that_come_with_a_new_release_are_its_own_and_go_with_it(home: 
 def test_a_machine_whose_gateway_is_down_gets_the_release_and_stays_down(home: ReleaseHome) -> None:
     home.system.systemctl("stop", UNIT)
     ran = list(home.system.ran)
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert (code, answer["checks"]) == (0, [])
     assert (home.seen()["current"], home.seen()["runs"]) == (NEW, None)
     rollback.settle(home.node)
@@ -472,7 +472,7 @@ def test_a_machine_that_waits_for_its_user_is_tried_without_a_model(tmp_path: Pa
 def test_a_machine_that_is_nobodys_and_runs_nothing_gets_the_release(tmp_path: Path) -> None:
     home = make(tmp_path)
     fetched(home)
-    answer, code = bring(home.node)
+    answer, code = activate_release(home.node)
     assert (code, answer["checks"], home.slots.trials) == (0, [], [])
     assert confirm(home.node, NEW, lease=None)["state"] == "active"
     assert (home.layout.current.readlink().name, home.system.ran) == (NEW, [])
@@ -482,7 +482,7 @@ def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:
     other = home.layout.releases / "0.1.0-000000000000"
     other.mkdir()
     (other / "release.json").write_text("{}")
-    bring(home.node)
+    activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     assert inventory.gc(home.node, keep=2, lease=None)["removed"] == [other.name]
     assert home.slots.names() == [OLD, NEW]
@@ -492,28 +492,28 @@ def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:
     }
 
 
-def _effects(folder: Path, act: Callable[[ReleaseHome, Machine], object], way_back: str) -> int:
-    home, death = _begun(folder, way_back), Death()
+def _effects(folder: Path, act: Callable[[ReleaseHome, Machine], object], rollback_method: str) -> int:
+    home, death = _begun(folder, rollback_method), Death()
     act(home, home.mortal(death))
     return death.count
 
 
-def _begun(folder: Path, way_back: str) -> ReleaseHome:
+def _begun(folder: Path, rollback_method: str) -> ReleaseHome:
     folder.mkdir()
     home = lived_in(folder)
-    home.slots.tried = Tried((Check("health", ok=True),), "copy" if way_back == "copy" else "in_place")
-    if way_back == "copy":
+    home.slots.tried = Tried((Check("health", ok=True),), "copy" if rollback_method == "copy" else "in_place")
+    if rollback_method == "copy":
         (home.home.home / "config.yaml").write_text("_config_version: 20\n")
     return home
 
 
 def _left(_: ReleaseHome, machine: Machine) -> None:
-    bring(machine)
+    activate_release(machine)
     rollback.settle(machine)
 
 
 def _stayed(_: ReleaseHome, machine: Machine) -> None:
-    bring(machine)
+    activate_release(machine)
     confirm(machine, NEW, lease=None)
 
 
@@ -524,17 +524,17 @@ def _returned(home: ReleaseHome, machine: Machine) -> None:
 
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("way_back", ["in_place", "copy"])
+@pytest.mark.parametrize("rollback_method", ["in_place", "copy"])
 @pytest.mark.parametrize("act", [_left, _stayed, _returned])
 def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whole(
-    act: Callable[[ReleaseHome, Machine], object], way_back: str, moment: str, tmp_path: Path
+    act: Callable[[ReleaseHome, Machine], object], rollback_method: str, moment: str, tmp_path: Path
 ) -> None:
     """Whichever it is, slot, unit, managed files, state and the gateway that runs are of the same one."""
-    count = _effects(tmp_path / "0", act, way_back)
+    count = _effects(tmp_path / "0", act, rollback_method)
     assert count > 20
     ends = set()
     for at in range(1 + shard() % PARTS, count + 1, PARTS):
-        home = _begun(tmp_path / str(at), way_back)
+        home = _begun(tmp_path / str(at), rollback_method)
         try:
             act(home, home.mortal(Death(at, after=moment == "after")))
         except KilledError:

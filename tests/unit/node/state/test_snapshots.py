@@ -64,7 +64,7 @@ def migrate(home: Path) -> None:
     (home / "config.yaml").write_text("_config_version: 34\n")
 
 
-def listed(home: Path, told: snapshots.PutBack) -> list[dict[str, object]]:
+def listed(home: Path, told: snapshots.RestoreResult) -> list[dict[str, object]]:
     return [json.loads(line) for line in (home / told.kept / "not-carried.jsonl").read_text().splitlines()]
 
 
@@ -73,13 +73,13 @@ def test_what_was_said_since_is_carried_over_and_found_by_searching(home: Path) 
     migrate(home)
     say(home, "said since")
     write(home, "INSERT INTO sessions (id, source, title) VALUES ('s2', 'telegram', 'Later')")
-    told = snapshots.put_back(home, NAME)
+    told = snapshots.restore(home, NAME)
     assert rows(home, "SELECT content FROM messages ORDER BY id") == [("of before",), ("said since",)]
     assert rows(home, "SELECT id FROM sessions ORDER BY id") == [("s1",), ("s2",)]
     assert rows(home, "SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'since'") == [(2,)]
     assert rows(home, "SELECT version FROM schema_version") == [(22,)]
     assert rows(home, "PRAGMA integrity_check") == [("ok",)]
-    assert told.carried == 2
+    assert told.migrated == 2
     assert (home / "config.yaml").read_text() == "_config_version: 33\n"
 
 
@@ -91,7 +91,7 @@ def test_what_has_no_place_is_listed_and_the_newer_state_stays(home: Path) -> No
         "INSERT INTO dreams VALUES (1, 'of sheep')",
         "INSERT INTO messages (session_id, role, content, mood) VALUES ('s1', 'user', 'since', 'glad')",
     )
-    told = snapshots.put_back(home, NAME)
+    told = snapshots.restore(home, NAME)
     found = listed(home, told)
     assert told.listed == len(found)
     assert {"database": "state.db", "table": "dreams", "row": {"id": 1, "text": "of sheep"}} in found
@@ -106,7 +106,7 @@ def test_what_a_killed_gateway_left_in_its_journal_is_carried_over_too(home: Pat
     with closing(sqlite3.connect(home / "state.db", isolation_level=None)) as gateway:
         gateway.execute("INSERT INTO messages (session_id, role, content) VALUES ('s1', 'user', 'in the journal')")
         assert (home / "state.db-wal").stat().st_size > 0
-        assert snapshots.put_back(home, NAME).carried == 1
+        assert snapshots.restore(home, NAME).migrated == 1
     assert ("in the journal",) in rows(home, "SELECT content FROM messages")
 
 
@@ -114,7 +114,7 @@ def test_a_row_that_the_older_database_has_no_room_for_takes_no_other_ones_place
     write(home, "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT UNIQUE)", "INSERT INTO names VALUES (1, 'a')")
     snapshots.keep(home, NAME)
     write(home, "UPDATE names SET name = 'b'", "INSERT INTO names VALUES (2, 'a')")
-    told = snapshots.put_back(home, NAME)
+    told = snapshots.restore(home, NAME)
     assert rows(home, "SELECT id, name FROM names") == [(1, "b")]
     assert [row["row"] for row in listed(home, told)] == [{"id": 2, "name": "a"}]
 
@@ -124,10 +124,10 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
     say(home, "since")
     write(home, "UPDATE sessions SET title = 'Kin' WHERE id = 's1'")
     weighed = snapshots.weigh(home, NAME)
-    assert (weighed.carried, weighed.listed, weighed.kept) == (2, 0, "")
+    assert (weighed.migrated, weighed.listed, weighed.kept) == (2, 0, "")
     assert snapshots.weigh(home, NAME) == weighed
-    told = snapshots.put_back(home, NAME)
-    assert (told.carried, told.listed) == (2, 0)
+    told = snapshots.restore(home, NAME)
+    assert (told.migrated, told.listed) == (2, 0)
     assert rows(home, "SELECT title FROM sessions") == [("Kin",)]
     with pytest.raises(NotReadyError, match="is kept"):
         snapshots.weigh(home, NAME)
@@ -136,7 +136,7 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
 def test_a_database_that_the_older_release_never_had_is_out_of_its_way(home: Path) -> None:
     snapshots.keep(home, NAME)
     shutil.copyfile(home / "state.db", home / "memory_store.db")
-    told = snapshots.put_back(home, NAME)
+    told = snapshots.restore(home, NAME)
     assert not (home / "memory_store.db").exists()
     assert (home / told.kept / "memory_store.db").exists()
 
@@ -146,8 +146,8 @@ def test_a_damaged_newer_database_costs_only_what_was_written_since(home: Path) 
     (home / "state.db").write_bytes(b"SQLite format 3\0" + bytes(5000))
     for ending in ("-wal", "-shm"):
         (home / f"state.db{ending}").unlink(missing_ok=True)
-    told = snapshots.put_back(home, NAME)
-    assert (told.carried, told.listed) == (0, 1)
+    told = snapshots.restore(home, NAME)
+    assert (told.migrated, told.listed) == (0, 1)
     assert rows(home, "SELECT content FROM messages") == [("of before",)]
 
 
@@ -174,21 +174,21 @@ def test_killed_anywhere_it_goes_on_and_nothing_is_lost_or_there_twice(
 
         monkeypatch.setattr(Path, "rename", dying)
         try:
-            snapshots.put_back(home, NAME)
+            snapshots.restore(home, NAME)
             ends = True
         except KeyboardInterrupt:
             monkeypatch.setattr(Path, "rename", rename)
-            snapshots.put_back(home, NAME)
+            snapshots.restore(home, NAME)
         monkeypatch.setattr(Path, "rename", rename)
         assert rows(home, "SELECT content FROM messages ORDER BY id") == [("of before",), ("since",)]
-        again = snapshots.put_back(home, NAME)
-        assert again.carried == 1
+        again = snapshots.restore(home, NAME)
+        assert again.migrated == 1
     assert dies_at > 3
 
 
 def test_what_was_kept_outlives_a_restore_and_ends_after_its_time(home: Path) -> None:
     snapshots.keep(home, NAME)
-    told = snapshots.put_back(home, NAME)
+    told = snapshots.restore(home, NAME)
     forget(home)
     assert (home / told.kept).exists()
     assert snapshots.outdated(home, 3600) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.node.release.documents.lock import Lock, Managed
-from hermesops.release.builder.build import Built, Order
+from hermesops.release.builder.build import BuildRequest, Built
 from hermesops.release.builder.rebuild import Rebuilder
 from hermesops.release.index import place
 from hermesops.release.simulated import SimulatedBuilder
@@ -34,7 +34,7 @@ class Workshop:
         self.releases = releases_in(self.store)
         self.releases.replace_signers(lines_of("ada"), sign_again=False)
 
-    def build(self, wanted: Order) -> Built:
+    def build(self, wanted: BuildRequest) -> Built:
         return builder_of(self.releases, self.index, self.folder).build(wanted, who="ada", note="why", at=AT)
 
     def rebuild(self, lock: Lock, *given: Path) -> Built:
@@ -126,7 +126,7 @@ def test_what_would_be_something_else_now_is_not_built_again(shop: Workshop) -> 
 def test_an_agent_of_no_index_comes_as_a_wheel(shop: Workshop, tmp_path: Path) -> None:
     wheel = tmp_path / file_of("0.20.0")
     wheel.write_bytes(agent_wheel("0.20.0", schema=37))
-    lock = shop.build(Order(wheel=wheel, pythons=("3.11",))).lock
+    lock = shop.build(BuildRequest(wheel=wheel, pythons=("3.11",))).lock
     assert (lock.agent_version, lock.origin, lock.config_schema) == ("0.20.0", "wheel", 37)
     assert shop.content(wheel.name, lock) == wheel.read_bytes()
 
@@ -135,7 +135,7 @@ def test_such_an_agent_brings_its_own_skills_or_takes_older_ones(shop: Workshop,
     wheel, source = tmp_path / file_of("0.20.0"), tmp_path / "hermes_agent-0.20.0.tar.gz"
     wheel.write_bytes(agent_wheel("0.20.0"))
     source.write_bytes(b"its own")
-    own = shop.build(Order(wheel=wheel, source=source, pythons=("3.11",))).lock
+    own = shop.build(BuildRequest(wheel=wheel, source=source, pythons=("3.11",))).lock
     assert shop.content("skills.tar.gz", own) == b"its own"
     assert "source" not in shop.index.asked
 
@@ -144,7 +144,7 @@ def test_such_a_release_is_built_again_with_its_wheel_only(shop: Workshop, tmp_p
     wheel, source = tmp_path / file_of("0.20.0"), tmp_path / "hermes_agent-0.20.0.tar.gz"
     wheel.write_bytes(agent_wheel("0.20.0"))
     source.write_bytes(b"its own")
-    lock = shop.build(Order(wheel=wheel, source=source, pythons=("3.11",))).lock
+    lock = shop.build(BuildRequest(wheel=wheel, source=source, pythons=("3.11",))).lock
     other = Workshop(tmp_path / "other")
     with pytest.raises(RefusedError, match="on no package index") as refused:
         other.rebuild(lock)
@@ -168,7 +168,7 @@ def test_a_bad_wheel_is_refused_and_nothing_kept(shop: Workshop, tmp_path: Path,
             pass
     before = dict(shop.store.held)
     with pytest.raises(RefusedError, match=problem) as refused:
-        shop.build(Order(wheel=wheel, pythons=("3.11",)))
+        shop.build(BuildRequest(wheel=wheel, pythons=("3.11",)))
     assert wheel.name in refused.value.message
     assert shop.store.held == before
 
@@ -186,7 +186,11 @@ def test_an_index_that_is_down_is_said_to_be(shop: Workshop) -> None:
 
 
 def test_an_order_of_nothing_or_of_two_is_none(shop: Workshop, tmp_path: Path) -> None:
-    for wrong in (Order(), Order(agent="0.19.0"), Order(agent="0.19.0", wheel=tmp_path, pythons=("3.11",))):
+    for wrong in (
+        BuildRequest(),
+        BuildRequest(agent="0.19.0"),
+        BuildRequest(agent="0.19.0", wheel=tmp_path, pythons=("3.11",)),
+    ):
         with pytest.raises(UsageError, match="of an agent's version or of a wheel"):
             shop.build(wrong)
 
@@ -202,4 +206,4 @@ def test_a_simulated_release_is_built_without_an_index(shop: Workshop, tmp_path:
     assert shop.releases.verify(lock.id) == ()
     assert shop.releases.handout(lock.id, "3.14").read_lock() == lock
     with pytest.raises(UsageError, match="no wheel"):
-        builder.build(Order(wheel=tmp_path / "x.whl", pythons=("3.11",)), who="ada", note="", at=AT)
+        builder.build(BuildRequest(wheel=tmp_path / "x.whl", pythons=("3.11",)), who="ada", note="", at=AT)

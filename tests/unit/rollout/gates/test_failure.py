@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import FailureGate, Spec
 from hermesops.rollout.gates.failure import Bounds, Tally, halts, weigh
-from hermesops.rollout.gates.power import odds, seen_with, worst_hurt
+from hermesops.rollout.gates.power import odds, seen_with, worst_failed
 from hermesops.rollout.plan.batches import shape
 from tests.support.rollout_statistics import Share, run_gate
 from tests.support.shard import shard
@@ -94,7 +94,7 @@ def test_two_hundred_users_are_as_safe_as_is_promised() -> None:
     third = odds(sizes, 0.30, GATE)
     assert third.halted >= 0.99
     assert third.touched <= 10
-    assert worst_hurt(sizes, GATE) == 3
+    assert worst_failed(sizes, GATE) == 3
     assert seen_with(0.10, 0.90) == 22
 
 

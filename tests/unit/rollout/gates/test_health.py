@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult
 from hermesops.model.vitals import Vital
-from hermesops.rollout.gates.health import chance_of, compare, hurt
+from hermesops.rollout.gates.health import chance_of, compare, worse_than_controls
 from hermesops.rollout.ports import Comparison
 from tests.support.rollout_statistics import run_health
 from tests.support.shard import shard
@@ -46,7 +46,7 @@ def test_a_slow_evening_is_not_the_releases_fault() -> None:
     found = compare(Comparison(Vital.TURN_LATENCY, everybody, everybody), alpha=0.01, floor=5)
     assert found.result is GateResult.PASS
     assert found.worse == pytest.approx(1.0)
-    assert hurt([Comparison(Vital.TURN_LATENCY, everybody, everybody)]) == {}
+    assert worse_than_controls([Comparison(Vital.TURN_LATENCY, everybody, everybody)]) == {}
 
 
 def test_turns_twice_as_slow_fail_with_the_figures() -> None:
@@ -84,16 +84,16 @@ def test_worse_but_not_surely_is_inconclusive() -> None:
 def test_one_that_got_critically_worse_is_named() -> None:
     canaries = figures((1.0, 1.1), (1.0, 9.0), (2.0, 2.2))
     controls = {InstanceId("c1"): (1.0, 1.0), InstanceId("c2"): (1.0, 1.2)}
-    found = hurt([Comparison(Vital.TURN_LATENCY, canaries, controls)])
+    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
     assert list(found) == ["1"]
     assert "turn_latency 8.2" in found[InstanceId("1")]
-    assert hurt([Comparison(Vital.TURN_LATENCY, canaries, {InstanceId("c1"): (1.0, 1.0)})]) == {}
+    assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, {InstanceId("c1"): (1.0, 1.0)})]) == {}
 
 
 def test_one_that_stayed_as_it_was_is_not_hurt_because_others_got_better() -> None:
     canaries = figures((2.7, 2.0), (2.7, 11.0))
     controls = {InstanceId(f"c{number}"): (12.0, 2.0) for number in range(7)}
-    found = hurt([Comparison(Vital.TURN_LATENCY, canaries, controls)])
+    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
     assert found == {InstanceId("1"): "turn_latency 4.07 times, against itself before"}
 
 

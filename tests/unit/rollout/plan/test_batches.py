@@ -14,7 +14,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.plan.batches import course, shape, shape_of
+from hermesops.rollout.plan.batches import batches_of, shape, shape_of
 from tests.support.rollout_world import NEW, fleet
 
 
@@ -40,7 +40,7 @@ def drawn(size: int, seed: int) -> list[Target]:
 def test_a_course_has_everybody_once_in_stages_of_their_size(size: int, seed: int) -> None:
     spec = Spec()
     targets = drawn(size, seed)
-    placed = course(NEW, targets, spec)
+    placed = batches_of(NEW, targets, spec)
     assert sorted(one.id for one in placed) == sorted(one.instance_id for one in targets)
     assert [one.position for one in placed] == list(range(size))
     assert sorted(placed, key=lambda one: (one.stage, one.batch)) == list(placed)
@@ -66,8 +66,8 @@ def test_the_same_release_gives_the_same_course_whatever_order_they_come_in() ->
     targets = drawn(100, 7)
     shuffled = list(targets)
     Random(3).shuffle(shuffled)  # noqa: S311 - a simulation
-    assert course(NEW, targets, Spec()) == course(NEW, shuffled, Spec())
-    assert course(NEW, targets, Spec()) != course(ReleaseId("another"), targets, Spec())
+    assert batches_of(NEW, targets, Spec()) == batches_of(NEW, shuffled, Spec())
+    assert batches_of(NEW, targets, Spec()) != batches_of(ReleaseId("another"), targets, Spec())
 
 
 @pytest.mark.parametrize("size", [7, 8, 20, 40, 200, 500])
@@ -75,7 +75,7 @@ def test_over_twenty_releases_nobody_is_first_more_than_three_times(size: int) -
     targets, first = fleet(size), Counter[InstanceId]()
     for number in range(20):
         targets = [replace(one, exposures=first[one.instance_id]) for one in targets]
-        placed = course(ReleaseId(f"release-{number}"), targets, Spec())
+        placed = batches_of(ReleaseId(f"release-{number}"), targets, Spec())
         first.update(one.id for one in placed if one.stage == 0)
     assert max(first.values()) <= 3
     assert max(first.values()) - min(first[one.instance_id] for one in targets) <= 1
@@ -86,13 +86,13 @@ def test_who_asked_is_first_and_who_is_protected_last() -> None:
         replace(one, opted_in=number in {3, 50}, protected=number in {5, 60}, exposures=9 if number == 3 else 0)
         for number, one in enumerate(fleet(100))
     ]
-    users = [one.facts.user for one in course(NEW, targets, Spec())]
+    users = [one.facts.user for one in batches_of(NEW, targets, Spec())]
     assert set(users[:2]) == {"user3", "user50"}
     assert set(users[-2:]) == {"user5", "user60"}
 
 
 def test_every_beginning_looks_like_the_whole() -> None:
-    placed = course(NEW, drawn(1000, 1), Spec())
+    placed = batches_of(NEW, drawn(1000, 1), Spec())
     ordinary = [one for one in placed if not one.facts.opted_in and not one.facts.protected]
     level = [one for one in ordinary if one.facts.exposures == 0]
     heavy = sum(one.facts.plan is Plan.HEAVY for one in level) / len(level)

@@ -8,7 +8,7 @@ from hermesops.errors import UsageError
 from hermesops.model.rollout_spec import FailureGate, Gates, HealthGate, HookGate, ProbeGate, Spec
 from hermesops.model.vitals import Vital
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
-from hermesops.rollout.plan.batches import course
+from hermesops.rollout.plan.batches import batches_of
 from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Comparison
 from hermesops.rollout.reports.replay import replay
@@ -17,10 +17,10 @@ from tests.support.rollout_world import NEW, QUICK, World, fleet
 
 def test_a_preview_shows_the_course_that_will_run_and_what_its_gates_see() -> None:
     ahead = preview(NEW, fleet(200), Spec())
-    assert ahead.targets == course(NEW, fleet(200), Spec())
+    assert ahead.targets == batches_of(NEW, fleet(200), Spec())
     assert [stage.after for stage in ahead.stages] == [10, 50, 200]
     assert [stage.compares for stage in ahead.stages] == [True, True, False]
-    assert (ahead.worst_hurt, ahead.seen_machines, ahead.seen_in) == (3, 22, 2)
+    assert (ahead.worst_failed, ahead.seen_machines, ahead.seen_in) == (3, 22, 2)
     assert ahead.false_halt == pytest.approx(0.0294, abs=0.0005)
     third = next(power for power in ahead.powers if power.rate == 0.30)
     assert third.halted > 0.9999
@@ -30,7 +30,7 @@ def test_a_preview_shows_the_course_that_will_run_and_what_its_gates_see() -> No
 
 def test_a_preview_of_eight_says_how_little_it_can_see() -> None:
     ahead = preview(NEW, fleet(8), Spec())
-    assert (ahead.worst_hurt, ahead.seen_in, ahead.at_once) == (1, 0, 1)
+    assert (ahead.worst_failed, ahead.seen_in, ahead.at_once) == (1, 0, 1)
     assert not any(stage.compares for stage in ahead.stages)
 
 

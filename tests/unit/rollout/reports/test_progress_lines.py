@@ -6,8 +6,17 @@ import pytest
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
-from hermesops.rollout.actions import Bring, Change, Decision, Mark, Notify, Return, Step, Wait
-from hermesops.rollout.observation import Sight
+from hermesops.rollout.actions import (
+    Change,
+    Decision,
+    DeployTargets,
+    Notify,
+    RollBackTargets,
+    Step,
+    UpdateTargets,
+    Wait,
+)
+from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.progress_lines import changes, names, narrate, progress
 from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
@@ -26,22 +35,25 @@ TARGETS = (ADA, BOB, EVE, MAX, *(target(f"u{number}", stage=2) for number in ran
 
 
 def told(step: Step, why: str = "because") -> str:
-    return narrate(Decision(step, why), Sight(AT, Records(ROLLOUT, TARGETS, {})))
+    return narrate(Decision(step, why), RolloutObservation(AT, Records(ROLLOUT, TARGETS, {})))
 
 
 @pytest.mark.parametrize(
     ("step", "line"),
     [
-        (Bring((EVE, MAX)), f"stage 2/3, batch 2/2, 1 of 10 healthy: deploy {NEW} to eve, max"),
-        (Bring(TARGETS[4:]), f"stage 3/3, batch 1/1, 1 of 10 healthy: deploy {NEW} to u0, u1, u2 and 3 more"),
+        (DeployTargets((EVE, MAX)), f"stage 2/3, batch 2/2, 1 of 10 healthy: deploy {NEW} to eve, max"),
+        (DeployTargets(TARGETS[4:]), f"stage 3/3, batch 1/1, 1 of 10 healthy: deploy {NEW} to u0, u1, u2 and 3 more"),
         (
-            Bring((replace(EVE, state=TargetState.ACTIVATING),)),
+            DeployTargets((replace(EVE, state=TargetState.ACTIVATING),)),
             "stage 2/3, batch 2/2, 1 of 10 healthy: finish the change of eve",
         ),
-        (Return((ADA, BOB), 1), "stage 2/3, batch 1/2, 1 of 10 healthy: roll back ada, bob"),
-        (Mark((replace(BOB, state=TargetState.HEALTHY),)), "stage 2/3, batch 1/2, 2 of 10 healthy: bob is healthy"),
+        (RollBackTargets((ADA, BOB), 1), "stage 2/3, batch 1/2, 1 of 10 healthy: roll back ada, bob"),
         (
-            Mark((replace(BOB, state=TargetState.FAILED, detail="turn_latency 8.2 times"),)),
+            UpdateTargets((replace(BOB, state=TargetState.HEALTHY),)),
+            "stage 2/3, batch 1/2, 2 of 10 healthy: bob is healthy",
+        ),
+        (
+            UpdateTargets((replace(BOB, state=TargetState.FAILED, detail="turn_latency 8.2 times"),)),
             "stage 2/3, batch 1/2, 1 of 10 healthy, 1 failed: bob failed: turn_latency 8.2 times",
         ),
         (

@@ -45,7 +45,7 @@ class Room:
         )
 
 
-def look(state: Path, machines: Iterable[Iterable[int]]) -> Room:
+def free_room_of(state: Path, machines: Iterable[Iterable[int]]) -> Room:
     """Count what is free.
 
     Args:

@@ -64,7 +64,7 @@ def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
 
 
 @dataclass(frozen=True)
-class _Heard:
+class _AgentAnswer:
     answer: Answer
     seconds: float
 
@@ -73,7 +73,7 @@ class _Heard:
         return self.seconds >= _LIMIT_S
 
 
-class Hearings:
+class AgentAnswers:
     """What hermes-node was answered by such agents.
 
     All simulated machines share one thread, so nobody waits for an answer in the midst of a command: each port is asked
@@ -81,7 +81,7 @@ class Hearings:
     """
 
     def __init__(self) -> None:
-        self._heard: dict[int, _Heard] = {}
+        self._heard: dict[int, _AgentAnswer] = {}
 
     async def hear(self, port: int) -> None:
         """Ask at a port, unless that was done."""
@@ -89,7 +89,7 @@ class Hearings:
             return
         began = time.monotonic()
         answer = await asyncio.to_thread(api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
-        self._heard[port] = _Heard(answer, time.monotonic() - began)
+        self._heard[port] = _AgentAnswer(answer, time.monotonic() - began)
 
     def answer(self, port: int, timeout_s: float) -> tuple[Answer, float]:
         """What it answers within a time, and how many seconds that takes."""

@@ -24,7 +24,7 @@ from hermesops.node.release.documents.signers import Kind
 from hermesops.node.release.slots import disk as real
 from hermesops.node.release.slots.links import schema_of
 from hermesops.node.release.trial.plan import Trial, Tried
-from hermesops.node.system.as_user import Home
+from hermesops.node.system.as_user import AgentHome
 
 PYTHON = "3.11"
 _LAYOUT = Layout()
@@ -128,7 +128,7 @@ class SimSlots:
             return Tried(checks, "copy", "the release before does not start on what this one made of the copy", 0.1)
         return Tried(checks, seconds=0.1)
 
-    def migrate(self, home: Home, slot: Path, unit: str) -> None:
+    def migrate(self, home: AgentHome, slot: Path, unit: str) -> None:
         """See ``node.release.slots.disk.migrate``: only the number of the schema changes."""
         del unit
         record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))

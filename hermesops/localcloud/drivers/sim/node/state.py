@@ -21,8 +21,8 @@ from hermesops.node.state.adapter import Copied
 from hermesops.node.state.contents import OURS
 from hermesops.node.state.digest import Digest, is_document, is_hashed
 from hermesops.node.state.repository import Repository
-from hermesops.node.state.snapshots import PutBack
-from hermesops.node.system.as_user import Home
+from hermesops.node.state.snapshots import RestoreResult
+from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
 
 _JOBS = "cron/jobs.json"
@@ -44,13 +44,13 @@ class SimState:
         self._disk = disk
         self._gateway = gateway
 
-    def look(self, home: Home) -> tuple[dict[str, Any], int]:
+    def look(self, home: AgentHome) -> tuple[dict[str, Any], int]:
         """See ``node.state.adapter.look``."""
         found = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
         return digest_of(found), used
 
-    def save(self, home: Home, repository: Repository, access: Access) -> Copied:
+    def save(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
         """See ``node.state.adapter.save``."""
         del access
         copies = self._opened(repository)
@@ -65,7 +65,7 @@ class SimState:
             self._store.put_copy(repository.place, snapshot, _lock(repository), summary)
         return Copied(snapshot, size, added, 0, state)
 
-    def fetch(self, home: Home, repository: Repository, access: Access) -> Copied:
+    def fetch(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
         """See ``node.state.adapter.fetch``."""
         del access
         wanted = "" if repository.snapshot == "latest" else repository.snapshot
@@ -81,7 +81,7 @@ class SimState:
                 self._disk.put(f"{self._ours(home, 'ready')}{path}", entry)
         return Copied(snapshot, summary["bytes"], 0, 0, summary["state"])
 
-    def switch(self, home: Home) -> None:
+    def switch(self, home: AgentHome) -> None:
         """See ``node.state.adapter.switch``; here it is one step."""
         ready = self._ours(home, "ready")
         if self._disk.look(ready) is None:
@@ -99,38 +99,38 @@ class SimState:
                 self._disk.put(f"{home.path}{path.removeprefix(ready)}", entry)
             self._gateway.put_jobs(json.loads(jobs.data)["jobs"] if jobs else [])
 
-    def settle(self, home: Home) -> None:
+    def settle(self, home: AgentHome) -> None:
         """See ``node.state.adapter.settle``."""
         self.switch(home)
 
-    def forget(self, home: Home) -> None:
+    def forget(self, home: AgentHome) -> None:
         """See ``node.state.adapter.forget``."""
         self._disk.remove(self._ours(home, ""))
 
-    def keep(self, home: Home, name: str) -> None:
+    def keep(self, home: AgentHome, name: str) -> None:
         """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
-    def weigh(self, home: Home, name: str) -> PutBack:
+    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
         """See ``node.state.adapter.weigh``."""
         del home, name
-        return PutBack()
+        return RestoreResult()
 
-    def put_back(self, home: Home, name: str) -> PutBack:
+    def restore(self, home: AgentHome, name: str) -> RestoreResult:
         """See ``node.state.adapter.put_back``."""
         return self.weigh(home, name)
 
-    def outdated(self, home: Home, *, older_than_s: float) -> int:
+    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
         """See ``node.state.adapter.outdated``."""
         del home, older_than_s
         return 0
 
-    def export(self, home: Home, out: TextIO) -> None:
+    def export(self, home: AgentHome, out: TextIO) -> None:
         """See ``node.state.adapter.export``."""
         rows.write_rows(
             (row for name, entry in self._content(home) for row in rows.rows_of(name.encode(), entry.data.decode)), out
         )
 
-    def _content(self, home: Home) -> Iterator[tuple[str, Entry]]:
+    def _content(self, home: AgentHome) -> Iterator[tuple[str, Entry]]:
         """What belongs to a copy, by name below the home."""
         begin = f"{home.path}/"
         ours = OURS.decode()
@@ -147,7 +147,7 @@ class SimState:
             raise RefusedError("restic: the repository is not opened by this password")
         return [(copy_id, summary) for copy_id, _, summary in copies]
 
-    def _ours(self, home: Home, name: str) -> str:
+    def _ours(self, home: AgentHome, name: str) -> str:
         return f"{home.path}/{OURS.decode()}/{name}".rstrip("/")
 
 

@@ -9,7 +9,7 @@ from hermesops.errors import HaltedError, HermesError, PartlyDoneError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.ports import Records
-from hermesops.rollout.reports.progress import outlook_of
+from hermesops.rollout.reports.progress import progress_of
 from tests.support.rollouts import AT, ROLLOUT, target_of
 
 
@@ -20,15 +20,15 @@ def targets(*states: TargetState) -> tuple[RolloutTarget, ...]:
 
 def problem(state: RolloutState, *states: TargetState) -> HermesError | None:
     rollout = replace(ROLLOUT, state=state)
-    outlook = outlook_of(Records(rollout, targets(*states), {}), AT)
-    return problem_of(rollout, outlook, wanted="done")
+    rollout_progress = progress_of(Records(rollout, targets(*states), {}), AT)
+    return problem_of(rollout, rollout_progress, wanted="done")
 
 
 def test_nothing_is_said_of_a_release_that_everybody_has() -> None:
     assert problem(RolloutState.DONE, TargetState.HEALTHY, TargetState.HEALTHY) is None
 
 
-@pytest.mark.parametrize("missed", [TargetState.FAILED, TargetState.OWED, TargetState.UNREACHABLE])
+@pytest.mark.parametrize("missed", [TargetState.FAILED, TargetState.OUTDATED, TargetState.UNREACHABLE])
 def test_a_pipeline_hears_of_one_that_was_missed(missed: TargetState) -> None:
     told = problem(RolloutState.DONE, TargetState.HEALTHY, missed)
     assert isinstance(told, PartlyDoneError)

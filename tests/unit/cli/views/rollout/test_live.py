@@ -41,8 +41,8 @@ TARGETS = (
     target(2, TargetState.FAILED, stage=1, detail="checks: [red]turn[/red]\x1b[2J: 500"),
     *(target(number, TargetState.WAITING, stage=2) for number in range(3, 12)),
 )
-BRING = RolloutEvent(AT, "bring", {"why": "stage 2"}, GATES, id=2)
-RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING, reason="asked for"), TARGETS, {"bring": BRING})
+BRING = RolloutEvent(AT, "deploy_targets", {"why": "stage 2"}, GATES, id=2)
+RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING, reason="asked for"), TARGETS, {"deploy_targets": BRING})
 
 
 def with_states(*states: TargetState) -> Records:

@@ -3,18 +3,18 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.app.services.outdated import Owed
+from hermesops.app.services.outdated import OutdatedInstance
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress, status
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
-from hermesops.model.slot import WayBack
+from hermesops.model.slot import RollbackResult
 from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.explain import explain
-from hermesops.rollout.reports.progress import outlook_of
+from hermesops.rollout.reports.progress import progress_of
 from hermesops.rollout.reports.replay import Replayed, Verdict
 from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, target_of
 
@@ -32,20 +32,20 @@ WELL = replace(
     updated_at=AT,
     progress=Progress(confirmed_at=AT, on_release=True),
 )
-HURT = replace(target_of(BOB, 1), state=TargetState.FAILED, touched_at=AT, updated_at=AT, detail="checks: turn: 500")
+FAILED = replace(target_of(BOB, 1), state=TargetState.FAILED, touched_at=AT, updated_at=AT, detail="checks: turn: 500")
 WAITING = target_of(EVE, 2, stage=1)
 BROUGHT = RolloutEvent(
     AT,
-    "brought",
+    "deployed",
     {"targets": [{"instance": BOB, "stage": 0, "batch": 0, "state": "failed", "detail": "checks: turn: 500"}]},
     {},
     id=3,
 )
-BRING = RolloutEvent(AT, "bring", {"why": "stage 1", "targets": [ADA, BOB]}, GATES, id=2)
+BRING = RolloutEvent(AT, "deploy_targets", {"why": "stage 1", "targets": [ADA, BOB]}, GATES, id=2)
 CHANGED = RolloutEvent(
     AT, "state", {"why": "enough", "who": "ada@desk", "verb": "abort", "from": "running", "to": "aborting"}, {}, id=4
 )
-RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, HURT, WAITING), {"bring": BRING})
+RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, FAILED, WAITING), {"deploy_targets": BRING})
 
 
 def test_a_rollout() -> None:
@@ -62,7 +62,7 @@ def test_a_rollout() -> None:
 
 
 def test_a_target() -> None:
-    assert status.target(HURT) == {
+    assert status.target(FAILED) == {
         "user": "ada",
         "instance_id": BOB,
         "stage": 1,
@@ -77,7 +77,7 @@ def test_a_target() -> None:
 
 
 def test_how_far_it_has_come() -> None:
-    assert status.outlook(outlook_of(RECORDS, LATER)) == {
+    assert status.rollout_progress(progress_of(RECORDS, LATER)) == {
         "targets": 3,
         "touched": 2,
         "reached": 1,
@@ -97,27 +97,27 @@ def test_the_time_left_is_the_pace_of_the_batches_that_ended() -> None:
     first = replace(WELL, state=TargetState.HEALTHY, progress=confirmed)
     more = [replace(target_of(InstanceId(f"{number}"), number, stage=1), batch=number) for number in range(1, 4)]
     records = replace(RECORDS, targets=(first, *more))
-    assert outlook_of(records, LATER).left_s == 3 * (40 + 10) + 600
+    assert progress_of(records, LATER).left_s == 3 * (40 + 10) + 600
     changing = replace(more[0], state=TargetState.ACTIVATING, touched_at=LATER)
-    assert outlook_of(replace(records, targets=(first, changing, *more[1:])), LATER).left_s == 3 * (40 + 10) + 600
+    assert progress_of(replace(records, targets=(first, changing, *more[1:])), LATER).left_s == 3 * (40 + 10) + 600
 
 
 def test_the_time_left_is_unknown_before_a_batch_has_ended_and_while_a_person_is_waited_for() -> None:
     before = Records(RECORDS.rollout, (WAITING,), {})
-    assert (outlook_of(before, LATER).left_s, outlook_of(before, LATER).per_minute) == (None, 0.0)
-    assert "time left unknown" in progress.picture(before, outlook_of(before, LATER))[1]
+    assert (progress_of(before, LATER).left_s, progress_of(before, LATER).per_minute) == (None, 0.0)
+    assert "time left unknown" in progress.picture(before, progress_of(before, LATER))[1]
     paused = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.PAUSED))
-    assert "time left unknown" in progress.picture(paused, outlook_of(paused, LATER))[1]
+    assert "time left unknown" in progress.picture(paused, progress_of(paused, LATER))[1]
 
 
 def test_no_time_is_left_after_the_end() -> None:
     halted = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
-    assert outlook_of(halted, LATER).left_s is None
-    assert "left" not in progress.picture(halted, outlook_of(halted, LATER))[1]
+    assert progress_of(halted, LATER).left_s is None
+    assert "left" not in progress.picture(halted, progress_of(halted, LATER))[1]
 
 
 def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
-    assert progress.picture(RECORDS, outlook_of(RECORDS, LATER)) == [
+    assert progress.picture(RECORDS, progress_of(RECORDS, LATER)) == [
         f"rollout r1 of {NEW}: running (newer is better)",
         "0 of 3 healthy, 1 soaking, 1 failed; 1 per minute; about 18 min left",
         "stage 1 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
@@ -130,22 +130,22 @@ def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
 
 
 def test_a_detail_from_a_machine_moves_no_cursor_and_begins_no_line() -> None:
-    hostile = replace(HURT, detail="[bold]\x1b[2J\x1b]0;title\x07\nerror: all is lost")
+    hostile = replace(FAILED, detail="[bold]\x1b[2J\x1b]0;title\x07\nerror: all is lost")
     records = replace(RECORDS, targets=(WELL, hostile))
-    line = progress.picture(records, outlook_of(records, LATER))[-1]
+    line = progress.picture(records, progress_of(records, LATER))[-1]
     assert line == "ada (stage 1, batch 1): failed: [bold]\\x1b[2J\\x1b]0;title\\x07 error: all is lost"
 
 
 def test_many_that_are_hurt_are_counted() -> None:
-    many = replace(RECORDS, targets=tuple(replace(HURT, position=number) for number in range(20)))
-    assert progress.picture(many, outlook_of(many, LATER))[-1] == "and 8 more: hermesops rollout status r1 --all"
+    many = replace(RECORDS, targets=tuple(replace(FAILED, position=number) for number in range(20)))
+    assert progress.picture(many, progress_of(many, LATER))[-1] == "and 8 more: hermesops rollout status r1 --all"
 
 
 def test_an_event_and_what_people_read_of_it() -> None:
     assert status.event(BRING) == {
         "id": 2,
         "at": "2026-01-01T12:00:00+00:00",
-        "kind": "bring",
+        "kind": "deploy_targets",
         "why": "stage 1",
         "decision": {"why": "stage 1", "targets": [ADA, BOB]},
         "evidence": GATES,
@@ -170,8 +170,8 @@ def test_a_change_of_state() -> None:
 
 
 def test_who_is_owed_a_release() -> None:
-    owed = Owed(ADA, "ada", NEW, RolloutId("r1"), Action.SLOT, "unreachable", AT)
-    assert status.owed(owed) == {
+    outdated = OutdatedInstance(ADA, "ada", NEW, RolloutId("r1"), Action.SLOT, "unreachable", AT)
+    assert status.outdated(outdated) == {
         "user": "ada",
         "instance_id": ADA,
         "release": NEW,
@@ -182,24 +182,24 @@ def test_who_is_owed_a_release() -> None:
 
 
 def test_a_way_back() -> None:
-    done = WayBack(OLD, NEW, gap_s=2.34, carried=3, listed=1, kept="/var/lib/hermes/kept/1")
-    assert status.way_back("ada", done, machine="m") == {
+    done = RollbackResult(OLD, NEW, gap_s=2.34, migrated=3, listed=1, kept="/var/lib/hermes/kept/1")
+    assert status.rollback_result("ada", done, machine="m") == {
         "user": "ada",
         "machine": "m",
         "release": OLD,
         "before": NEW,
         "changed": True,
         "gap_s": 2.34,
-        "carried": 3,
+        "migrated": 3,
         "listed": 1,
         "kept": "/var/lib/hermes/kept/1",
     }
-    assert status.way_back_line("ada", done) == (
-        f"ada is back on {OLD}; its gateway was away for 2.3 s; 3 rows written since were carried over; "
+    assert status.rollback_line("ada", done) == (
+        f"ada is back on {OLD}; its gateway was away for 2.3 s; 3 rows written since were migrated; "
         "1 rows written since do not fit and are listed in /var/lib/hermes/kept/1"
     )
-    there = WayBack(ReleaseId("x"), ReleaseId("x"), gap_s=0, carried=0, listed=0, kept="")
-    assert status.way_back_line("ada", there) == "ada is on x already"
+    there = RollbackResult(ReleaseId("x"), ReleaseId("x"), gap_s=0, migrated=0, listed=0, kept="")
+    assert status.rollback_line("ada", there) == "ada is on x already"
 
 
 def test_a_preview_says_what_it_knows() -> None:
@@ -210,12 +210,12 @@ def test_a_preview_says_what_it_knows() -> None:
         "release": NEW,
         "targets": 40,
         "at_once": 4,
-        "worst_hurt": ahead.worst_hurt,
+        "worst_hurt": ahead.worst_failed,
         "seen_machines": 22,
     }
     lines = preview_view.preview_lines(ahead, "frozen by ada: fair")
     assert lines[1] == "not now: frozen by ada: fair"
-    assert f"worst case: a release that breaks everybody hurts {ahead.worst_hurt}" in lines
+    assert f"worst case: a release that breaks everybody hurts {ahead.worst_failed}" in lines
 
 
 def test_a_replay() -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineSeen, NodeSeen, Sight
-from hermesops.instances.steps.new_machine import NextSeen
-from hermesops.instances.workflows.relocate.decide import CutOver, Prepare, Relocating, decide
-from hermesops.instances.workflows.relocate.request import Wish
+from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.steps.new_machine import NextMachineState
+from hermesops.instances.workflows.relocate.decide import CutOver, Prepare, RelocationState, decide
+from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.instances.workflows.relocate.workflow import Relocate
 from hermesops.instances.workflows.suspend import Keep, Suspend
 from hermesops.justavps.wire import MachineStatus
@@ -24,9 +24,9 @@ from tests.support.small_world import AT, MEMORY, NOTHING, SmallReleases, SmallW
 from tests.support.walks import walk
 
 NEXT = MachineId("next")
-OURS = NodeSeen(ADA.id, 1, "digest", "image", fenced=True)
+OURS = NodeState(ADA.id, 1, "digest", "image", fenced=True)
 COPIED = Backup("copied", ADA.id, AT, "before move 1", 1, 1, MEMORY)
-MOVE = Wish("before move 1", ADA.machine_name, CellName("cell2"), "hel1", Plan.HEAVY, "basic", None)
+MOVE = RelocationRequest("before move 1", ADA.machine_name, CellName("cell2"), "hel1", Plan.HEAVY, "basic", None)
 WHOLE = [
     "OrderNext",
     "GrowCell",
@@ -34,7 +34,7 @@ WHOLE = [
     "Fence",
     "BackUp",
     "Prepare",
-    "PutBack",
+    "RestoreBackup",
     "CutOver",
     "Release",
     "RetireFormer",
@@ -43,15 +43,15 @@ WHOLE = [
 ]
 
 
-def relocate(world: SmallWorld, wish: Wish = MOVE, kept: frozenset[str] = frozenset()) -> Relocate:
+def relocate(world: SmallWorld, request: RelocationRequest = MOVE, kept: frozenset[str] = frozenset()) -> Relocate:
     releases = SmallReleases(world, kept)
-    return Relocate(world.instance.id, wish, rows=world, world=world, backups=world, cells=world, releases=releases)
+    return Relocate(world.instance.id, request, rows=world, world=world, backups=world, cells=world, releases=releases)
 
 
 async def test_a_move_takes_the_memory_along() -> None:
     world = SmallWorld.lively()
     steps = await walk(lambda: relocate(world))
-    assert steps == [*WHOLE, "the agent of ada lives on hermes-local-cell2-next with 7 messages"]
+    assert steps == [*WHOLE, "the agent of ada is on hermes-local-cell2-next with 7 messages"]
     assert list(world.computers) == ["hermes-local-cell2-next"]
     assert (world.instance.cell, world.instance.plan, world.instance.epoch) == ("cell2", Plan.HEAVY, 2)
 
@@ -61,7 +61,7 @@ async def test_a_move_takes_the_memory_along() -> None:
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     outcome = (await walk(lambda: relocate(world), killed_at=killed_at, after=after))[-1]
-    assert outcome == "the agent of ada lives on hermes-local-cell2-next with 7 messages"
+    assert outcome == "the agent of ada is on hermes-local-cell2-next with 7 messages"
     assert list(world.computers) == ["hermes-local-cell2-next"]
     assert world.here().runs
     assert world.here().state == MEMORY
@@ -83,13 +83,13 @@ async def test_it_is_brought_while_the_old_gateway_serves() -> None:
     world = SmallWorld.lively()
     world.here().release = "0.19.0-abc"
     steps = await walk(lambda: relocate(world, kept=frozenset({"0.19.0-abc"})))
-    assert steps.index("BringRelease") < steps.index("Fence")
+    assert steps.index("DeployRelease") < steps.index("Fence")
 
 
 async def test_one_that_came_with_an_image_comes_with_the_next_one() -> None:
     world = SmallWorld.lively()
     world.here().release = "older-image"
-    assert "BringRelease" not in await walk(lambda: relocate(world))
+    assert "DeployRelease" not in await walk(lambda: relocate(world))
     assert (world.here().release, world.noted) == ("image", "image")
 
 
@@ -103,7 +103,7 @@ async def test_a_release_that_would_be_left_again_by_itself_is_brought_again() -
     world.store_goes = False
     [there] = [one for name, one in world.computers.items() if name != ADA.machine_name]
     there.switching = True
-    assert (await walk(lambda: relocate(world, kept=kept)))[0] == "BringRelease"
+    assert (await walk(lambda: relocate(world, kept=kept)))[0] == "DeployRelease"
 
 
 async def test_a_lost_machines_release_is_the_one_that_was_written_down() -> None:
@@ -153,9 +153,9 @@ async def test_a_backup_is_restored_although_the_machine_is_gone() -> None:
     snapshot = await world.make(ADA, world.here().id, why="daily")
     world.computers.clear()
     world.stack.clear()
-    wish = replace(MOVE, snapshot=snapshot.id)
-    steps = await walk(lambda: relocate(world, wish))
-    assert steps[:6] == ["GiveUpMachine", "OrderNext", "GrowCell", "RecordNext", "Prepare", "PutBack"]
+    request = replace(MOVE, snapshot=snapshot.id)
+    steps = await walk(lambda: relocate(world, request))
+    assert steps[:6] == ["MarkForDeletion", "OrderNext", "GrowCell", "RecordNext", "Prepare", "RestoreBackup"]
     assert world.here().state == MEMORY
 
 
@@ -192,10 +192,10 @@ async def test_a_machine_that_somebody_stopped_is_started_to_be_copied_before_th
     ids=["prepared", "not fenced", "the epoch that the old machine has", "an earlier epoch", "nobody's"],
 )
 def test_the_next_machine_is_fenced_and_outranks_the_old_one_before_the_agent_is_on_it(
-    there: NodeSeen, step: object
+    there: NodeState, step: object
 ) -> None:
-    ordered = NextSeen(pooled(0, machine_id=NEXT), MachineSeen(NEXT, MachineStatus.READY), there, MEMORY)
-    seen = Relocating(Sight(ADA, READY, OURS), next=ordered, backup=COPIED, source=COPIED)
+    ordered = NextMachineState(pooled(0, machine_id=NEXT), MachineState(NEXT, MachineStatus.READY), there, MEMORY)
+    seen = RelocationState(Observation(ADA, READY, OURS), next=ordered, backup=COPIED, source=COPIED)
     assert decide(seen, MOVE.as_decided, payload_digest="") == step
 
 
@@ -216,9 +216,9 @@ async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
             ADA.id, why="before suspend 1", keep=Keep.REMOVED, rows=world, world=world, copies=world, cells=world
         )
     )
-    wish = replace(MOVE, snapshot=world.backups[0].id)
-    steps = await walk(lambda: relocate(world, wish))
-    assert steps[-1].startswith("the agent of ada lives on")
+    request = replace(MOVE, snapshot=world.backups[0].id)
+    steps = await walk(lambda: relocate(world, request))
+    assert steps[-1].startswith("the agent of ada is on")
     assert world.instance.status is InstanceStatus.RUNNING
     assert world.here().runs
 
@@ -246,5 +246,5 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
 
 
 def test_a_wish_survives_the_row_it_is_kept_in() -> None:
-    for wish in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_former=True)):
-        assert Wish.from_intent(json.loads(json.dumps(wish.to_intent())), why=wish.why) == wish
+    for request in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_former=True)):
+        assert RelocationRequest.from_intent(json.loads(json.dumps(request.to_intent())), why=request.why) == request

@@ -7,19 +7,19 @@ from datetime import timedelta
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.instances.observation import MachineSeen, NodeSeen
+from hermesops.instances.observation import MachineState, NodeState
 from hermesops.instances.workflows.restore_drill.workflow import Drill
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import (
-    Finished,
-    Impossible,
+    Done,
     Operation,
     OperationKind,
     OperationStatus,
     OperationStep,
+    Refused,
 )
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
@@ -71,7 +71,7 @@ class World:
     instance: Instance = ADA
     backup: Backup | None = field(default_factory=lambda: Backup("aaaabbbbcccc", ADA.id, AT, "daily", 1, 1, MEMORY))
     spare: Spare | None = None
-    machine: MachineSeen | None = None
+    machine: MachineState | None = None
     fenced: bool = False
     owner: InstanceId | None = None
     holds_state: bool = False
@@ -117,15 +117,15 @@ class World:
         self.taken += 1
         if self.is_pooled:
             self.spare, self.stack = LENT, True
-            self.machine = MachineSeen(MACHINE, MachineStatus.READY)
+            self.machine = MachineState(MACHINE, MachineStatus.READY)
         else:
             self.spare = replace(LENT, machine_id=None, status=SpareStatus.GROWING)
 
-    async def machine_named(self, _name: MachineName, _machine_id: MachineId | None) -> MachineSeen | None:
+    async def machine_named(self, _name: MachineName, _machine_id: MachineId | None) -> MachineState | None:
         return self.machine
 
-    async def node(self, _machine_id: MachineId) -> NodeSeen | None:
-        return NodeSeen(self.owner, 0, "", "0.19.0", fenced=self.fenced)
+    async def node(self, _machine_id: MachineId) -> NodeState | None:
+        return NodeState(self.owner, 0, "", "0.19.0", fenced=self.fenced)
 
     async def start_machine(self, machine_id: MachineId) -> None:
         assert self.machine
@@ -138,7 +138,7 @@ class World:
     async def silence(self, _machine_id: MachineId) -> None:
         self.fenced = True
 
-    async def put_back(self, _instance: Instance, _machine_id: MachineId, _backup: Backup) -> None:
+    async def restore(self, _instance: Instance, _machine_id: MachineId, _backup: Backup) -> None:
         assert self.fenced, "a state was put under a gateway that may start"
         assert self.owner is None, "a state was put on somebody's machine"
         self.holds_state = True
@@ -148,26 +148,26 @@ class World:
     async def holds(self, _cell: CellName, _name: MachineName) -> bool:
         return self.stack
 
-    async def bring(self, _cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+    async def apply(self, _cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         if not await still_wanted():
             return
         assert self.spare
         self.stack = self.spare.wanted
-        self.machine = MachineSeen(MACHINE, MachineStatus.PROVISIONING) if self.spare.wanted else None
+        self.machine = MachineState(MACHINE, MachineStatus.PROVISIONING) if self.spare.wanted else None
         self.holds_state = self.holds_state and self.spare.wanted
 
     def work(self) -> Drill:
         return Drill(OPERATION, rows=self, world=self, backups=self, cells=self, take=self.take)
 
 
-async def run(world: World, *, killed_after: int = 0) -> Finished | Impossible:
+async def run(world: World, *, killed_after: int = 0) -> Done | Refused:
     """Run the loop; after so many steps it dies, and another one goes on from what is there."""
     steps = 0
     work = world.work()
     while True:
         seen = await work.observe()
         step = work.decide(seen)
-        if isinstance(step, Finished | Impossible):
+        if isinstance(step, Done | Refused):
             return step
         assert work.describe(step, seen)
         await work.do(step, seen)
@@ -182,7 +182,7 @@ async def run(world: World, *, killed_after: int = 0) -> Finished | Impossible:
 async def test_a_backup_is_proved_and_nothing_of_it_is_left(*, is_pooled: bool, killed_after: int) -> None:
     world = World(is_pooled=is_pooled)
     ended = await run(world, killed_after=killed_after)
-    assert isinstance(ended, Finished)
+    assert isinstance(ended, Done)
     assert "is what was copied" in ended.outcome
     assert ended.outcome.endswith("9.0 s from taking the machine to the proof")
     assert world.checks == [("", f"drill op on {NAME}")]
@@ -193,7 +193,7 @@ async def test_a_backup_is_proved_and_nothing_of_it_is_left(*, is_pooled: bool, 
 async def test_a_backup_that_does_not_hold_what_was_copied_is_told_and_the_machine_goes_all_the_same() -> None:
     world = World(breaks=True)
     ended = await run(world)
-    assert isinstance(ended, Impossible)
+    assert isinstance(ended, Refused)
     assert "messages: 7, now 6" in ended.error.message
     assert world.backup
     assert not world.backup.is_proved
@@ -204,7 +204,7 @@ async def test_an_agent_that_ends_meanwhile_leaves_no_machine() -> None:
     world = World()
     await world.take(ADA)
     world.instance = replace(ADA, status=InstanceStatus.TERMINATED)
-    assert isinstance(await run(world), Impossible)
+    assert isinstance(await run(world), Refused)
     assert (world.spare, world.machine, world.checks) == (None, None, [])
 
 
@@ -212,7 +212,7 @@ async def test_a_backup_that_is_pruned_meanwhile_leaves_no_machine() -> None:
     world = World()
     await world.take(ADA)
     world.backup = None
-    assert isinstance(await run(world), Impossible)
+    assert isinstance(await run(world), Refused)
     assert (world.spare, world.machine) == (None, None)
 
 
@@ -220,15 +220,15 @@ async def test_a_machine_that_somebody_gave_up_is_destroyed_and_another_taken() 
     world = World()
     await world.take(ADA)
     world.retire_spare(NAME, why="by hand")
-    assert isinstance(await run(world), Finished)
+    assert isinstance(await run(world), Done)
     assert world.taken == 2
 
 
 async def test_a_machine_that_is_in_error_is_exchanged() -> None:
     world = World()
     await world.take(ADA)
-    world.machine = MachineSeen(MACHINE, MachineStatus.ERROR)
-    assert isinstance(await run(world), Finished)
+    world.machine = MachineState(MACHINE, MachineStatus.ERROR)
+    assert isinstance(await run(world), Done)
     assert world.taken == 2
 
 
@@ -236,15 +236,15 @@ async def test_a_machine_that_was_made_and_not_written_down_is_taken_in_first() 
     world = World()
     await world.take(ADA)
     world.stack = False
-    assert isinstance(await run(world), Finished)
+    assert isinstance(await run(world), Done)
     assert (world.taken, world.machine, world.stack) == (1, None, False)
 
 
 async def test_a_machine_that_stands_still_is_started() -> None:
     world = World()
     await world.take(ADA)
-    world.machine = MachineSeen(MACHINE, MachineStatus.STOPPED)
-    assert isinstance(await run(world), Finished)
+    world.machine = MachineState(MACHINE, MachineStatus.STOPPED)
+    assert isinstance(await run(world), Done)
     assert world.taken == 1
 
 
@@ -252,6 +252,6 @@ async def test_nothing_is_put_on_a_machine_that_says_it_is_somebodys() -> None:
     world = World(owner=InstanceId("bob"))
     await world.take(ADA)
     ended = await run(world)
-    assert isinstance(ended, Impossible)
+    assert isinstance(ended, Refused)
     assert "instance bob's" in ended.error.message
-    assert (world.holds_state, world.machine) == (False, MachineSeen(MACHINE, MachineStatus.READY))
+    assert (world.holds_state, world.machine) == (False, MachineState(MACHINE, MachineStatus.READY))

@@ -68,7 +68,7 @@ class Box:
         self.upload(HANDOUT, handout.to_json())
         return self.node("release", "fetch", HANDOUT, code=code)
 
-    def bring(self, releases: SignedReleases, lock: Lock) -> None:
+    def deploy(self, releases: SignedReleases, lock: Lock) -> None:
         """Have all of a release be on the machine."""
         handout = releases.handout(lock)
         self.upload(HANDOUT, handout.to_json())
@@ -114,7 +114,7 @@ def test_what_is_missing_is_named_and_travels_once(box: Box, releases: SignedRel
     unit = lock.unit.sha256
     box.upload(f"/opt/hermes/blobs/incoming/{unit}", b"something else")
     assert unit in {blob["sha256"] for blob in box.fetch(releases.handout(lock), code=7)["missing"]}
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     assert box.fetch(releases.handout(lock))["missing"] == []
     newer = releases.lock("9.2.0")
     assert [blob["name"] for blob in box.fetch(releases.handout(newer), code=7)["missing"]] == [newer.unit.name]
@@ -125,7 +125,7 @@ def test_what_nobody_signed_is_refused(box: Box, releases: SignedReleases) -> No
     handout = releases.handout(lock)
     edited = replace(handout, lock=Signed(releases.lock("9.9.9").to_json().decode(), handout.lock.signature))
     assert "does not hold" in box.fetch(edited, code=3)["error"]
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     stranger = releases.handout(lock, by="stranger")
     assert "do not follow" in box.fetch(stranger, code=3)["error"]
     mixed = replace(handout, lock=stranger.lock)
@@ -134,7 +134,7 @@ def test_what_nobody_signed_is_refused(box: Box, releases: SignedReleases) -> No
 
 def test_what_was_revoked_or_needs_a_newer_node_is_refused(box: Box, releases: SignedReleases) -> None:
     lock = releases.lock()
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     revoked = Revocations().with_revoked(lock.id, "loses messages")
     assert "loses messages" in box.fetch(releases.handout(lock, revocations=revoked), code=3)["error"]
     assert "loses messages" in box.activate(lock, code=3)["error"]
@@ -147,7 +147,7 @@ def test_what_was_revoked_or_needs_a_newer_node_is_refused(box: Box, releases: S
 
 def test_a_confirmed_release_stays_over_time_and_reboots(box: Box, releases: SignedReleases) -> None:
     lock = releases.lock()
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     told = box.activate(lock, "--confirm-within", "30")
     assert (told["release"], told["from"], told["state"]) == (lock.id, BASE, "unconfirmed")
     assert box.is_well()
@@ -164,7 +164,7 @@ def test_a_confirmed_release_stays_over_time_and_reboots(box: Box, releases: Sig
 @pytest.mark.parametrize("how", ["time", "reboot"])
 def test_what_nobody_confirms_is_left_by_itself(box: Box, releases: SignedReleases, how: str) -> None:
     lock = releases.lock()
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     box.activate(lock, "--confirm-within", "30")
     if how == "time":
         box.turned_s += 31
@@ -173,7 +173,7 @@ def test_what_nobody_confirms_is_left_by_itself(box: Box, releases: SignedReleas
     assert (box.current, box.is_well()) == (BASE, True)
     last = box.node("release", "show")["last"]
     assert last["to"] == lock.id
-    assert last["outcome"] == "lapsed"
+    assert last["outcome"] == "confirm_timed_out"
     assert ("in time" if how == "time" else "rebooted") in last["why"]
 
 
@@ -182,21 +182,21 @@ def test_a_fault_that_shows_before_anybody_is_let_in_hurts_nobody(
     box: Box, releases: SignedReleases, fault: str, stage: str
 ) -> None:
     lock = releases.lock(fault=fault)
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     told = box.activate(lock, code=8)
     assert (told["stage"], box.current, box.is_well()) == (stage, BASE, True)
 
 
 def test_a_release_whose_state_the_old_one_cannot_read_goes_back_by_a_copy(box: Box, releases: SignedReleases) -> None:
     lock = releases.lock(fault="migrates:1")
-    box.bring(releases, lock)
-    assert box.activate(lock)["way_back"] == "copy"
+    box.deploy(releases, lock)
+    assert box.activate(lock)["rollback_method"] == "copy"
 
 
 def test_faults_that_show_later_are_in_the_figures(box: Box, releases: SignedReleases) -> None:
     before = box.node("probe", "--turn", "20", "--since", "0")
     lock = releases.lock(fault="slow:1:5,memory:1:4,errors:1:3600,restarts:1:120,queue:1:900,late:1:60")
-    box.bring(releases, lock)
+    box.deploy(releases, lock)
     started = box.guest.now()
     box.activate(lock)
     box.node("release", "confirm", lock.id)

@@ -48,7 +48,7 @@ class Api(FakeSystem):
 def test_an_answer_ends_it_and_its_session_goes() -> None:
     api = Api({"status": "queued"}, {"status": "running"}, {"status": "completed", "output": "pong"})
     told = turn.take(api, 1, "k", timeout_s=30)
-    assert told == turn.Turn(ok=True, seconds=0.2)
+    assert told == turn.AgentTurn(ok=True, seconds=0.2)
     assert api.session.startswith(turn.SESSION)
     assert api.asked[-1] == ("DELETE", f"/api/sessions/{api.session}")
 

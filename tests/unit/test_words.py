@@ -1,0 +1,175 @@
+"""The field's words, and no others: words that are gone from the product do not come back.
+
+Two tables say what to write instead. They grow whenever a word goes; nothing is taken out of them.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+TOP = Path(__file__).parents[2]
+
+IDENTIFIERS = {
+    "arrival": "provision_result",
+    "arrivals": "provision_results",
+    "bringing": "executor, apply, deploy",
+    "chore": "job",
+    "chores": "jobs",
+    "clerk": "repair_advisor",
+    "course": "batches",
+    "crowding": "storage_pressure",
+    "desk": "context",
+    "doomed": "machines_to_delete",
+    "errand": "user_process",
+    "errands": "jobs",
+    "farewell": "schedule_termination",
+    "grounds": "placement",
+    "hearings": "agent_answers",
+    "homes": "backends",
+    "hurt": "failed",
+    "lapsed": "confirm_timed_out",
+    "laying": "stage_rollback_files",
+    "lives": "operation handlers, instance requests",
+    "newcomers": "bulk_provision",
+    "outlook": "change_preview, rollout_progress",
+    "owed": "outdated",
+    "parting": "termination_state",
+    "pulse": "liveness",
+    "purse": "budget",
+    "readings": "health_samples",
+    "recall": "read_identity",
+    "scene": "observation",
+    "shelf": "contents, blob_store",
+    "sight": "observation",
+    "steered": "transition",
+    "trail": "audit_log",
+    "unheard": "confirm_error",
+    "visits": "audited_access",
+    "welcome": "run",
+    "wish": "request",
+    "wishes": "requests",
+}
+"""Words that no name of a class, function, parameter or attribute contains, and what to call it."""
+
+NAMES = {
+    "Accounts": "FleetSnapshot",
+    "App": "Container",
+    "BeginAnew": "Retry",
+    "Bringing": "BatchExecutor",
+    "CarriedReleases": "ReleaseTransfer",
+    "Desk": "WriteContext",
+    "Gathering": "RunCoalescer",
+    "Heard": "GateAnswer",
+    "Held": "PoolMachine, SecretState, RenewedLease",
+    "Impossible": "Refused",
+    "Keeps": "StoresSamples",
+    "LentFiles": "TempFiles",
+    "Looks": "Observes",
+    "Make": "Handler",
+    "PuttingBack": "RestoreState",
+    "Reach": "InstanceClient",
+    "Reading": "HealthSample",
+    "Remains": "AbandonNote",
+    "RestingReach": "PowerControl",
+    "Said": "OperatorCommand",
+    "Session": "Connected",
+    "Shelf": "RepositoryContents, BlobStore",
+    "Standing": "ReleaseStatus",
+    "Told": "NodeReport, CommandStatus",
+    "Trail": "AuditLog",
+    "Visits": "AuditedAccess",
+    "WayBack": "RollbackResult",
+    "Weighed": "FailureGateAnswer",
+    "Work": "Reconciler",
+    "Works": "OperationHandlers",
+    "apart": "in_db_thread",
+    "bring": "apply (a stack), deploy (a release)",
+    "bring_up": "start_gateway",
+    "carried": "migrated",
+    "go_back": "roll_back",
+    "put_back": "restore",
+}
+"""Names that are used for nothing any more, and what to call it."""
+
+PHRASES = {
+    "as promised": "as specified",
+    "chore": "job",
+    "fleet owed": "fleet outdated",
+    "had back": "cancelled",
+    "is awake": "is running",
+    "is nobody's": "has no instance, is unassigned",
+    "it hurts": "a gate fails",
+    "living agent": "running agent",
+    "put to sleep": "suspended",
+    "rows written since were carried": "rows written since were migrated",
+    "short of room": "low on disk",
+    "sleeping agent": "suspended agent",
+    "that sleep": "that are suspended",
+    "those hurt": "those failed",
+    "the agent sleeps": "the agent is suspended",
+    "walks the way": "rehearses upgrade and rollback",
+}
+"""Phrases that no text for people contains: help, messages, docstrings, comments, README, runbooks."""
+
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+
+
+def test_no_identifier_has_a_word_that_is_gone() -> None:
+    found = [
+        f"{file.relative_to(TOP)}:{line}: {name}: say {better}"
+        for file in sorted((TOP / "hermesops").rglob("*.py"))
+        for line, name in _identifiers(ast.parse(file.read_text(encoding="utf-8")))
+        for better in _better(name)
+    ]
+    assert not found, "\n".join(["words that are gone:", *found])
+
+
+def test_no_text_has_a_phrase_that_is_gone() -> None:
+    files = [TOP / "README.md", *sorted((TOP / "runbooks").glob("*.md")), *sorted((TOP / "hermesops").rglob("*.py"))]
+    found = [
+        f"{file.relative_to(TOP)}:{number}: {phrase!r}: say {better}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        for phrase, better in PHRASES.items()
+        if re.search(rf"(?<![\w./-]){re.escape(phrase)}(?![\w-])", line) and not _names_a_file(line, phrase)
+    ]
+    assert not found, "\n".join(["phrases that are gone:", *found])
+
+
+def test_a_word_that_is_gone_is_told_with_its_line_and_a_better_one() -> None:
+    tree = ast.parse("class Wish:\n    pulse: int\n\n    def put_back(self, doomed): ...\n")
+    assert [(line, better) for line, name in _identifiers(tree) for better in _better(name)] == [
+        (1, "request"),
+        (2, "liveness"),
+        (4, "machines_to_delete"),
+        (4, "restore"),
+    ]
+
+
+def _identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names that the module gives: classes, functions, parameters, fields and attributes that are set."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add((node.lineno, name))
+            case ast.arg(arg=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add((node.lineno, name))
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                found.add((node.lineno, name))
+            case _:
+                pass
+    yield from sorted(found)
+
+
+def _better(name: str) -> Iterator[str]:
+    if name in NAMES:
+        yield NAMES[name]
+    else:
+        yield from (IDENTIFIERS[part] for part in map(str.lower, _PARTS.findall(name)) if part in IDENTIFIERS)
+
+
+def _names_a_file(line: str, phrase: str) -> bool:
+    """Whether the phrase is only part of a module or file that is still called so."""
+    return bool(re.search(rf"(import|hermesops|MODULES).*\b{re.escape(phrase)}\b", line)) and " " not in phrase
