@@ -78,8 +78,8 @@ def adoption(
 
     Raises:
         UnavailableError: It does not say whose it is.
-        RefusedError: It has no instance, its instance needs it no more, is on another machine of an earlier epoch, or it
-            cannot prove what it says, or is not alone with it.
+        RefusedError: It has no instance, its instance needs it no more, is on another machine of an earlier epoch, or
+            it cannot prove what it says, or is not alone with it.
     """
     if isinstance(told, Forgotten):
         raise _untold(told)

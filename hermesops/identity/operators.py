@@ -47,7 +47,7 @@ def by_key(signers: Signers, host: str) -> str:
     """Whoever holds the operator's key; asked to sign something that was never signed before.
 
     Raises:
-        RefusedError: It does not sign, or is nobody's whom the allowed signers name for this namespace.
+        RefusedError: It does not sign, or is none of those whom the allowed signers name for this namespace.
     """
     challenge = secrets.token_bytes(32)
     identity = signers.verify(challenge, signers.sign(challenge, namespace=NAMESPACE), namespace=NAMESPACE)

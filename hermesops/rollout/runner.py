@@ -1,6 +1,7 @@
 """A rollout as work for the operations' loop: see it, decide, do, write down what was decided and from what."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never

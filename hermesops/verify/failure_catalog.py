@@ -42,7 +42,7 @@ class Finding:
 
 
 def diagnose(seen: Observations, expected: Expected) -> tuple[Finding, ...]:
-    """The known failures that explain what was observed; empty for a healthy machine, and for one without an instance."""
+    """The known failures that explain what was observed; empty for a healthy machine or one without an instance."""
     if seen.identity is None:
         return ()
     found = (*_silence(seen), *_refusal(seen, expected), *_model(seen), *_memory(seen))

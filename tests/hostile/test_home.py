@@ -109,7 +109,7 @@ def test_an_export_is_whole(machine: NodeHome) -> None:
 
 @pytest.mark.parametrize(
     "errand",
-    ["keep 1-x", "weigh 1-x", "put_back 1-x", "rehearse", "rehearsed", "end_rehearsal", "outdated 0", "forget"],
+    ["keep 1-x", "weigh 1-x", "restore 1-x", "rehearse", "rehearsed", "end_rehearsal", "outdated 0", "forget"],
 )
 def test_an_errand_ends_on_the_home(machine: NodeHome, errand: str) -> None:
     verb, *words = errand.split()

@@ -299,7 +299,7 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
     driver: NspawnDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = traces(driver._state)
-    monkeypatch.setattr(resources, "look", lambda *_: resources.Room(128, 9, 9000, 9000))
+    monkeypatch.setattr(resources, "free_room_of", lambda *_: resources.Room(128, 9, 9000, 9000))
     assert (await driver.room()).machines == 0
     order = plan(9)
     with pytest.raises(RefusedError, match="9 of 128 inotify instances free"):

@@ -1,4 +1,4 @@
-"""An image that machines can boot beside the one that was built: made at the vendor, of a machine without an instance."""
+"""An image that machines can boot beside the one that was built: made at the vendor, of an unassigned machine."""
 
 import sqlite3
 import uuid

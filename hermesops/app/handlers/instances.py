@@ -142,7 +142,7 @@ class LifecycleHandlers:
 
     def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
         from hermesops.app.adapters.release_transfer import ReleaseTransfer
-        from hermesops.instances.workflows.relocate.request import TerminationRequest
+        from hermesops.instances.workflows.relocate.request import RelocationRequest
         from hermesops.instances.workflows.relocate.workflow import Relocate
 
         if operation.intent.get(COUNTED):

@@ -39,7 +39,7 @@ async def serve(app: "Container", listener: "socket.socket", hosts: Sequence[str
     from hermesops.relay.service import Relay
 
     own = await own_certificate(app, hosts)
-    async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, hold_lease=True) as proxy:
+    async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, alone=True) as proxy:
         relay = Relay(app.registry, callers_of(app), proxy)
         server = MutualTlsListener(
             lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)

@@ -57,7 +57,9 @@ OnHalt = Annotated[
     str,
     typer.Option("--on-halt", help="Which instances are rolled back when a gate halts the rollout: failed, all, none."),
 ]
-Drill = Annotated[str, typer.Option(help="Rehearse upgrade and rollback on a pool machine first: required, if_possible, no.")]
+Drill = Annotated[
+    str, typer.Option(help="Rehearse upgrade and rollback on a pool machine first: required, if_possible, no.")
+]
 TwoPerson = Annotated[
     float,
     typer.Option(

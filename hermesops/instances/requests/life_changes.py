@@ -136,7 +136,7 @@ class InstanceRequests:
             return self._open(OperationKind.SUSPEND, instance, user_text, reason, {"keep": keep or self._policy.keep})
 
     async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
-        """Record that a suspended agent shall be resumed, on the machine that was kept or with its newest backup on another.
+        """Record that a suspended agent shall be resumed, on its machine or with its newest backup on another.
 
         So shall one whose gateway rests because something was given up halfway.
 
@@ -209,8 +209,8 @@ class InstanceRequests:
 
         Raises:
             UsageError: No reason was given, neither cell nor region, or there is no such cell.
-            RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there, or
-                something else is under way for it.
+            RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there,
+                or something else is under way for it.
         """
         if bool(cell) == bool(region):
             raise UsageError("say where to: either --cell or --region")
@@ -231,8 +231,8 @@ class InstanceRequests:
 
         Raises:
             UsageError: No reason was given.
-            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else is
-                under way for it.
+            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else
+                is under way for it.
         """
         async with self._taken(user_text, {OperationKind.RELOCATE}, reason) as instance:
             self._refuse_asleep(instance)

@@ -1,6 +1,6 @@
-"""The last days of an agent: at rest, backed up, the backup proved, its machine off, and the termination still to be cancelled.
+"""Schedule a termination: stop the gateway, back up, prove the backup, switch the machine off.
 
-When the days are over ``terminate`` ends it; until then ``resume`` starts it again with its state.
+After the days of grace ``terminate`` ends the agent; until then ``resume`` cancels that, and starts it with its state.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,10 @@ def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
 
 
 def _ends(instance: Instance, until: datetime) -> Done:
-    return Done(f"the agent of {instance.title} is suspended and will be terminated at {until:%Y-%m-%d %H:%M} UTC unless that is cancelled")
+    return Done(
+        f"the agent of {instance.title} is suspended and will be terminated at {until:%Y-%m-%d %H:%M} UTC "
+        "unless that is cancelled"
+    )
 
 
 def describe(step: Step, instance: Instance) -> str:

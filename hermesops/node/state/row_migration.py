@@ -1,7 +1,7 @@
 """Brings rows that were written under a newer release into the databases of the older one.
 
 It runs as the agent's own user. A row that the older database has no place for, in part or at all, is listed as a line
-of JSON instead. What a migration did to rows that were there before is nobody's writing: such a row is only carried
+of JSON instead. What a migration did to rows that were there before counts as no change: such a row is only carried
 where the two releases' tables are alike.
 """
 

@@ -24,7 +24,7 @@ def make() -> bytes:
 def request(key: bytes) -> bytes:
     """A request for a certificate, PEM, which proves that the key is here and asks for no name.
 
-    The configuration is nobody's: what a distribution or an administrator put there changes no request.
+    No configuration is read: what a distribution or an administrator put there changes no request.
     """
     words = ("req", "-new", "-sha256", "-config", "/dev/null", "-subj", "/CN=machine", "-key", "/dev/stdin")
     return _openssl(*words, given=key)

@@ -150,7 +150,7 @@ class Restic:
         with tempfile.NamedTemporaryFile(prefix="hermes-backup-ca-") as file:
             file.write(self.repository.ca.encode())
             file.flush()
-            Path(file.name).chmod(0o644)  # a certificate is nobody's secret
+            Path(file.name).chmod(0o644)  # a certificate is no secret
             yield "--cacert", file.name
 
     def _environment(self) -> dict[str, str]:

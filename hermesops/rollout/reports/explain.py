@@ -45,9 +45,9 @@ def _what(event: RolloutEvent) -> str:
             return f"came to an end: {_counted(decision.get('targets'))}"
         case "deploy_targets" | "roll_back_targets" | "update_targets":
             told = decision.get("targets")
-            return f"{event.kind} {len(told) if isinstance(told, list) else 0}"
+            return f"{event.kind.replace('_', ' ')} {len(told) if isinstance(told, list) else 0}"
         case "drill":
-            return f"way back: {_words(decision.get('result'))}, {decision.get('detail', '')}"
+            return f"rehearsal: {_words(decision.get('result'))}, {decision.get('detail', '')}"
         case "notify":
             problem = decision.get("problem")
             return f"told those who want to know{f', in vain: {problem}' if problem else ''}"

@@ -174,7 +174,12 @@ class BatchExecutor:
             fetched = fetched or (isinstance(act, Fetch) and problem is not None)
 
     async def _do(
-        self, act: TargetDecision, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None, left_s: float
+        self,
+        act: TargetDecision,
+        rollout: Rollout,
+        target: RolloutTarget,
+        status: ReleaseStatus | None,
+        left_s: float,
     ) -> tuple[RolloutTarget, str | None]:
         """Do one thing.
 

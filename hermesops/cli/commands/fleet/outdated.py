@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def outdated(
-    bring: Annotated[bool, typer.Option("--deploy", help="Roll it out to them now, through the same gates.")] = False,
+    deploy: Annotated[bool, typer.Option("--deploy", help="Roll it out to them now, through the same gates.")] = False,
     reason: Why = "",
     detach: Detach = False,
 ) -> int:
@@ -27,19 +27,19 @@ def outdated(
 
     composed = context.compose()
     found = outdated.outdated(composed.registry)
-    if bring and found:
-        return _execute(composed, found, reason or "outdated", detach=detach)
+    if deploy and found:
+        return _deploy(composed, found, reason or "outdated", detach=detach)
     rows = [status.outdated(one) for one in found]
     table("fleet-outdated", "outdated", ("user", "release", "rollout", "why", "since"), rows, "no instance is outdated")
     return 0
 
 
-def _execute(composed: "Container", found: "Sequence[OutdatedInstance]", reason: str, *, detach: bool) -> int:
+def _deploy(composed: "Container", found: "Sequence[OutdatedInstance]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
     from hermesops.app.services.outdated import requests, usual_spec
 
     codes = []
     for request in requests(found, reason, usual_spec(composed.env.settings)):
         codes.append(follow.start(request, queue=False, detach=detach))
-        composed.tell(f"brought {request.release} to those that it was owed to")
+        composed.tell(f"deployed {request.release} to the outdated instances")
     return max(codes)

@@ -98,9 +98,9 @@ def terminate(
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> None:
-    """End an agent: its last backup is made and proved, it is suspended for the days of grace, then its machine is destroyed.
+    """Terminate an agent: back it up, prove the backup, suspend it for the days of grace, then destroy its machine.
 
-    Until then --undo has it back. Which days, and whether a backup must be made, the settings say (grace_days,
+    Until then --undo cancels that. How many days, and whether a backup must be made, the settings say (grace_days,
     last_backup).
     """
     why = reason or "asked for"

@@ -1,6 +1,6 @@
 """Pulumi's file backend: a stack's state, its history and copies from before, in a folder or a bucket.
 
-It knows names and what a file must look like; how a file is kept is ``Place``'s, what a resource is nobody's here.
+It knows names and what a file must look like; how a file is kept is ``Place``'s, what a resource is no matter here.
 Source: recordings, semantics §4-§6.
 """
 

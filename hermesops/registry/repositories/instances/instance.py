@@ -178,7 +178,9 @@ class InstanceRows(InstanceSecretRows):
                 if row.status == InstanceStatus.TERMINATED:
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
-                if "status" in values:  # whatever it is now, the termination was cancelled: only begin_grace says otherwise
+                if (
+                    "status" in values
+                ):  # whatever it is now, the termination was cancelled: only begin_grace says otherwise
                     had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
                     connection.execute(had_back.values(grace_until=None))
                     if values["status"] == InstanceStatus.SUSPENDED:

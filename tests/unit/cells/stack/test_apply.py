@@ -377,7 +377,7 @@ async def test_a_guard_stands_before_every_run() -> None:
         with pytest.raises(RefusedError, match="not today"):
             await work
     assert engine.runs == []
-    assert [(one.cell, one.to_delete, len(one.held)) for one in seen] == [(CELL, frozenset({DOOMED}), 1)] * 2
+    assert [(one.cell, one.machines_to_delete, len(one.held)) for one in seen] == [(CELL, frozenset({DOOMED}), 1)] * 2
 
 
 async def test_a_guard_of_ones_own_takes_the_place_of_the_usual_one() -> None:

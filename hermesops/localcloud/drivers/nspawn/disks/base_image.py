@@ -208,7 +208,7 @@ def _finish(definition: BaseDefinition, root: Path) -> None:
         link = root / "etc/systemd/system" / unit
         link.unlink(missing_ok=True)
         link.symlink_to(_MASK)
-    # How this computer reaches its mirror is nobody's business on a machine, and may hold a password.
+    # How this computer reaches its mirror does not concern a machine, and may hold a password.
     (root / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
     (root / "etc/apt/sources.list").unlink(missing_ok=True)
     for path in (*root.glob("etc/ssh/ssh_host_*"), *root.glob("var/log/*.log"), *root.glob("var/log/apt/*")):
