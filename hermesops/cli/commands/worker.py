@@ -27,7 +27,7 @@ def worker(
         bool, typer.Option("--without-jobs", help="Leave what falls due by itself to others; see job list.")
     ] = False,
 ) -> int:
-    """Bring operations to their end: those left with --no-wait, and those whose runner died. Logs JSON on stderr.
+    """Run operations and scheduled jobs: what --no-wait left, and what died with its runner. Logs JSON on stderr.
 
     What falls due without anybody asking is done too (hermesops job list): one worker at a time does each.
     SIGTERM ends it after the steps under way; a second one cuts them short. Either is safe at any moment.

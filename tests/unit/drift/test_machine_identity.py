@@ -132,7 +132,7 @@ async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtf
     ("files", "words"),
     [
         (None, "no route"),
-        ({}, "nobody's"),
+        ({}, "it reports no instance"),
         ({IDENTITY: b"{"}, "identity cannot be read"),
         ({IDENTITY: identity(payload())}, "payload cannot be read"),
         ({IDENTITY: identity(payload()), PAYLOAD: b"junk"}, "payload cannot be read"),

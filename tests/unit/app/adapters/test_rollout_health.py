@@ -46,7 +46,7 @@ class Node:
 async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
     rows, moments = Rows(), [NOW]
     app = SimpleNamespace(registry=rows, env=SimpleNamespace(settings=SimpleNamespace(prometheus_url="")))
-    session = SimpleNamespace(app=app, reach=SimpleNamespace(channel=lambda _machine_id: Node()))
+    session = SimpleNamespace(app=app, instance_client=SimpleNamespace(channel=lambda _machine_id: Node()))
     watching = Watching(session, lambda: moments[-1])  # type: ignore[arg-type]
     await watching.watch({}, [ADA.id], [Vital.MEMORY])
     moments.append(NOW + timedelta(minutes=2))
