@@ -196,7 +196,7 @@ class Settings(BaseModel):
     )
 
     without_jobs: str = Field(
-        "", description="Chores that no worker here does by itself, comma-separated; all: none of them"
+        "", description="Jobs that no worker here runs by itself, comma-separated; all: none of them"
     )
 
     router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")

@@ -41,9 +41,6 @@ SUMMARIES = {
 }
 """What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
 
-MODULES = {"job": "chore"}
-"""Modules that are not named as their command."""
-
 FOLDERS = frozenset({"fleet", "instance", "registry", "release", "rollout", "stack"})
 """Nouns with a folder in ``commands``; its module ``group`` assembles their commands."""
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.chore import JobRun, job_subject
+from hermesops.model.job import JobRun, job_subject
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operations.lease import LeaseKeeper, Leases
 

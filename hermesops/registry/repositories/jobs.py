@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.chore import JobRun, job_subject
+from hermesops.model.job import JobRun, job_subject
 from hermesops.model.operation import Lease
 from hermesops.registry.repositories.base import Rows, insert_or_update
 from hermesops.registry.repositories.leases import require_lease

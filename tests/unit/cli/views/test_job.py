@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hermesops.cli.commands import token
 from hermesops.cli.views import job
 from hermesops.jobs.runner import Job, Report
-from hermesops.model.chore import JobRun
 from hermesops.model.ids import MachineId
+from hermesops.model.job import JobRun
 from hermesops.model.token import KeptToken
 from tests.support.instances import ADA
 
