@@ -1,12 +1,12 @@
 """Gathers the accounts. Looking changes nothing in the world; what does not answer is an account too: unseen."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackMachine, StackSnapshot
+from hermesops.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Image, Machine
@@ -73,9 +73,6 @@ class States(Protocol):
 
 MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any]]]
 """Finds the machines in a state."""
-
-Inspect = Callable[[Sequence[tuple[Ordered | None, Machine]]], Awaitable[Mapping[MachineId, MachineSnapshot]]]
-"""Asks machines; an orphan has no row."""
 
 
 class Survey:

@@ -11,12 +11,3 @@ class Plan(StrEnum):
 
     LIGHT = "light"
     HEAVY = "heavy"
-
-    @property
-    def data_gib(self) -> int:
-        """Size of the data volume in GiB (seed, layer L2: 40 GB and 80 GB)."""
-        match self:
-            case Plan.LIGHT:
-                return 40
-            case Plan.HEAVY:
-                return 80
