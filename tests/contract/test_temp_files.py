@@ -11,8 +11,8 @@ from hermesops.secrets.temp_files import _MEMORY, TempFiles
 LENDING = """
 import sys
 from pathlib import Path
-from hermesops.secrets.temp_files import LentFiles
-lent = LentFiles(Path(sys.argv[1]))
+from hermesops.secrets.temp_files import TempFiles
+lent = TempFiles(Path(sys.argv[1]))
 print(lent.lend("api.key", "secret"), flush=True)
 sys.stdin.read()
 """
