@@ -178,7 +178,7 @@ class Lives:
         reach = self._session.reach.under(lease)
         return Terminate(
             instance_of(operation),
-            Wish(_why(operation), keeps_backup=bool(operation.intent.get("keeps_backup"))),
+            Wish(_why(operation), keeps_backup=bool(operation.intent["keeps_backup"])),
             rows=self._app.registry,
             world=reach,
             gateways=reach.gateways,

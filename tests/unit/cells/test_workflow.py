@@ -15,8 +15,3 @@ def test_whoever_continues_an_up_knows_what_was_asked() -> None:
     ]
     for wish in wishes:
         assert UpWish.from_intent(wish.to_intent()) == wish
-
-
-def test_a_row_of_an_older_version_means_what_it_meant() -> None:
-    assert UpWish.from_intent({"cell": "cell1", "saved": "a preview"}) == UpWish(CELL, saved="a preview")
-    assert "approval" not in UpWish(CELL).to_intent(), "equal wishes have equal rows, whoever wrote them"
