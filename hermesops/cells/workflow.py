@@ -3,7 +3,7 @@
 Whether it has been is not asked twice: the engine itself looks at what there is, and a run too many changes nothing.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -46,22 +46,19 @@ class UpRequest:
             "share": named.share,
             "budget": None if named.budget is None else str(named.budget),
             "saved": self.saved,
-            **({"approval": self.approval} if self.approval else {}),
+            "approval": self.approval,
         }
 
     @classmethod
     def from_intent(cls, intent: Mapping[str, Any]) -> "UpRequest":
-        """As it was asked; rows of older versions say less."""
-        budget = intent.get("budget")
-        named = Overrides(
-            _machines(intent.get("named")), intent.get("share"), None if budget is None else Decimal(str(budget))
-        )
-        saved, approval = (str(intent.get(key) or "") for key in ("saved", "approval"))
-        return cls(CellName(str(intent["cell"])), _machines(intent.get("only")), named, saved, approval)
+        """As it was asked."""
+        budget = intent["budget"]
+        named = Overrides(_machines(intent["named"]), intent["share"], None if budget is None else Decimal(budget))
+        return cls(CellName(intent["cell"]), _machines(intent["only"]), named, intent["saved"], intent["approval"])
 
 
-def _machines(raw: object) -> frozenset[MachineName]:
-    return frozenset(MachineName(str(name)) for name in raw) if isinstance(raw, list) else frozenset()
+def _machines(names: Iterable[str]) -> frozenset[MachineName]:
+    return frozenset(MachineName(name) for name in names)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from hermesops.registry.encryption.sealed_columns import sealed_cells
 from hermesops.registry.open import migrate_registry
 from hermesops.registry.repositories.credentials.model_tokens import FloorReader
 from hermesops.registry.schema import indexes, tables
-from hermesops.registry.schema.schema_version import REVISIONS
+from hermesops.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support import postgresql
 from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
@@ -131,7 +131,7 @@ def test_migrations_make_the_tables_that_code_knows(registry: Registry) -> None:
 
 
 def test_every_script_is_a_known_revision() -> None:
-    scripts = ScriptDirectory(str(Path(tables.__file__).parents[1] / "migrations"))
+    scripts = ScriptDirectory(str(MIGRATIONS))
     assert tuple(script.revision for script in reversed(list(scripts.walk_revisions()))) == REVISIONS
 
 

@@ -1,133 +1,224 @@
-"""Tables of the first revision come to the newest with all that is in them, on both databases."""
+"""Tables of this revision come to later ones with all that is in them, on both databases."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from hermesops.errors import BrokenInvariantError
-from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.model.operation import OperationKind
-from hermesops.model.token import PLATFORM
-from hermesops.proxy_tokens.renewal import due_of
-from hermesops.registry.audit.anchor import Anchor
+from hermesops.errors import BrokenInvariantError, HermesError, RefusedError
+from hermesops.model.ids import ImageId, MachineId
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.operation import LEASE_S, LeaseHeldError, OperationKind
+from hermesops.model.token import ProxyToken
+from hermesops.registry import Registry, open_registry
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.maintenance.restore import restore
 from hermesops.registry.open import migrate_registry
-from hermesops.registry.schema import indexes, tables
+from hermesops.registry.schema import indexes
 from hermesops.registry.schema.schema_version import REVISIONS
-from tests.support import old_registry
-from tests.support.old_registry import AUDITED, INSTANCE, OPERATION, USER
-from tests.support.registries import registry_at
+from tests.support import postgresql
+from tests.support.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
+from tests.support.registries import KEYS, TurnedClock, placed, registry_at
+
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOW = REVISIONS[-1]
+Rows = dict[str, list[dict[str, Any]]]
+Newer = Callable[..., AbstractContextManager[tuple[str, ...]]]
 
 
 @pytest.fixture
-def old(registry_url: str) -> str:
-    old_registry.make(registry_url)
-    return registry_url
+def instance(registry: Registry) -> Instance:
+    """In a registry with rows in a dozen tables."""
+    registry.record_image(ImageId("i-1"), name="hermes-base", digest="d" * 64, manifest={"packages": {"a": "1"}})
+    made = placed(registry)
+    subject, machine = f"instance/{made.id}", MachineId("m-1")
+    registry.set_machine(made.id, machine, ip="10.1.2.3")
+    registry.set_status(made.id, InstanceStatus.RUNNING, why='ümläut "quoted"')
+    registry.connect_service(made.id, "google", access_token="access", scopes=("mail",), expires_at=AT)
+    registry.keep_proxy_token(ProxyToken("t-1", machine, "chat", AT, "token"))
+    settings = InstanceSettings(personality="kind")
+    changing = registry.change_instance_settings(
+        made.id, settings, subject=subject, intent={"before": "x"}, why="asked"
+    )
+    registry.record_step(changing.id, "waiting")
+    registry.take_lease(subject, "one")
+    return registry.get_instance(made.id)
 
 
-def test_the_first_revision_is_brought_to_the_newest(old: str) -> None:
-    assert migrate_registry(old) == ("0001", REVISIONS[-1])
-    database = Database(old)
+@pytest.fixture
+def newer(tmp_path: Path) -> Newer:
+    """Lets this process be a newer hermesops for a while."""
+    return partial(newer_hermesops, tmp_path / "migrations")
+
+
+def revision_of(url: str) -> str:
+    database = Database(url)
     with database.reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), indexes.metadata) == []
+        found: str = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
     database.close()
+    return found
 
 
-def test_everything_that_was_there_is_there(old: str) -> None:
-    registry = registry_at(old)
-    instance_id = InstanceId(INSTANCE)
-    instance = registry.find_instance("ada")
-    assert (instance.id, instance.user_id, instance.machine_id) == (INSTANCE, USER, "m-1")
-    assert len(registry.list_instances(terminated=True)) == 2
-    assert registry.instance_settings(instance_id).personality == "kind"
-    assert registry.instance_settings_before(instance_id) is None
-    assert registry.api_server_key(instance_id) == "the key"
-    assert registry.model_token_generation(instance_id) == 3
-    assert [one.access_token for one in registry.list_connections(instance_id)] == ["access"]
-    token = registry.proxy_token(MachineId("m-1"), "chat")
-    assert token is not None
-    assert token.token == "token"  # noqa: S105 - what the fixture wrote
-    image = registry.latest_image("hermes-base")
-    assert image is not None
-    assert (image.id, image.manifest) == ("i-1", {"packages": {"a": "1"}})
-    assert [machine.owner for machine in registry.cell_spec(CellName("cell1")).machines] == [INSTANCE]
-    [operation] = registry.list_operations(unfinished=True)
-    assert (operation.id, operation.kind, operation.intent) == (OPERATION, OperationKind.RESTART, {"before": "x"})
-    lease = registry.take_lease(f"instance/{INSTANCE}", "somebody")
-    assert (lease.epoch, lease.counter) == (2, 10)
-    registry.close()
-
-
-def test_a_token_that_others_could_read_is_taken_back_and_replaced_at_the_next_look(old: str) -> None:
-    registry = registry_at(old)
+def rows_of(registry: Registry) -> Rows:
     with registry._database.reading() as connection:
-        assert connection.scalars(sa.select(tables.hermes_instances.c.proxy_token)).all() == [None, None]
-    machine = MachineId("m-1")
-    due = due_of([machine], [machine], registry.kept_tokens(), registry.now())
-    assert due.renew == (machine,)
-    kept = registry.proxy_token(machine, PLATFORM)
-    assert kept is not None
-    assert (kept.id, kept.token, kept.address) == ("t-2", "published", "")  # so that it can be revoked
+        return {
+            table.name: [dict(row._mapping) for row in connection.execute(table.select().order_by(*table.primary_key))]
+            for table in indexes.metadata.sorted_tables
+        }
+
+
+def differences_of(registry: Registry) -> list[Any]:
+    """What the tables have that this code does not know, or the other way round."""
+    with registry._database.reading() as connection:
+        found: list[Any] = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
+    return found
+
+
+def test_tables_are_brought_to_the_newest_revision(registry: Registry, registry_url: str, newer: Newer) -> None:
+    with newer(EXPAND, CONTRACT) as (_, newest):
+        assert migrate_registry(registry_url) == (NOW, newest)
+        assert migrate_registry(registry_url) == (newest, newest)
+    [(change, _, table, column)] = differences_of(registry)
+    assert (change, table, column.name) == ("remove_column", "users", "title")
+
+
+def test_everything_that_was_there_is_there(
+    registry: Registry, registry_url: str, instance: Instance, newer: Newer
+) -> None:
+    before = rows_of(registry)
+    assert sum(map(bool, before.values())) == 12
+    with newer(EXPAND, CONTRACT):
+        migrated = registry_at(registry_url)
+    assert rows_of(migrated) == before
+    with migrated._database.reading() as connection:
+        assert connection.execute(sa.text("SELECT title FROM users")).scalars().all() == ["ada"]
+    assert migrated.find_instance("ada") == instance
+    assert migrated.instance_settings(instance.id).personality == "kind"
+    assert migrated.api_server_key(instance.id) == registry.api_server_key(instance.id)
+    assert [one.access_token for one in migrated.list_connections(instance.id)] == ["access"]
+    assert migrated.check_audit().findings == ()
+    [operation] = migrated.list_operations(unfinished=True)
+    assert (operation.kind, operation.intent) == (OperationKind.CONFIGURE, {"before": "x"})
+    migrated.close()
+
+
+def test_a_lease_is_held_while_tables_change(
+    registry: Registry, registry_url: str, clock: TurnedClock, newer: Newer
+) -> None:
+    lease = registry.take_lease("instance/a", "one")
+    with newer(EXPAND, CONTRACT):
+        migrated = registry_at(registry_url, clock=clock)
+    assert registry.renew_leases([lease]) == frozenset()
+    with pytest.raises(LeaseHeldError):
+        migrated.take_lease("instance/a", "two")
+    clock.turn(LEASE_S + 1)
+    assert migrated.take_lease("instance/a", "two").counter == lease.counter + 1
+    assert registry.renew_leases([lease]) == {lease.subject}
+    migrated.close()
+
+
+@pytest.mark.usefixtures("registry")
+def test_many_that_migrate_at_once_do_it_once(registry_url: str, newer: Newer) -> None:
+    with newer(EXPAND, CONTRACT) as (_, newest), ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: migrate_registry(registry_url), range(4)))
+    assert {now for _, now in answers} == {newest}
+    assert revision_of(registry_url) == newest
+
+
+def test_whoever_has_a_registry_open_goes_on_and_opens_it_no_more(
+    registry: Registry, registry_url: str, instance: Instance, newer: Newer
+) -> None:
+    with newer(EXPAND) as (newest,):
+        migrate_registry(registry_url)
+    assert registry.find_instance("ada") == instance
+    assert registry.resolve_user("grace", create=True).alias == "grace"
+    for attempt in (lambda: registry_at(registry_url), lambda: migrate_registry(registry_url)):
+        with pytest.raises(RefusedError, match=f"an older hermesops: it knows revision {NOW}, .* is at {newest}"):
+            attempt()
+
+
+def test_a_migration_that_fails_changes_nothing(
+    registry: Registry, registry_url: str, instance: Instance, newer: Newer
+) -> None:
+    before = rows_of(registry)
+    with newer(EXPAND, CONTRACT, BROKEN), pytest.raises(HermesError, match="no_such_table"):
+        migrate_registry(registry_url)
+    assert (revision_of(registry_url), differences_of(registry)) == (NOW, [])
+    assert rows_of(registry) == before
+    assert registry.find_instance("ada") == instance
+
+
+@pytest.mark.postgres
+def test_an_older_registry_on_postgresql_is_migrated_only_when_asked(
+    postgresql_server: postgresql.PostgreSql, newer: Newer
+) -> None:
+    url = postgresql_server.new_database()
+    migrate_registry(url)
+    with newer(EXPAND) as (newest,):
+        with pytest.raises(RefusedError, match=f"is at revision {NOW}, this hermesops needs {newest}") as refused:
+            open_registry(url, environment="local", actor="tester", sealer=lambda _new: KEYS)
+        assert refused.value.hint == "hermesops registry migrate"
+        assert revision_of(url) == NOW
+
+
+# Copies
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Copies:
+    """Those of a registry of this revision, which has one user."""
+    made = Copies(tmp_path / "registry.db", keep=3)
+    registry = registry_at(f"sqlite:///{made.file}")
+    registry.resolve_user("ada", create=True)
     registry.close()
+    return made
 
 
-def test_old_entries_are_chained_and_new_ones_follow(old: str, tmp_path: Path) -> None:
-    registry = registry_at(old, anchor=Anchor(tmp_path / "anchor"))
-    assert registry.check_audit().findings == ()
-    assert registry.check_audit().entries == AUDITED
-    assert [entry.epoch for entry in reversed(registry.list_audit())] == [1, 1, 2, 2, 2, 2, 2]
-    registry.append_audit("command_run", "x", why="later")
-    report = registry.check_audit()
-    assert (report.findings, report.entries, report.anchored_to) == ((), AUDITED + 1, AUDITED + 2)
-    registry.close()
-
-
-@pytest.mark.parametrize("statement", ["UPDATE audit SET why = 'another'", "DELETE FROM audit"])
-def test_old_entries_are_still_refused_to_whoever_would_rewrite_them(old: str, statement: str) -> None:
-    registry = registry_at(old)
-    with (
-        registry._database._engine.connect().execution_options(hermesops_writes=True) as connection,
-        pytest.raises(sa.exc.DBAPIError, match="only ever appended to"),
-    ):
-        connection.execute(sa.text(statement))
-    registry.close()
-
-
-def test_a_copy_from_before_stays(tmp_path: Path) -> None:
-    file = tmp_path / "registry.db"
-    copies = Copies(file, keep=3)
-    old_registry.make(f"sqlite:///{file}")
-    registry = registry_at(f"sqlite:///{file}", copies=copies)
-    registry.close()
+def test_a_copy_from_before_stays(copies: Copies, newer: Newer) -> None:
+    with newer(EXPAND, CONTRACT) as (_, newest):
+        migrate_registry(f"sqlite:///{copies.file}", copies=copies)
     [copy] = copies.list()
-    assert copy.reason == f"before-{REVISIONS[-1]}"
-    database = Database(f"sqlite:///{copy.file}")
-    with database.reading() as connection:
-        assert connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == "0001"
-    database.close()
+    assert copy.reason == f"before-{newest}"
+    assert revision_of(f"sqlite:///{copy.file}") == NOW
 
 
-def test_a_migration_that_cannot_be_copied_first_is_not_done(tmp_path: Path) -> None:
-    file = tmp_path / "registry.db"
-    old_registry.make(f"sqlite:///{file}")
-    (tmp_path / "registry-copies").write_text("a file where a folder should be")
-    with pytest.raises(Exception, match="cannot be"):
-        migrate_registry(f"sqlite:///{file}", copies=Copies(file, keep=3))
-    database = Database(f"sqlite:///{file}")
-    with database.reading() as connection:
-        assert connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == "0001"
-    database.close()
+def test_a_migration_that_cannot_be_copied_first_is_not_done(copies: Copies, newer: Newer) -> None:
+    copies.folder.write_text("a file where a folder should be")
+    with newer(EXPAND), pytest.raises(HermesError, match="cannot be"):
+        migrate_registry(f"sqlite:///{copies.file}", copies=copies)
+    assert revision_of(f"sqlite:///{copies.file}") == NOW
 
 
-def test_tables_without_a_revision_are_damaged(registry_url: str) -> None:
+def test_a_copy_from_before_is_restored_with_the_tables_of_now(copies: Copies, newer: Newer) -> None:
+    url = f"sqlite:///{copies.file}"
+    with newer(EXPAND, CONTRACT) as (_, newest):
+        migrate_registry(url, copies=copies)
+        [copy] = copies.list()
+        copies.file.write_bytes(b"this was a database once " * 1000)
+        restore(copies, copy.file, open_at=registry_at, anchor=None, over_healthy=False, why="drill")
+        assert revision_of(url) == newest
+        restored = registry_at(url)
+    assert [user.alias for user in restored.list_users()] == ["ada"]
+    restored.close()
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM alembic_version", "UPDATE alembic_version SET version_num = 'epoch'"]
+)
+def test_tables_without_a_revision_are_damaged(registry_url: str, statement: str) -> None:
     migrate_registry(registry_url)
     database = Database(registry_url)
     with database.writing() as connection:
-        connection.execute(sa.text("DELETE FROM alembic_version"))
+        connection.execute(sa.text(statement))
     database.close()
     with pytest.raises(BrokenInvariantError, match="says no revision"):
         registry_at(registry_url)

@@ -180,7 +180,7 @@ class LifecycleHandlers:
         reach = self._session.instance_client.with_lease(lease)
         return Terminate(
             instance_of(operation),
-            TerminationRequest(_why(operation), keeps_backup=bool(operation.intent.get("keeps_backup"))),
+            TerminationRequest(_why(operation), keeps_backup=bool(operation.intent["keeps_backup"])),
             rows=self._app.registry,
             world=reach,
             gateways=reach.gateways,

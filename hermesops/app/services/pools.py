@@ -153,7 +153,7 @@ class Pools:
         from hermesops.pool.workflow import PoolFill
 
         app, cell = self._app, CellName(str(operation.intent["cell"]))
-        targets = self._targets(cell) if operation.intent.get("grow", True) else []
+        targets = self._targets(cell) if operation.intent["grow"] else []
         return PoolFill(cell, targets, self._settings.cell_size, app.registry, self, self, self._shortly_alone)
 
     def _targets(self, cell: CellName) -> "list[Target]":

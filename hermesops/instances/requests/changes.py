@@ -109,7 +109,7 @@ class Requests:
                 instance_id=instance.id,
             )
             # The one that is under way may say otherwise: then that is ended first.
-            if not operation.intent.get("keeps_backup", False):
+            if not operation.intent["keeps_backup"]:
                 self._rows.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 

@@ -29,7 +29,7 @@ class Copy:
     """A copy that was whole when it was taken.
 
     Attributes:
-        reason: ``daily``, ``before-0003`` (a migration to that revision) or ``before-restore``.
+        reason: ``daily``, ``before-0002`` (a migration to that revision) or ``before-restore``.
     """
 
     file: Path

@@ -1,6 +1,8 @@
 """Brings the database's tables to what this code expects, and tells when that cannot be."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -8,8 +10,13 @@ from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.damage import RESTORE
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
+REVISIONS = ("0001",)
 """Every revision this code knows, oldest first; the last one is what it works with."""
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
+"""Folder of the scripts, one for each revision."""
+
+_REVISION = re.compile(r"\d{4}")
 
 _LOCK = 0x6865726D6573
 """Number of the advisory lock under which PostgreSQL migrates once at a time."""
@@ -79,9 +86,9 @@ def migrate(database: Database, copy: Callable[[str], object] | None = None) -> 
 def _current(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    version: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    if version is None:
-        # Whoever makes the table writes its row in the same transaction.
+    version: object = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    if not isinstance(version, str) or not _REVISION.fullmatch(version):
+        # Whoever makes the table writes its row in the same transaction; what a misplaced page says is no revision.
         raise BrokenInvariantError("the registry is damaged: it says no revision", hint=RESTORE)
     return version
 
@@ -96,12 +103,10 @@ def _refuse_newer(database: Database, found: str | None) -> None:
 
 def _upgrade(connection: sa.Connection) -> None:
     # Alembic costs a third of a second to import and is needed only here.
-    from pathlib import Path  # noqa: PLC0415 - as above
-
     from alembic import command  # noqa: PLC0415 - as above
     from alembic.config import Config  # noqa: PLC0415 - as above
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent.parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

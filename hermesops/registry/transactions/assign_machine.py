@@ -169,8 +169,7 @@ class MachineChangeRows(SpareRows):
                 .values(**moved, machine_name=name, machine_wanted=True, epoch=details.epoch + 1)
             )
             raise_token_floor(connection, instance_id)
-            # A token opens one machine: that of the machine before would only be refused.
-            on = {"vm_id": row.machine_id, "vm_ip": None, "proxy_token": None, "plan": Plan(row.plan)}
+            on = {"vm_id": row.machine_id, "vm_ip": None, "plan": Plan(row.plan)}
             connection.execute(hermes_instances.update().where(columns.id == instance_id).values(on))
             self._note(
                 connection,

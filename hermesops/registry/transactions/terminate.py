@@ -40,9 +40,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
         if row.status == InstanceStatus.TERMINATED:
             return
         connection.execute(
-            hermes_instances.update()
-            .where(columns.id == instance_id)
-            .values(status=InstanceStatus.TERMINATED, proxy_token=None)
+            hermes_instances.update().where(columns.id == instance_id).values(status=InstanceStatus.TERMINATED)
         )
         connection.execute(
             instance_details.update()

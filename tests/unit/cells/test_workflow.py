@@ -15,8 +15,3 @@ def test_whoever_continues_an_up_knows_what_was_asked() -> None:
     ]
     for request in requests:
         assert UpRequest.from_intent(request.to_intent()) == request
-
-
-def test_a_row_of_an_older_version_means_what_it_meant() -> None:
-    assert UpRequest.from_intent({"cell": "cell1", "saved": "a preview"}) == UpRequest(CELL, saved="a preview")
-    assert "approval" not in UpRequest(CELL).to_intent(), "equal wishes have equal rows, whoever wrote them"

@@ -58,7 +58,7 @@ class RelocationRequest:
     @classmethod
     def from_intent(cls, intent: Mapping[str, object], *, why: str) -> "RelocationRequest":
         """As it was asked."""
-        image, only = intent["image_id"], intent.get("only_plan")
+        image, only = intent["image_id"], intent["only_plan"]
         return cls(
             why,
             MachineName(str(intent["origin"])),
@@ -68,8 +68,8 @@ class RelocationRequest:
             str(intent["server_type"]),
             ImageId(str(image)) if image else None,
             UserPlan(str(only)) if only else None,
-            str(intent.get("snapshot") or ""),
-            keeps_former=bool(intent.get("keeps_former")),
+            str(intent["snapshot"]),
+            keeps_former=bool(intent["keeps_former"]),
         )
 
     @property
