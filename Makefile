@@ -26,7 +26,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint coverage mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test lint reference coverage mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -45,6 +45,10 @@ test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	pytest -n $(WORKERS) --dist loadgroup --durations 10 $(T)
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
+
+reference: .venv/installed ## Write the command reference, runbooks/reference, from the commands' help
+	@echo "==> Writing runbooks/reference"
+	python -m tests.support.command_reference
 
 coverage: .venv/installed need-testing ## Which lines of hermesops tests run, their children's included; T chooses tests
 	@echo "==> Measuring which lines tests run"
