@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
 from pathlib import Path
-from typing import BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from hermesops import child_environment, web_address
 from hermesops.errors import UsageError
@@ -336,6 +337,31 @@ class Environment:
         if not env.is_local:
             _refuse_exposed(env.settings, sources)
         return env
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of settings.toml: every key with its description, default and bounds."""
+    found = Settings.model_json_schema(schema_generator=_TomlSchema)
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        **found,
+        "title": "settings.toml",
+        "description": "Settings of one environment of hermesops. A variable HERMESOPS_<KEY> wins over the file.",
+    }
+
+
+class _TomlSchema(GenerateJsonSchema):
+    """JSON Schema without null, which TOML does not have, and without titles that repeat keys."""
+
+    def nullable_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ANN401 - a type of pydantic's core
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+        found = super().default_schema(schema)
+        return found if found.get("default", "") is not None else {k: v for k, v in found.items() if k != "default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - as above
+        return False
 
 
 def is_secret(variable: str) -> bool:

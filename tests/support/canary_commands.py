@@ -19,6 +19,7 @@ COMMANDS: Sequence[str] = (
     "local status",
     "doctor",
     "settings show",
+    "settings schema",
     "env list",
     "env show",
     "env check",

@@ -1,12 +1,13 @@
 """Settings come from one place and say where each value came from."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.plan import Plan
-from hermesops.settings import Environment
+from hermesops.settings import Environment, Settings, schema
 
 
 def load(tmp_path: Path, name: str = "", **variables: str) -> Environment:
@@ -166,3 +167,18 @@ def test_a_file_that_others_may_read_holds_no_secret(tmp_path: Path, text: str, 
         load(tmp_path)
     file.chmod(0o600)
     load(tmp_path)
+
+
+def test_the_committed_schema_is_the_one_of_the_settings() -> None:
+    """Renew it by ``hermesops settings schema > runbooks/settings.schema.json``."""
+    file = Path(__file__).parents[2] / "runbooks" / "settings.schema.json"
+    assert json.loads(file.read_text()) == schema()
+
+
+def test_the_schema_describes_every_key_and_nothing_else() -> None:
+    found = schema()
+    assert set(found["properties"]) == set(Settings.model_fields)
+    assert [key for key, one in found["properties"].items() if not one.get("description")] == []
+    assert not found["additionalProperties"]
+    assert "null" not in json.dumps(found)
+    assert found["properties"]["cell_size"].items() >= {"minimum": 1, "maximum": 500, "default": 40}.items()

@@ -1,8 +1,10 @@
 """``hermesops settings``: every setting, its value and where it came from."""
 
+import json
+
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import say, table
+from hermesops.cli.console import result, say, table
 
 app = Noun(no_args_is_help=True)
 
@@ -16,3 +18,12 @@ def show() -> None:
     rows = [setting(env, key) for key in env.sources]
     say(f"environment {env.name}, folder {env.folder}")
     table("settings", "settings", ("key", "value", "source", "description"), rows, "")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of settings.toml: each key with its description, default and bounds."""
+    from hermesops import settings
+
+    found = settings.schema()
+    result("settings_schema", {"schema": found}, [json.dumps(found, indent=2)])
