@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.views import job as chore_view
+from hermesops.cli.views import job as view
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_() -> None:
             chosen = {job.name for job in jobs.chosen()}
             leases = {lease.subject: lease.holder for lease in composed.registry.list_leases()}
             return [
-                chore_view.job(
+                view.job(
                     job,
                     composed.registry.job_run(job.name),
                     list(job.due()),
