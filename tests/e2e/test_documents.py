@@ -1,4 +1,4 @@
-"""What the README shows is what the commands print, and what it tells people to type can be typed."""
+"""What documents show is what the commands print, and what they tell people to type can be typed."""
 
 import re
 import shlex
@@ -11,8 +11,8 @@ from tests.support.behind_its_back import delete_behind_its_back
 from tests.support.command import Command, local_world
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
+RUNBOOKS = ROOT / "runbooks"
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(RUNBOOKS.glob("*.md"))]
 
 VOLATILE = (
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
@@ -36,6 +36,14 @@ def normal(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
+def blocks_of(document: Path) -> list[str]:
+    return re.findall(r"```console\n(.*?)```", document.read_text(), flags=re.DOTALL)
+
+
+README = blocks_of(ROOT / "README.md")
+EVERYDAY = blocks_of(RUNBOOKS / "everyday.md")
+
+
 def commands_of(block: str) -> list[tuple[list[str], str]]:
     """Each command of a block with the output shown below it."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
@@ -43,24 +51,24 @@ def commands_of(block: str) -> list[tuple[list[str], str]]:
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
-    assert [words for words, _ in commands_of(BLOCKS[0])] == [["make", "demo"], ["make", "test"]]
+    assert [words for words, _ in commands_of(README[0])] == [["make", "demo"], ["make", "test"]]
     makefile = (ROOT / "Makefile").read_text()
     assert all(f"\n{target}:" in makefile for target in ("demo", "test", "lint", "bench", "soak"))
 
 
 def test_the_demo_runs_what_the_readme_shows() -> None:
     recipe = re.findall(r"^\trun (hermesops .*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    shown = [shlex.join(words) for words, _ in commands_of(BLOCKS[1])]
+    shown = [shlex.join(words) for words, _ in commands_of(README[1])]
     assert [shlex.join(shlex.split(line.replace("$(USER_NAME)", "ada"))) for line in recipe] == shown
 
 
 @pytest.mark.machines
 async def test_the_readme_shows_what_is_printed(world: Command) -> None:
-    for words, shown in commands_of(BLOCKS[1]):
+    for words, shown in commands_of(README[1]):
         ran = await world.ok(*words[1:])
         missing = set(normal(shown)) - set(normal(ran.stdout))
         assert not missing, f"{missing} is shown, this was printed:\n{ran}"
-    for words, _ in commands_of(BLOCKS[2]):
+    for words, _ in commands_of(README[2]):
         if words[1] != "local":  # the world is others' too; purging one is tested where nobody else is
             await world.ok(*words[1:])
 
@@ -76,24 +84,23 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
 
 async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
-    await _print_what_is_shown(simulated, BLOCKS[3])
+    await _print_what_is_shown(simulated, EVERYDAY[0])
     [row] = (await simulated.ok("instance", "list", "--json")).json["instances"]
     await delete_behind_its_back(simulated.home / "local" / "world", row["machine_id"])
-    await _print_what_is_shown(simulated, BLOCKS[4])
+    await _print_what_is_shown(simulated, EVERYDAY[1])
 
 
 @pytest.mark.turns(6, at=5)
 async def test_releases_and_rollouts_print_what_the_readme_shows(simulated: Command) -> None:
     if not (await simulated.ok("instance", "list", "--json")).json["instances"]:
         await simulated.ok("provision", "ada", "--plan", "light")
-    await _print_what_is_shown(simulated, next(block for block in BLOCKS if "hermesops rollout start" in block))
+    await _print_what_is_shown(simulated, blocks_of(RUNBOOKS / "releases-and-rollouts.md")[0])
 
 
 async def test_environments_and_secrets_print_what_the_readme_shows(tmp_path: Path) -> None:
     command = Command(tmp_path)
     await command.ok("registry", "check")
-    block = next(block for block in BLOCKS if "hermesops env list" in block)
-    await _print_what_is_shown(command, block)
+    await _print_what_is_shown(command, blocks_of(RUNBOOKS / "environments.md")[0])
 
 
 async def _print_what_is_shown(world: Command, block: str) -> None:
@@ -106,12 +113,23 @@ async def _print_what_is_shown(world: Command, block: str) -> None:
         assert not missing, f"{missing} is shown, this was printed:\n{ran}"
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
-def test_links_lead_somewhere(path: str) -> None:
-    assert (ROOT / path).exists()
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", document.read_text())
+    assert not [link for link in links if "://" not in link and not (document.parent / link).exists()]
 
 
-@pytest.mark.parametrize("folder", re.findall(r"^\| (`.+?`) \|", README.partition("## Words")[0], flags=re.MULTILINE))
-def test_folders_of_the_table_exist(folder: str) -> None:
-    for name in re.findall(r"`([^`]+)`", folder):
-        assert (ROOT / name).exists()
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_that_are_named_exist(document: Path) -> None:
+    named = re.findall(r"`hermesops ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", document.read_text())
+    pages = {page.stem: page.read_text() for page in (RUNBOOKS / "reference").glob("*.md")}
+    assert not [noun for noun, _ in named if noun not in pages]
+    nouns = [(noun, verb) for noun, verb in named if verb and f"\n## {noun} " in pages[noun]]
+    assert not [f"{noun} {verb}" for noun, verb in nouns if f"\n## {noun} {verb}\n" not in pages[noun]]
+
+
+def test_folders_of_the_table_exist() -> None:
+    rows = re.findall(r"^\| (`.+?`) \|", (RUNBOOKS / "architecture.md").read_text(), flags=re.MULTILINE)
+    folders = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert len(folders) > 30
+    assert not [name for name in folders if not (ROOT / name).exists()]

@@ -69,7 +69,7 @@ def _index() -> str:
         _options(command, context),
         "Options of every command:",
         _OPTIONS_OF_ALL,
-        "Exit codes are explained in [the README](../../README.md).",
+        "Exit codes are explained in [failures](../failures.md).",
         "| page | what it is about |\n| --- | --- |\n"
         + "\n".join(f"| [{name}]({name}.md) | {_cell(summary)} |" for name, summary in lazy_groups.SUMMARIES.items()),
     ]

@@ -221,7 +221,7 @@ class Backups:
         if not settings.backup_bucket:
             raise UsageError(
                 f"environment {self._app.env.name} has no backup_bucket: its agents are backed up nowhere",
-                hint="hermesops settings show; README.md says what the bucket needs",
+                hint="hermesops settings show; runbooks/everyday.md says what the bucket needs",
             )
         ca = settings.backup_ca_file.read_text() if settings.backup_ca_file else ""
         bucket = Bucket(

@@ -40,7 +40,7 @@ def who_acts(env: Environment) -> str:
     if settings.operator_key is None:
         raise RefusedError(
             f"environment {env.name} lets only those act whom a key or a token proves",
-            hint="set operator_key to your SSH key, or oidc_token_file in a pipeline; README.md, Operators",
+            hint="set operator_key to an SSH key, or oidc_token_file in a pipeline; see runbooks/environments.md",
         )
     return operators.by_key(signers_of(env), host)
 
