@@ -33,7 +33,7 @@ def sign(
     save: Annotated[Path, typer.Option("--save", help="File that takes the approval.", dir_okay=False)],
     yes: Yes = False,
 ) -> None:
-    """Look at a saved preview, or at a list of agents, and approve it with your key; nobody approves their own."""
+    """Review a saved preview or a list of agents, and approve it with your key; never your own."""
     from hermesops.app.services.approvals import asked_by_preview
     from hermesops.identity.mass_change import FILE
 
@@ -88,7 +88,7 @@ def request(
     save: Annotated[Path, typer.Option("--save", help="File that takes the list.", dir_okay=False)],
     reason: Why,
 ) -> None:
-    """Ask that many agents may end or change their plan: a list, signed with your key, that another one approves."""
+    """Request approval to terminate or resize many agents: a list, signed with your key, for a second operator."""
     composed = context.compose()
     instances = [composed.registry.find_instance(user).id for user in users]
     write_saved(save, composed.mass_changes.request(instances, reason=reason))

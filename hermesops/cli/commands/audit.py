@@ -45,7 +45,7 @@ def verify(
         Path | None, typer.Option("--anchor", help="File of anchored heads of another computer.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Find what was edited, removed, moved or computed anew since it was written."""
+    """Verify that no entry was edited, removed, moved or recomputed."""
     from hermesops.registry.audit.anchor import Anchor
 
     composed = context.compose()

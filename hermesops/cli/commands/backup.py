@@ -30,7 +30,7 @@ def group() -> None:
 def list_(
     user: Annotated[str, typer.Argument(help="Only this one's; without it, how old each newest is.")] = "",
 ) -> None:
-    """List the backups of a user, or how much of each agent would be lost with its machine now."""
+    """List a user's backups, or the age of each agent's newest backup."""
     composed = context.compose()
     if not user:
         _ages(composed)
@@ -49,7 +49,7 @@ def list_(
 
 @app.command()
 def create(user: User, no_wait: NoWait = False) -> None:
-    """Back up a user's agent now; it goes on meanwhile."""
+    """Back up a user's agent now, while it runs."""
     composed = context.compose()
 
     async def work() -> str:
@@ -85,7 +85,7 @@ def daily() -> None:
 
 @app.command()
 def check(user: User, snapshot: Snapshot = "") -> None:
-    """Restore a backup into a folder here that goes away again, and compare it with what was copied."""
+    """Restore a backup into a temporary folder here, and compare it with what was copied."""
     composed = context.compose()
     instance = composed.registry.find_instance(user)
     chosen = composed.registry.get_backup(instance.id, snapshot)
@@ -108,16 +108,16 @@ def restore(
     user: User,
     snapshot: Snapshot = "",
     damaged: Annotated[
-        bool, typer.Option("--damaged", help="What is there cannot be read any more: do not back it up first.")
+        bool, typer.Option("--damaged", help="The current state is damaged: do not back it up first.")
     ] = False,
     onto_new_machine: Annotated[
-        bool, typer.Option("--onto-new-machine", help="Put it on another machine, as when its own is gone.")
+        bool, typer.Option("--onto-new-machine", help="Restore onto a new machine, as when its own is gone.")
     ] = False,
     yes: Yes = False,
     reason: Why = "",
     no_wait: NoWait = False,
 ) -> None:
-    """Put a backup in the place of an agent's state; what is there is backed up first, where its machine answers.
+    """Restore an agent's state from a backup; the current state is backed up first if its machine answers.
 
     Without --snapshot it is the newest but for those that a restore made of what it replaced: the same command again
     does not undo it.

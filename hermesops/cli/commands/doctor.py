@@ -7,7 +7,7 @@ from hermesops.errors import RefusedError
 
 
 def doctor() -> int:
-    """Check programs, rights, disk space, keys, registry and the vendor's API; say what mends each."""
+    """Check programs, rights, disk space, keys, registry and the vendor's API; name what repairs each."""
     from hermesops.model.check import Verdict
 
     checks = context.run(context.compose().doctor())

@@ -39,7 +39,7 @@ def set_(
         str, typer.Option("--until", help="A moment in ISO 8601, or in 12h; by default until it is lifted.")
     ] = "",
 ) -> None:
-    """Let nothing new be rolled out for a while; what is under way stops before its next batch."""
+    """Freeze rollouts for a while; a running rollout stops before its next batch."""
     from hermesops.cli.options.durations import until as moment_of
 
     if not reason.strip():

@@ -51,7 +51,7 @@ def show(who: Who) -> None:
 
 @app.command()
 def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
-    """Let a machine prove nothing any more: no key of its data, no renewal. Its agent runs on until it restarts."""
+    """Revoke a machine's certificate: no key for its data, no renewal. Its agent runs on until it restarts."""
     composed = context.compose()
     identities, _ = _identities()
     holder = identities.find(who)
@@ -100,7 +100,7 @@ def _tell_all(told: dict[str, str]) -> None:
 def trust(
     file: Annotated[Path, typer.Argument(dir_okay=False, help="Takes the new key; one that is there is taken.")],
 ) -> None:
-    """Make the key of another authority, trusted beside the one there is; secrets set authority.key then uses it."""
+    """Create the key of another authority, trusted beside the current one; secrets set authority.key then uses it."""
     identities, _ = _identities()
     identities.trust(file)
     count = len(context.compose().registry.list_authorities())

@@ -21,7 +21,7 @@ def group() -> None:
 
 @app.command()
 def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy = None) -> None:
-    """End agents whose days of grace are over, and give back machines that were left; run it daily, as cron does."""
+    """Terminate agents whose grace period is over, and delete previous machines; run it daily, as cron does."""
     composed = context.compose()
     composed.approved_list = approved_list(listed, approved_by)
 

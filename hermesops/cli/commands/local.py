@@ -76,7 +76,7 @@ def _purge_all(*, yes: bool) -> None:
 
 @app.command()
 def status() -> None:
-    """Show where the local world is reachable and what is in it."""
+    """Show where the local world listens and what is in it."""
     _show(context.run(_world().status()))
 
 

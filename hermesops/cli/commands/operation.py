@@ -35,7 +35,7 @@ def list_(
 
 @app.command()
 def show(operation_id: Id) -> None:
-    """Show one operation: its steps with their times, who is at it now, and what the audit says."""
+    """Show one operation: its steps with their times, which process has it, and its audit entries."""
     registry = context.compose().registry
     row = registry.get_operation(operation_id)
     lease = next((one for one in registry.list_leases() if one.subject == row.subject), None)
@@ -48,10 +48,10 @@ def show(operation_id: Id) -> None:
 def continue_(
     operation_id: Id,
     wait: Annotated[
-        float, typer.Option("--timeout", min=0, help="Seconds to wait for somebody who is at it already.")
+        float, typer.Option("--timeout", min=0, help="Seconds to wait for a process that has it already.")
     ] = 1800,
 ) -> None:
-    """Bring an operation to its end, wherever it stopped; join whoever is at it."""
+    """Continue an operation from where it stopped; follow it if another process has it."""
     composed = context.compose()
     operation = composed.registry.get_operation(operation_id)
 
@@ -71,7 +71,7 @@ def abandon(
     ] = "",
     yes: Yes = False,
 ) -> None:
-    """Close an operation that nobody is at, so that nobody continues it; says what is left behind."""
+    """Abandon an operation that no process works on; says what is left behind."""
     from hermesops.operations import abandon as abandoning
 
     composed = context.compose()

@@ -54,7 +54,7 @@ def list_(cells: Cells = None) -> None:
 
 @app.command()
 def refill(cells: Cells = None, no_wait: NoWait = False) -> None:
-    """Bring the warm pools of cells to the size and image that settings say, and remove what cells have too many of."""
+    """Refill the warm pools of cells to the size and image of the settings, and remove machines beyond it."""
 
     async def opened(session: "Connected", cell: "CellName") -> "Operation":
         return session.pools.open(cell)

@@ -57,7 +57,7 @@ def admit(
     to: Annotated[Path, typer.Option(file_okay=False, help="Folder that takes certificate.pem and authority.pem.")],
     reason: Why = "",
 ) -> None:
-    """Let a service call the relay: sign its certificate. Its key stays where it was made.
+    """Admit a service to the relay: sign its certificate. Its key stays where it was made.
 
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
@@ -90,7 +90,7 @@ def list_() -> None:
 
 @app.command()
 def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
-    """Let a service call the relay no more, from its next request on."""
+    """Revoke a service's certificate; the relay refuses its next request."""
     composed = context.compose()
     agree(
         f"This keeps service {service} from all agents in environment {composed.env.name}.",

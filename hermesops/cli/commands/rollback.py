@@ -21,7 +21,7 @@ _HOW = "hermesops rollback USER, or --rollout ID"
 def rollback(
     user: Annotated[str, typer.Argument(help="User id, alias or instance id.", show_default=False)] = "",
     rollout_id: Annotated[
-        str, typer.Option("--rollout", help="Everybody whom this rollout brought to its release.", show_default=False)
+        str, typer.Option("--rollout", help="All instances that this rollout deployed.", show_default=False)
     ] = "",
     to: Annotated[
         str, typer.Option("--to", help="To this release instead of the one before.", show_default=False)
@@ -33,7 +33,7 @@ def rollback(
         str, typer.Option("--machine", help="With --direct: the machine's name or id.", show_default=False)
     ] = "",
     lose: Annotated[
-        bool, typer.Option("--lose", help="Also where what was written since cannot be carried over; it is kept aside.")
+        bool, typer.Option("--lose", help="Even if rows written since cannot be migrated; they are kept aside.")
     ] = False,
     even_revoked: Annotated[
         bool, typer.Option("--even-revoked", help="Also to a release that was revoked or is below the floor.")

@@ -23,7 +23,7 @@ def group() -> None:
 
 @app.command("list")
 def list_() -> None:
-    """List the secrets that are needed, where each is and how old; never what it says."""
+    """List the secrets that are needed, where each is and how old; never its value."""
     from datetime import UTC, datetime
 
     from hermesops.app.services.secret_checks import held_secrets
@@ -40,7 +40,7 @@ def set_(
     reason: Why = "",
     yes: Yes = False,
 ) -> None:
-    """Keep a secret that somebody gave you; it is read from a file or standard input, never from an argument."""
+    """Store a secret; it is read from a file or standard input, never from an argument."""
     from hermesops.app.services.secrets import set_secret
     from hermesops.secrets.catalog import needed
 
@@ -64,7 +64,7 @@ def rotate(
         bool, typer.Option("--prepare", help="registry.key: only add the new key, to hand it to other computers first.")
     ] = False,
 ) -> int:
-    """Rotate a secret; where only a person can, say exactly what is to be done (exit 7). Killed, it continues."""
+    """Rotate a secret; where only a person can, print the steps (exit 7). After a kill, run it again."""
     from hermesops.app.services.key_rotation import prepare_registry_key, rotate_registry_key
     from hermesops.secrets.catalog import REGISTRY_KEY, needed
 

@@ -40,7 +40,7 @@ def list_(user: User) -> None:
 
 @app.command()
 def create(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
-    """Take a snapshot of a user's machine; its gateway rests until JustAVPS has it all, which may take long."""
+    """Take a snapshot of a user's machine; its gateway is stopped until JustAVPS has the image, which may take long."""
     composed = context.compose()
     instance = composed.registry.find_instance(user)
 

@@ -34,7 +34,7 @@ def group() -> None:
 
 @app.command("list")
 def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
-    """List the tokens that are in use and who holds them, never what they say.
+    """List the tokens that are in use and who holds them, never their values.
 
     Each is root on its machine: it opens JustAVPS's toolbox there, and every port of the machine's loopback.
     """
@@ -86,7 +86,7 @@ def revoke(
     ] = False,
     reason: Why = "",
 ) -> None:
-    """End tokens now, as after one was seen where it should not be; who needs one gets another."""
+    """Revoke tokens now, as after a leak; whoever needs one gets another."""
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=f"hermesops token list {user}")
     composed = context.compose()

@@ -24,12 +24,12 @@ def worker(
         bool, typer.Option("--once", help="End when every operation has ended or been tried; no jobs.")
     ] = False,
     without_jobs: Annotated[
-        bool, typer.Option("--without-jobs", help="Leave what falls due by itself to others; see job list.")
+        bool, typer.Option("--without-jobs", help="Leave scheduled jobs to other workers; see job list.")
     ] = False,
 ) -> int:
     """Run operations and scheduled jobs: what --no-wait left, and what died with its runner. Logs JSON on stderr.
 
-    What falls due without anybody asking is done too (hermesops job list): one worker at a time does each.
+    Scheduled jobs run too (hermesops job list), each on one worker at a time.
     SIGTERM ends it after the steps under way; a second one cuts them short. Either is safe at any moment.
     """
     import structlog

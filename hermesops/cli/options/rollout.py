@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=StrEnum)
 
 Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Leave it to the workers; rollout status --watch looks on.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Leave it to the workers; follow it with rollout status --watch.")
+]
 Where = Annotated[str, typer.Option("--where", help="Only to these: plan=heavy,cell=cell1,region=…,release=…,user=…")]
 Everybody = Annotated[bool, typer.Option("--all", help="To every running instance.")]
-Stages = Annotated[str, typer.Option(help="Shares that shall have it after each stage, as 5%,25%,100%.")]
+Stages = Annotated[str, typer.Option(help="Share of instances on it after each stage, as 5%,25%,100%.")]
 Unavailable = Annotated[str, typer.Option("--max-unavailable", help="Share that may be changing at once, as 10%.")]
 AtOnce = Annotated[int, typer.Option("--at-once", help="And never more than so many.", show_default=False)]
 Soak = Annotated[str, typer.Option(help="How long each must have run it before a stage ends, as 10m.")]
@@ -31,7 +33,7 @@ Windows = Annotated[
     ),
 ]
 Emergency = Annotated[
-    str, typer.Option(help="Why windows, freezes and quiet hours do not count.", metavar="REASON", show_default=False)
+    str, typer.Option(help="Ignore windows, freezes and quiet hours; says why.", metavar="REASON", show_default=False)
 ]
 ManualBefore = Annotated[
     list[int] | None,

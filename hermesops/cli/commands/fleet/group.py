@@ -77,9 +77,9 @@ def drift(
         bool, typer.Option("--exit-code", help="Exit 7 when something differs or is unknown.")
     ] = False,
 ) -> int:
-    """Hold stacks, registry, vendor and machines against each other, and name the command that repairs each difference.
+    """Compare stacks, registry, vendor and machines, and name the command that repairs each difference.
 
-    Nothing in the world is changed. What somebody works on right now is left out.
+    Changes nothing. Leaves out what an operation is working on.
     """
     from hermesops.app.services.fleet import Drift
     from hermesops.drift.selection import FIELDS
@@ -101,7 +101,7 @@ def drift(
 def changes(
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a moment in ISO 8601.")],
 ) -> None:
-    """Tell what happened: what was done, by whom, what stacks ran, and what changed behind our back, oldest first."""
+    """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
     from hermesops.app.services.fleet import happenings
     from hermesops.cli.options.durations import since as moment_of
 

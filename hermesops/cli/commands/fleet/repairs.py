@@ -20,11 +20,13 @@ def adopt(
     machine_id: MachineId = "",
     contested: Annotated[
         bool,
-        typer.Option("--contested", help="Although it cannot prove whose it is, or another machine says the same."),
+        typer.Option(
+            "--contested", help="Even if it cannot prove its identity, or another machine reports the same instance."
+        ),
     ] = False,
     reason: Why = "",
 ) -> None:
-    """Give a machine that no instance is on to the instance that it says it belongs to."""
+    """Assign a machine without an instance to the instance that it reports."""
     from hermesops.app.services.recovery import Orphans
 
     composed = context.compose()
@@ -42,11 +44,11 @@ def adopt(
 def remove_orphan(
     machine: Machine,
     machine_id: MachineId = "",
-    forget: Annotated[bool, typer.Option("--forget", help="Although a user's memory is, or may be, on it.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Even if it holds, or may hold, a user's state.")] = False,
     yes: Yes = False,
     reason: Why = "",
 ) -> None:
-    """Destroy a machine that no instance is on; refused when a user's memory is on it and nowhere else."""
+    """Destroy a machine without an instance; refused when it holds the only copy of a user's state."""
     from hermesops.app.services.recovery import Orphans
 
     composed = context.compose()
@@ -67,7 +69,7 @@ def accept_size(
     user: Annotated[str, typer.Argument(help="User id, alias or instance id.")],
     reason: Why = "",
 ) -> None:
-    """Order the size that a machine was given behind our back: disks cannot shrink, and it is paid for."""
+    """Accept the size that somebody gave a machine at JustAVPS as the ordered one: disks cannot shrink."""
     from hermesops.app.services.fleet import Drift
 
     composed = context.compose()

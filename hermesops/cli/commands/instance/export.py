@@ -22,7 +22,7 @@ def export(
     ] = None,
     reason: Reason = "",
 ) -> None:
-    """Write all that a user's agent knows as lines of JSON: sessions, conversations, skills, memory, cron, pairings.
+    """Export a user's state as lines of JSON: sessions, conversations, skills, memory, cron, pairings.
 
     The last line counts the others; what arrived is held against it. With --to the file appears once it is whole.
     """

@@ -59,7 +59,7 @@ def resize(
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> None:
-    """Change an agent's plan. Its data has to fit; its gateway rests while the machine changes."""
+    """Change an agent's plan. Its data must fit; its gateway is stopped while the machine changes."""
     from hermesops.instances.requests.provision import parse_plan
 
     wanted = parse_plan(plan)
@@ -89,10 +89,10 @@ def terminate(
     user: User,
     yes: Yes = False,
     reason: Why = "",
-    now: Annotated[bool, typer.Option("--now", help="End it at once, not after the days of grace.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Have an agent back that was to end.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Terminate at once, without the grace period.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Cancel a scheduled termination.")] = False,
     without_backup: Annotated[
-        bool, typer.Option("--without-backup", help="With --now: lose what the agent knows.")
+        bool, typer.Option("--without-backup", help="With --now: destroy the agent's state without a backup.")
     ] = False,
     listed: ListOption = None,
     approved_by: ApprovedBy = None,

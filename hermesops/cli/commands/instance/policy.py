@@ -20,10 +20,10 @@ _QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-0
 def policy(
     user: Annotated[str, typer.Argument(help="User id, alias or instance id.")],
     opt_in: Annotated[
-        bool | None, typer.Option("--opt-in/--no-opt-in", help="Have new releases first.", show_default=False)
+        bool | None, typer.Option("--opt-in/--no-opt-in", help="Receive new releases first.", show_default=False)
     ] = None,
     protect: Annotated[
-        bool | None, typer.Option("--protect/--no-protect", help="Have them last.", show_default=False)
+        bool | None, typer.Option("--protect/--no-protect", help="Receive them last.", show_default=False)
     ] = None,
     quiet_hours: Annotated[
         str, typer.Option("--quiet-hours", metavar="22-07", help="Hours in which the agent is left alone; or none.")

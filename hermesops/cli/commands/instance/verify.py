@@ -19,7 +19,7 @@ User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 def verify(
     user: User,
     state: Annotated[
-        bool, typer.Option("--state", help="Only what it knows, held against its newest backup; exit 7 if it differs.")
+        bool, typer.Option("--state", help="Only compare its state with its newest backup; exit 7 if it differs.")
     ] = False,
 ) -> int:
     """Check on the machine what the roles promise, in one round trip, and name what is wrong."""

@@ -47,7 +47,7 @@ def restore(
     reason: Why = "the registry was damaged",
     yes: Yes = False,
 ) -> None:
-    """Put a good copy in the place of a damaged registry, which is set aside; leases from before have ended."""
+    """Restore a damaged registry from a good copy; the damaged one is set aside, and earlier leases have ended."""
     if (copy is None) != latest:
         raise UsageError("which copy: a file, or --latest", hint="hermesops registry copies")
     composed = context.compose()
@@ -68,6 +68,6 @@ def restore(
 
 @app.command()
 def restored(reason: Why) -> None:
-    """Say that the database was restored from its own backup, as PostgreSQL is: leases from before have ended."""
+    """Record that the database was restored from its own backup, as PostgreSQL is: earlier leases have ended."""
     epoch = context.compose().registry.open_epoch(reason)
     result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check() -> int:
-    """Look for rows that cannot be true together, secrets that do not open, and a broken audit; exit 70 on any."""
+    """Check for contradicting rows, secrets that do not open, and a broken audit; exit 70 on any."""
     found = context.compose().contradictions()
     table(
         "registry-check",
@@ -27,14 +27,12 @@ def check() -> int:
 
 
 def rebuild(
-    alias: Annotated[
-        list[str] | None, typer.Option("--alias", help="What operators called a user; repeatable.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be known again.")] = False,
+    alias: Annotated[list[str] | None, typer.Option("--alias", help="A user's alias; may be repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be rebuilt.")] = False,
     reason: Why = "the registry was lost",
     yes: Yes = False,
 ) -> None:
-    """Make a lost registry anew, from JustAVPS's list and what the machines remember; never over one that is whole.
+    """Rebuild a lost registry from JustAVPS's list and what the machines report; never over an intact one.
 
     A copy knows more: try `hermesops registry restore --latest` first.
     """

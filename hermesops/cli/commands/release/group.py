@@ -139,9 +139,9 @@ def verify(release: Release) -> None:
 
 @app.command()
 def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason: Why, yes: Yes = False) -> None:
-    """Let no machine take in a release any more; machines that run it go on until something else is brought.
+    """Revoke a release: no machine installs it any more; machines that run it keep it until another is deployed.
 
-    Nobody can take that back: build another release of the same agent.
+    This cannot be undone: build another release of the same agent.
     """
     from hermesops.app.services.releases import Releasing
 
@@ -162,7 +162,7 @@ def floor(
     version: Annotated[str, typer.Argument(help="Oldest version of the agent; none takes the floor away.")] = "",
     reason: Why = "",
 ) -> None:
-    """Show the oldest version of the agent that machines take in, or set it."""
+    """Show or set the oldest version of the agent that machines install."""
     composed = context.compose()
     revocations = composed.releases.revocations()
     if version:

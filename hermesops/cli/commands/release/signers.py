@@ -26,11 +26,11 @@ def set_(
     file: Annotated[str, typer.Argument(help="Allowed signers, in OpenSSH's format; - reads standard input.")],
     reason: Why,
     sign_again: Annotated[
-        bool, typer.Option(help="Vouch with your key for what was signed by somebody who signs no more.")
+        bool, typer.Option(help="Sign again with your key what a removed signer had signed.")
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Let others sign from now on. Your key has to be one that counts before and after, so that nobody is locked out.
+    """Change who signs releases. Your key must be valid before and after, so that nobody is locked out.
 
     Machines take the new signers with the next release that is brought to them.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
-    """Touch nobody new; those under way are brought to an end, and gates are heard on."""
+    """Pause a rollout: no further instance starts; those in progress finish, and gates still count."""
     from hermesops.app.services.rollout_commands import steer
     from hermesops.rollout import commands
 
@@ -29,7 +29,7 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
 
 
 def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
-    """Go on with a rollout that is paused, or whose runner died; join whoever brings it forward."""
+    """Continue a rollout that is paused, or whose runner died; follow it if another process runs it."""
     from hermesops.model.rollout import RolloutState
     from hermesops.rollout import commands
 
@@ -53,9 +53,9 @@ def promote(
     reason: Why = "",
     detach: Detach = False,
 ) -> int:
-    """Begin the next stage without soak and without what needs a person or more data; a gate that fails still halts.
+    """Start the next stage without soak, approval or more data; a failing gate still halts the rollout.
 
-    After a halt, it forgives what failed so far: you have looked, and answer for it.
+    After a halt, failures so far no longer count: you have checked them and take responsibility.
     """
     from hermesops.rollout import commands
 
@@ -76,7 +76,7 @@ def approve(
     stage: Annotated[int, typer.Option(min=1, help="The last stage that you approve.")] = 1,
     reason: Why = "",
 ) -> None:
-    """Let stages be entered whose blast radius asks for two people; signed with your key, nobody approves their own."""
+    """Approve stages whose blast radius needs a second operator; signed with your key, never your own rollout."""
     from hermesops.app.services.rollout_approvals import approve as signed
 
     composed = context.compose()
@@ -86,7 +86,7 @@ def approve(
 
 
 def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
-    """Touch nobody new from now on; those under way finish or go back, those that run the release keep it."""
+    """Abort a rollout: no further instance starts; those in progress finish or roll back, others keep the release."""
     from hermesops.rollout import commands
 
     composed = context.compose()
@@ -102,7 +102,7 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
 
 
 def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
-    """Give those that failed their turn again, first and through the same gates."""
+    """Retry failed instances first, through the same gates."""
     from hermesops.rollout import commands
 
     composed = context.compose()

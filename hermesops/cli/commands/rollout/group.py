@@ -106,7 +106,7 @@ def start(
     queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
     detach: options.Detach = False,
 ) -> int:
-    """Bring a release to running instances, 5 %, 25 %, 100 %; the same command goes on with what a killed one began.
+    """Deploy a release to running instances, 5 %, 25 %, 100 %; the same command continues what a killed one began.
 
     The targets are frozen now. Each machine tries the release on a copy of its state first and goes back by itself
     unless it is confirmed; a failing gate halts the rollout, and failed instances are rolled back. Exit 8: halted.

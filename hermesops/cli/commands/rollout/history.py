@@ -15,7 +15,7 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 
 
 def history(rollout_id: options.Id = "") -> None:
-    """Tell each change of a rollout's state: when, by whom, why."""
+    """List each change of a rollout's state: when, by whom, why."""
     registry = context.compose().registry
     row = registry.find_rollout(rollout_id)
     told = [one for one in registry.rollout_events(row.id) if one.kind in status.HISTORY]
@@ -28,7 +28,7 @@ def explain(
     rollout_id: options.Id = "",
     user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
 ) -> None:
-    """Explain a rollout: all that was decided, in order, with the reason and the figures that it followed from."""
+    """Explain a rollout: each decision in order, with its reason and figures."""
     registry = context.compose().registry
     row = registry.find_rollout(rollout_id)
     from hermesops.rollout.reports.explain import explain as explained
@@ -55,7 +55,7 @@ def replay(
     early_rate: Annotated[float, _as_recorded("… once more than this share of those touched failed.")] = -1.0,
     vitals: options.Vitals = "",
 ) -> None:
-    """Run other gates over a rollout that was recorded: would they have halted it, and when?"""
+    """Replay a recorded rollout with other gates: would they have halted it, and when?"""
     from hermesops.rollout.reports.replay import replay as over
 
     registry = context.compose().registry

@@ -49,7 +49,7 @@ def preview(
     exit_code: ExitCode = False,
     save: Save = None,
 ) -> int:
-    """Show what bringing cells to their rows would change, and what all would cost then; nothing changes.
+    """Show what stack up would change, and what the fleet would cost then; changes nothing.
 
     With --save the preview of one cell is signed with the operator's key; stack up --from lets just that happen.
     """
@@ -78,7 +78,7 @@ def up(
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> int:
-    """Bring cells to their rows. What destroys, touches many or costs too much is refused until it is named."""
+    """Apply the registry's rows to cells. What destroys, changes many or costs much is refused until it is named."""
     composed = context.compose()
     if saved is not None:
         if cells or where or everything or targets or destroy or share or budget or no_wait:
@@ -109,7 +109,7 @@ def refresh(
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would be written.")] = False,
     exit_code: ExitCode = False,
 ) -> int:
-    """Bring the states of cells to what the vendor has; no machine is changed."""
+    """Refresh the states of cells from the vendor; no machine is changed."""
     chosen = choose(context.compose(), cells, where, targets, everything=everything)
     if preview:
         return report("stack-refresh-preview", context.run(chosen.preview_refresh(targets or ())), remaining=exit_code)

@@ -26,7 +26,7 @@ def rollback_state(
     reason: Why = "",
     yes: Yes = False,
 ) -> None:
-    """Put a copy of the cell's state in its place; what is there now becomes a copy, machines stay as they are."""
+    """Restore a copy of the cell's Pulumi state; the current state becomes a copy, machines stay as they are."""
     composed = context.compose()
     name = composed.registry.get_cell(parse_cell(cell)).name
     if list_:
