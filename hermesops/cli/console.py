@@ -6,6 +6,7 @@ obeys what it is shown. JSON escapes them by itself, and what a remote command p
 """
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,17 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
+from hermesops.cli.commands import SUMMARIES
 from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.node.untrusted.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
+
+
+_COMMAND = re.compile(rf"(?<![\w/.-])hermesops (?!env list)(?=(?:{'|'.join(SUMMARIES)})\b)")
+"""Where a hint says what to type: "hermesops looks …" is no command, and ``env list`` is about all environments."""
 
 
 @dataclass
@@ -106,6 +112,7 @@ def table(
         empty: What a person reads when there is none.
         beside: What stands beside the rows in JSON.
     """
+    rows = [{**row, "hint": in_environment(str(row["hint"]))} if row.get("hint") else row for row in rows]
     if _mode.json:
         result(kind, {key: list(rows), **(beside or {})})
         return
@@ -120,6 +127,12 @@ def table(
     sys.stdout.flush()
 
 
+def in_environment(hint: str) -> str:
+    """A hint whose commands name the environment that ``--env`` chose: without it, they would act on another one."""
+    name = context.typed()
+    return _COMMAND.sub(f"hermesops --env {name} ", hint) if name else hint
+
+
 def error(failure: HermesError) -> None:
     """Say what went wrong and what to do next, on stderr; as JSON on stdout too when a program reads."""
     complain(failure)
@@ -131,7 +144,7 @@ def complain(failure: HermesError) -> None:
     """Say what went wrong and what to do next, on stderr only: the result on stdout tells it already."""
     _to_stderr(f"error: {failure.message}")
     if failure.hint:
-        _to_stderr(f"hint: {failure.hint}")
+        _to_stderr(f"hint: {in_environment(failure.hint)}")
 
 
 def failure_data(failure: HermesError) -> dict[str, object]:
@@ -139,7 +152,7 @@ def failure_data(failure: HermesError) -> dict[str, object]:
     return {
         "error": type(failure).__name__,
         "message": failure.message,
-        "hint": failure.hint,
+        "hint": in_environment(failure.hint),
         "exit_code": failure.exit_code,
     }
 

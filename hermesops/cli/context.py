@@ -44,6 +44,11 @@ def environment() -> "Environment":
     return Environment.load(_chosen.environment)
 
 
+def typed() -> str:
+    """The environment that ``--env`` names; empty where it was left out."""
+    return _chosen.environment
+
+
 def why_chosen() -> str:
     """What chose the environment."""
     if _chosen.environment:

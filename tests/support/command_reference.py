@@ -12,6 +12,7 @@ from typer.main import get_group
 
 from hermesops import assets
 from hermesops.cli import lazy_groups, root
+from hermesops.cli.commands import SUMMARIES
 
 INDEX = "index.md"
 WRITTEN_BY = "make reference"
@@ -33,7 +34,7 @@ def folder() -> Path:
 
 def pages() -> dict[str, str]:
     """Each page's text by its file name."""
-    found = {f"{name}.md": _page(name) for name in lazy_groups.SUMMARIES}
+    found = {f"{name}.md": _page(name) for name in SUMMARIES}
     return {INDEX: _index(), **found}
 
 
@@ -71,7 +72,7 @@ def _index() -> str:
         _OPTIONS_OF_ALL,
         "Exit codes are explained in [failures](../failures.md).",
         "| page | what it is about |\n| --- | --- |\n"
-        + "\n".join(f"| [{name}]({name}.md) | {_cell(summary)} |" for name, summary in lazy_groups.SUMMARIES.items()),
+        + "\n".join(f"| [{name}]({name}.md) | {_cell(summary)} |" for name, summary in SUMMARIES.items()),
     ]
     return "\n\n".join(line for line in lines if line) + "\n"
 
@@ -81,7 +82,7 @@ def _page(name: str) -> str:
     commands = list(_commands(lazy_groups.load(name), f"hermesops {name}"))
     is_group = len(commands) > 1 or commands[0][0] != f"hermesops {name}"
     if is_group:
-        sections.append(lazy_groups.SUMMARIES[name])
+        sections.append(SUMMARIES[name])
     for path, command in commands:
         context = _context(command, path)
         if is_group:

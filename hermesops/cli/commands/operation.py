@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Yes, agree, result, table
+from hermesops.cli.console import Yes, agree, in_environment, result, table
 from hermesops.cli.views import operation as operation_view
 from hermesops.cli.views import shapes
 
@@ -81,10 +81,11 @@ def abandon(
     # Without a reason it is refused anyway, and nobody need be asked.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
     left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
+    hint = in_environment(left.next)
     result(
         "operation-abandon",
-        {"id": row.id, "left": left.what, "hint": left.next},
-        [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {left.next}"],
+        {"id": row.id, "left": left.what, "hint": hint},
+        [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {hint}"],
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from hermesops.cli.console import in_environment
 from hermesops.cli.views.shapes import fields, moment, operation
 from hermesops.model.audit import AuditEntry
 from hermesops.model.operation import Lease, Operation, OperationStep
@@ -34,7 +35,7 @@ def detail(
             for one in steps
         ],
         "audit": [{"at": moment(one.at), "who": one.who, "action": one.action, "why": one.why} for one in audit],
-        "hint": hint or None,
+        "hint": in_environment(hint) or None,
     }
 
 

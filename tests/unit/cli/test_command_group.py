@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hermesops.cli import lazy_groups
+from hermesops.cli.commands import SUMMARIES
 
 
 def commands(loaded: dict[str, Any], words: str = "") -> Iterator[tuple[str, Any]]:
@@ -16,7 +17,7 @@ def commands(loaded: dict[str, Any], words: str = "") -> Iterator[tuple[str, Any
             yield f"{words}{name}", command
 
 
-FOUND = dict(commands({name: lazy_groups.load(name) for name in lazy_groups.SUMMARIES}))
+FOUND = dict(commands({name: lazy_groups.load(name) for name in SUMMARIES}))
 
 
 @pytest.mark.parametrize("words", sorted(FOUND))

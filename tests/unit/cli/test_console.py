@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hermesops.cli import console
+from hermesops.cli import console, context
 from hermesops.errors import RefusedError
 from tests.support.hostile_moods import ESCAPES
 
@@ -38,3 +38,20 @@ def test_a_program_reads_what_there_is(capsys: pytest.CaptureFixture[str], monke
 def test_output_of_a_remote_command_is_passed_through(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     console.write_bytes(b"\x1b[1m\xff")
     assert capfdbinary.readouterr().out == b"\x1b[1m\xff"
+
+
+def test_commands_of_hints_name_the_environment_that_was_typed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context._chosen, "environment", "staging")
+    hint = "hermesops instance show ada, then hermesops worker; hermesops looks first"
+    named = "hermesops --env staging instance show ada, then hermesops --env staging worker; hermesops looks first"
+    console.error(RefusedError("no", hint=hint))
+    console.table("x", "rows", ["hint"], [{"hint": hint}], "none")
+    shown = capsys.readouterr()
+    assert (shown.err, shown.out.splitlines()[1]) == (f"error: no\nhint: {named}\n", named)
+    assert console.in_environment(named) == named
+
+
+def test_hints_without_an_environment_are_as_they_are() -> None:
+    assert console.in_environment("hermesops worker") == "hermesops worker"

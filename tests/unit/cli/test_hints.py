@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.cli import lazy_groups
+from hermesops.cli.commands import SUMMARIES
 from hermesops.model.unknown_name import LISTED_BY
 
 PACKAGE = Path(__file__).resolve().parents[3] / "hermesops"
@@ -30,7 +31,7 @@ def mentions() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("path", "noun", "verb"), sorted(set(mentions())))
 def test_the_command_of_a_hint_exists(path: str, noun: str, verb: str) -> None:
-    assert noun in lazy_groups.SUMMARIES, f"{path} tells people to type hermesops {noun}"
+    assert noun in SUMMARIES, f"{path} tells people to type hermesops {noun}"
     group = getattr(lazy_groups.load(noun), "commands", None)
     if group is not None and verb:
         assert verb in group, f"{path} tells people to type hermesops {noun} {verb}"

@@ -7,24 +7,23 @@ from pathlib import Path
 import pytest
 
 from hermesops.cli import lazy_groups
+from hermesops.cli.commands import FOLDERS, SUMMARIES
 
 COMMANDS = Path(lazy_groups.__file__).parent / "commands"
 
 
-@pytest.mark.parametrize("name", lazy_groups.SUMMARIES)
+@pytest.mark.parametrize("name", SUMMARIES)
 def test_what_a_command_says_of_itself_begins_with_its_summary(name: str) -> None:
     said = lazy_groups.load(name).help
-    assert (
-        said.replace(";", ".").replace(":", ".").startswith(lazy_groups.SUMMARIES[name].rstrip(".").replace(":", "."))
-    )
+    assert said.replace(";", ".").replace(":", ".").startswith(SUMMARIES[name].rstrip(".").replace(":", "."))
 
 
 def test_every_noun_is_offered() -> None:
     files = {file.stem for file in COMMANDS.glob("*.py") if "app = Noun(" in file.read_text()}
     folders = {file.parent.name for file in COMMANDS.glob("*/group.py")}
     assert files
-    assert folders == lazy_groups.FOLDERS
-    assert files | folders <= set(lazy_groups.SUMMARIES)
+    assert folders == FOLDERS
+    assert files | folders <= set(SUMMARIES)
 
 
 def test_help_imports_none_of_them() -> None:
