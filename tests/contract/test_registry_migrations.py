@@ -118,7 +118,7 @@ def test_a_lease_is_held_while_tables_change(
     with newer(EXPAND, CONTRACT):
         migrated = registry_at(registry_url, clock=clock)
     assert registry.renew_leases([lease]) == frozenset()
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match="being worked on by one"):
         migrated.take_lease("instance/a", "two")
     clock.turn(LEASE_S + 1)
     assert migrated.take_lease("instance/a", "two").counter == lease.counter + 1
