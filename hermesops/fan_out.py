@@ -46,20 +46,16 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
         For each, in their order, what the work returned, or why it did not. A bug in the work is logged and is such a
         reason too: it may be what one of them provokes.
     """
-    places, loop = asyncio.Semaphore(limits.at_once), asyncio.get_running_loop()
-    tasks: list[asyncio.Task[R | HermesError]] = []
-    timers: list[asyncio.TimerHandle] = []
+    places = asyncio.Semaphore(limits.at_once)
+
+    async def one(item: T) -> R | HermesError:
+        async with held_for(places, limits.slow_after_s):
+            return await attempt(work, item, limits.within_s)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
     try:
-        for item in items:
-            await places.acquire()
-            place = _Place(places)
-            tasks.append(asyncio.ensure_future(attempt(work, item, limits.within_s)))
-            tasks[-1].add_done_callback(place.give_up)
-            timers.append(loop.call_later(limits.slow_after_s, place.give_up))
         return list(await asyncio.gather(*tasks))
     finally:
-        for timer in timers:
-            timer.cancel()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -90,7 +86,7 @@ class _Place:
     def __init__(self, places: asyncio.Semaphore) -> None:
         self._places: asyncio.Semaphore | None = places
 
-    def give_up(self, _: object = None) -> None:
+    def give_up(self) -> None:
         if self._places is not None:
             self._places.release()
             self._places = None
