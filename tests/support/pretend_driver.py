@@ -31,11 +31,10 @@ def end_with_parent():
     os._exit(0)
 threading.Thread(target=end_with_parent, daemon=True).start()
 time.sleep(float(sys.argv[3]))
-from hermesops.localcloud.vendor_daemon import group, processes
-processes.take_name()
-group.group_root = lambda: None
-from hermesops.localcloud.vendor_daemon.config import Config
-from hermesops.localcloud.vendor_daemon.server import Server
+from hermesops.localcloud.vendor_daemon import execution, system
+system.take_name()
+execution.group_root = lambda: None
+from hermesops.localcloud.vendor_daemon.server import Config, Server
 Server(Config(**json.loads(sys.argv[1]))).run(lambda: print("ready", flush=True))
 """
 

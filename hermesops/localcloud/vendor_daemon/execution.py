@@ -1,19 +1,169 @@
-"""Runs commands for the toolbox, each in a control group of its own, and tells what they print as it comes."""
+"""Runs commands for the toolbox, each in a control group of its own, and passes on their output as it comes."""
 
 import contextlib
+import itertools
 import os
+import pwd
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from .group import Group
 from .http import HttpError
-from .jobs import Job
+
+DEFAULT_TIMEOUT_S = 60.0
+CODE_TIMEOUT_S = 30.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LANGUAGES = {
+    "python": "python3 -",
+    "python3": "python3 -",
+    "bash": "bash -s",
+    "sh": "sh -s",
+    "shell": "sh -s",
+    "node": "node -",
+    "javascript": "node -",
+    "ruby": "ruby -",
+}
+"""The interpreter of each language. The vendor's list has ``go`` and ``typescript`` too, which read no standard input.
+
+A shell starts it, so that a missing interpreter is exit code 127 with the shell's own words: of this call the vendor
+documents the answers 200, 401 and 408 alone.
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run, for whom, where and how long (seconds)."""
+
+    arguments: list[str]
+    user: pwd.struct_passwd
+    cwd: str
+    env: dict[str, str]
+    timeout_s: float
+    source: bytes = b""
+
+
+def _text(body: dict[str, object], key: str, default: str) -> str:
+    value = body.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, str) or "\0" in value:
+        raise HttpError(400, "bad_request", f"{key} must be a string")
+    return value
+
+
+def _seconds(body: dict[str, object], default: float) -> float:
+    value = body.get("timeout")
+    if value is None:
+        return default
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
+        raise HttpError(400, "bad_request", "timeout must be a positive number of seconds")
+    return float(value)
+
+
+def _environment(body: dict[str, object], user: pwd.struct_passwd) -> dict[str, str]:
+    given = body.get("env") or {}
+    if not isinstance(given, dict):
+        raise HttpError(400, "bad_request", "env must be an object of strings")
+    base = {"PATH": _PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
+    return {**base, "SHELL": user.pw_shell or "/bin/sh", **{str(key): str(value) for key, value in given.items()}}
+
+
+def _account(body: dict[str, object]) -> pwd.struct_passwd:
+    name = _text(body, "user", "root")
+    try:
+        return pwd.getpwnam(name)
+    except KeyError as error:
+        raise HttpError(404, "user_not_found", f"there is no user {name}") from error
+
+
+def job_of_command(body: dict[str, object]) -> Job:
+    """Read the body of ``process/execute``."""
+    command = _text(body, "command", "")
+    if not command:
+        raise HttpError(400, "bad_request", "command is missing")
+    user = _account(body)
+    cwd = _text(body, "cwd", user.pw_dir)
+    seconds = _seconds(body, DEFAULT_TIMEOUT_S)
+    return Job(["/bin/sh", "-c", command], user, cwd, _environment(body, user), seconds)
+
+
+def job_of_code(body: dict[str, object]) -> Job:
+    """Read the body of ``process/code-run``; the code goes to the interpreter's standard input."""
+    language = _text(body, "language", "python")
+    if language not in _LANGUAGES:
+        raise HttpError(400, "bad_request", f"language must be one of {', '.join(sorted(_LANGUAGES))}")
+    user = _account(body)
+    source = _text(body, "code", "").encode()
+    seconds = _seconds(body, CODE_TIMEOUT_S)
+    return Job(
+        ["/bin/sh", "-c", f"exec {_LANGUAGES[language]}"], user, user.pw_dir, _environment(body, user), seconds, source
+    )
+
+
+class Group:
+    """A control group below the daemon's own; empty ones are removed when the next command starts."""
+
+    _numbers = itertools.count()
+    _lock = threading.Lock()
+    _leftover: list[Path] = []  # noqa: RUF012 - one list for the process, on purpose
+
+    def __init__(self, root: Path | None) -> None:
+        self.path = root / f"exec-{next(self._numbers)}" if root else None
+        if self.path:
+            self._sweep()
+            self.path.mkdir(exist_ok=True)
+
+    def descriptor(self) -> int | None:
+        """A file that a process writes "0" into to join; opened as root, so it works after the change of user."""
+        return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) if self.path else None
+
+    def kill(self) -> None:
+        """End everything in it, sessions and process groups notwithstanding."""
+        if self.path:
+            with contextlib.suppress(OSError):
+                (self.path / "cgroup.kill").write_text("1")
+
+    def leave(self) -> None:
+        """Remove it, or remember it while something the command left behind still runs."""
+        if self.path is None:
+            return
+        try:
+            self.path.rmdir()
+        except OSError:
+            with self._lock:
+                self._leftover.append(self.path)
+
+    @classmethod
+    def _sweep(cls) -> None:
+        with cls._lock:
+            remaining = []
+            for path in cls._leftover:
+                try:
+                    path.rmdir()
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    remaining.append(path)
+            cls._leftover[:] = remaining
+
+
+def group_root() -> Path | None:
+    """Where this daemon may make control groups with ``cgroup.kill``; None on a kernel without."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            for mount in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")):
+                own = mount / path.lstrip("/")
+                if (own / "cgroup.procs").exists() and (own / "cgroup.kill").exists():
+                    return own
+    return None
+
 
 _DRAIN_S = 0.15
 _OUTPUT_LIMIT = 16 * 1024 * 1024
@@ -32,7 +182,7 @@ class Ended:
 
 
 class Runner:
-    """Runs jobs and tells a sink what they print."""
+    """Runs jobs and passes their output to a sink."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root
@@ -43,7 +193,7 @@ class Runner:
         group = Group(self._root)
         try:
             child = self._start(job, group)
-            timed_out = True  # also when the listener hangs up: nobody would hear the end
+            timed_out = True  # also when the caller hangs up: nobody would read the result
             try:
                 timed_out = _pump(child, sink, started + job.timeout_s)
             finally:
@@ -133,7 +283,10 @@ def _select(selector: selectors.BaseSelector, sink: Sink, deadline: float) -> bo
                 selector.unregister(key.fileobj)
                 draining_until = time.monotonic() + _DRAIN_S
                 continue
-            data = _read(key.fileobj)
+            try:
+                data: bytes | None = os.read(key.fd, 64 * 1024)
+            except BlockingIOError:
+                data = None
             if data:
                 sink(key.data, data)
             elif data == b"":
@@ -143,13 +296,6 @@ def _select(selector: selectors.BaseSelector, sink: Sink, deadline: float) -> bo
         if draining_until is None and time.monotonic() >= deadline:
             return True
     return False
-
-
-def _read(pipe: object) -> bytes | None:
-    try:
-        return os.read(pipe.fileno(), 64 * 1024)  # type: ignore[attr-defined]
-    except BlockingIOError:
-        return None
 
 
 class Collector:

@@ -1,16 +1,51 @@
-"""The machine's processes, listed and signalled for the toolbox."""
+"""The machine's health and its processes, for the toolbox."""
 
 import contextlib
 import os
 import pwd
 import signal
+import subprocess
 from pathlib import Path
 
 from .http import HttpError
 
+_DONE = ("running", "degraded")
+_BOOTSTRAPPED = Path("/var/lib/justavps/bootstrapped")
+"""Exists once the machine's own init script has ended well, or when it has none."""
+
+
+class Health:
+    """Asks systemd until the boot is over and remembers the answer, since a boot ends once."""
+
+    def __init__(self) -> None:
+        self._state = "starting"
+
+    def report(self) -> dict[str, object]:
+        """``booted`` is true once systemd has nothing left to start, failed units included."""
+        if self._state not in _DONE:
+            command = ["systemctl", "is-system-running"]
+            env = {"PATH": "/usr/bin:/bin"}
+            shown = subprocess.run(command, capture_output=True, text=True, check=False, env=env).stdout.strip()
+            self._state = shown or "starting"
+        return {
+            "status": "ok",
+            "booted": self._state in _DONE,
+            "state": self._state,
+            "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
+            "uptime_s": round(_uptime_s(), 2),
+            "bootstrapped": _BOOTSTRAPPED.exists(),
+        }
+
+
+def _uptime_s() -> float:
+    """Seconds since the machine's first process started: ``/proc/uptime`` is the host's on a local machine."""
+    host = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    after_name = Path("/proc/1/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return host - int(after_name[19]) / os.sysconf("SC_CLK_TCK")
+
 
 def take_name() -> None:
-    """Have this process called ``justavps-daemon`` in the list, as the vendor's is, not by the interpreter's name."""
+    """Name this process ``justavps-daemon``, as the vendor's is called, instead of the interpreter's name."""
     Path("/proc/self/comm").write_text("justavps-daemon", encoding="ascii")
 
 
@@ -24,7 +59,8 @@ def processes() -> list[dict[str, object]]:
 
 
 def _process(pid: int) -> dict[str, object]:
-    fields = _status(Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace"))
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
     command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     uid = int(fields.get("Uid", "0").split()[0])
     try:
@@ -42,11 +78,6 @@ def _process(pid: int) -> dict[str, object]:
         "state": fields.get("State", "?")[:1],
         "memory_rss_bytes": rss_kib * 1024,
     }
-
-
-def _status(text: str) -> dict[str, str]:
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {key: value.strip() for key, _, value in pairs}
 
 
 def kill(body: dict[str, object]) -> dict[str, object]:
