@@ -9,8 +9,8 @@ from hermesops.localcloud.api.wire import shown_status
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.catalog import PROVIDER, REGIONS, SERVER_TYPES
-from hermesops.localcloud.store.clock import EPOCH
 from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.store.rows import EPOCH
 
 _ACCOUNT_ID = "00000000-0000-4000-8000-000000000001"
 _PORTAL = "https://billing.invalid/portal"

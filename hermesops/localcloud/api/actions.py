@@ -1,8 +1,12 @@
-"""Handlers of what is done to one machine: power, size, image. Accepted at once, brought about later."""
+"""Handlers of what is done to one machine: power, size and image, accepted at once and done later; and its toolbox."""
 
+from collections.abc import AsyncIterator
+
+import httpcore
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from hermesops.localcloud.api import wire
 from hermesops.localcloud.api.machines import Machines
@@ -12,10 +16,14 @@ from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.middleware import call_of
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.catalog import SERVER_TYPES
-from hermesops.localcloud.fleet.images import Images
+from hermesops.localcloud.fleet.disk_copies import Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet
+from hermesops.localcloud.proxy.broker import Broker
+from hermesops.localcloud.proxy.forward import Headers, forward
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import MachineRow, MachineStatus, Wanted
+
+_NOT_FORWARDED = frozenset({b"authorization", b"x-proxy-token", b"cookie"})
 
 
 class Actions:
@@ -99,3 +107,48 @@ class Actions:
         if row.status != MachineStatus.READY:
             raise Problem(400, f"Machine must be ready, it is {row.status}")
         return row
+
+
+class _Forwarding(Response):
+    """An answer that is somebody else's, passed on as it comes."""
+
+    def __init__(self, broker: Broker, machine_id: str, target: bytes, request: Request) -> None:
+        super().__init__()
+        self._broker = broker
+        self._machine_id = machine_id
+        self._target = target
+        self._method = request.method
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on and the answer back."""
+        await forward(scope, receive, send, self._ask, drop=_NOT_FORWARDED)
+
+    async def _ask(self, headers: Headers, body: AsyncIterator[bytes] | None) -> httpcore.Response:
+        return await self._broker.ask_daemon(self._machine_id, self._method, self._target, headers, body)
+
+
+class Toolbox:
+    """Handlers of a machine's toolbox: everything goes to its daemon and comes back unchanged."""
+
+    def __init__(self, machines: Machines, broker: Broker) -> None:
+        self._machines = machines
+        self._broker = broker
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        methods = ["GET", "POST", "PUT", "DELETE"]
+        return [
+            Route("/machines/{machine_id}/exec", self._execute, methods=["POST"]),
+            Route("/machines/{machine_id}/toolbox/{call:path}", self._call, methods=methods),
+        ]
+
+    async def _execute(self, request: Request) -> Response:
+        return _Forwarding(self._broker, self._machines.find(request).id, b"/toolbox/process/execute", request)
+
+    async def _call(self, request: Request) -> Response:
+        row = self._machines.find(request)
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        target = b"/toolbox/" + raw.split(b"/toolbox/", 1)[1]
+        if query := request.scope["query_string"]:
+            target += b"?" + query
+        return _Forwarding(self._broker, row.id, target, request)

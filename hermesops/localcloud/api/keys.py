@@ -1,30 +1,117 @@
-"""Handlers of ``/api-keys`` and ``/ssh-keys``."""
+"""Keys: who may call the API, public keys for machines, each machine's own root key pair.
+
+Only hashes of API keys are stored. The world's own key, in ``api.key``, is listed with the others and cannot be
+deleted, since the world's operator would lock themselves out.
+"""
 
 import base64
 import hashlib
+import hmac
+import secrets
 from uuid import uuid4
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_public_key,
+)
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hermesops.localcloud.api.problem import Problem, not_found
+from hermesops.localcloud.api.problem import Problem, found, not_found, unauthorised
 from hermesops.localcloud.api.requests import object_of, text
-from hermesops.localcloud.store.api_keys import OWN_ID, Keys
-from hermesops.localcloud.store.clock import now
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import ApiKeyRow, SshKeyRow
+from hermesops.localcloud.store.rows import EPOCH, ApiKeyRow, SshKeyRow, now
+
+PREFIX = "/api/v1"
+"""Path of the vendor's API."""
+
+OWN_ID = "00000000-0000-4000-8000-000000000002"
+"""Id of the world's own key."""
+
+_PREFIX_LENGTH = 12
+_NOTED_EVERY_S = 60.0
+
+
+_FREE = frozenset({f"{PREFIX}/server-types", f"{PREFIX}/openapi.json"})
+_FREE_BELOW = f"{PREFIX}/server-types/"
+
+
+class Keys:
+    """The account's API keys; ``own`` is the world's own key."""
+
+    def __init__(self, store: Store, own: str) -> None:
+        self._store = store
+        self._own = own
+
+    def rows(self) -> list[ApiKeyRow]:
+        """All of them, the world's own first."""
+        own = ApiKeyRow(OWN_ID, "local world", self._own[:_PREFIX_LENGTH], "", EPOCH)
+        return [own, *self._store.find(ApiKeyRow)]
+
+    def make(self, name: str) -> tuple[ApiKeyRow, str]:
+        """A new key; the clear text exists in the answer only."""
+        key = f"sk_live_{secrets.token_urlsafe(32)}"
+        row = ApiKeyRow(str(uuid4()), name, key[:_PREFIX_LENGTH], _hash(key), now())
+        self._store.add(row)
+        return row, key
+
+    def remove(self, key_id: str) -> bool:
+        """Delete a key, which ends its access at once; whether there was one."""
+        exists = self._store.get(ApiKeyRow, key_id) is not None
+        self._store.remove(ApiKeyRow, key_id)
+        return exists
+
+    def admit(self, authorization: str) -> bool:
+        """Whether an ``Authorization`` header carries a key that is good now."""
+        kind, _, key = authorization.partition(" ")
+        if kind != "Bearer":
+            return False
+        if hmac.compare_digest(key.encode("latin-1", "replace"), self._own.encode()):
+            return True
+        rows = self._store.find(ApiKeyRow, sha256=_hash(key))
+        if rows and (rows[0].last_used or "") < now(plus_s=-_NOTED_EVERY_S):  # not at each call: reads stay reads
+            self._store.update(ApiKeyRow, rows[0].id, last_used=now())
+        return bool(rows)
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def new_key_pair(comment: str) -> tuple[str, str]:
+    """A private key in OpenSSH's format and its public line."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    return private, f"{public} {comment}"
+
+
+class KeyCheck:
+    """Lets only callers with a good API key through, except to what the vendor shows everybody."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or answer 401."""
+        path: str = scope["path"]
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if path not in _FREE and not path.startswith(_FREE_BELOW) and not self._keys.admit(given):
+            await unauthorised().response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 class KeysApi:
-    """What the API says and does about keys.
-
-    Args:
-        store: What there is.
-        keys: Who gets in.
-    """
+    """Handlers of ``/api-keys`` and ``/ssh-keys``."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -69,9 +156,7 @@ class KeysApi:
     async def _delete_ssh_key(self, request: Request) -> Response:
         """Machines that were ordered with it keep it: no call changes the keys of one that exists."""
         key_id = request.path_params["key_id"]
-        if self._store.get(SshKeyRow, key_id) is None:
-            raise not_found("SSH key")
-        self._store.remove(SshKeyRow, key_id)
+        self._store.remove(SshKeyRow, found(self._store.get(SshKeyRow, key_id), "SSH key").id)
         return Response(status_code=204)
 
 

@@ -1,8 +1,10 @@
-"""Handlers of ``/machines``: write down what is wanted, poke the fleet, answer in the vendor's shape."""
+"""Handlers of ``/machines``: write down what is wanted, wake the machine's task, answer in the vendor's shape."""
 
 import asyncio
 import json
 import secrets
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from uuid import uuid4
 
@@ -10,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from hermesops.localcloud.api import status_stream, wire
+from hermesops.localcloud.api import wire
+from hermesops.localcloud.api.keys import new_key_pair
 from hermesops.localcloud.api.problem import (
     Problem,
     disk_too_small,
@@ -20,14 +23,64 @@ from hermesops.localcloud.api.problem import (
     sold_out,
 )
 from hermesops.localcloud.api.requests import MachineOrder, machine_order, object_of
+from hermesops.localcloud.api.wire import shown_status
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.middleware import Call, call_of
 from hermesops.localcloud.faults.rules import Faults
-from hermesops.localcloud.fleet.machine_keys import new_key_pair
 from hermesops.localcloud.fleet.machine_tasks import Fleet
-from hermesops.localcloud.store.clock import now
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import ImageRow, ImageStatus, MachineRow, SshKeyRow, TokenRow, Wanted
+from hermesops.localcloud.store.rows import (
+    ImageRow,
+    ImageStatus,
+    MachineRow,
+    MachineStatus,
+    SshKeyRow,
+    TokenRow,
+    Wanted,
+    now,
+)
+from hermesops.waiting import pause
+
+_LOOK_EVERY_S = 0.05
+_PING_EVERY_S = 15.0
+_LONGEST_S = 600.0
+_FINAL = {MachineStatus.READY, MachineStatus.ERROR, MachineStatus.STOPPED}
+
+
+async def tell(look: Callable[[], MachineRow | None]) -> AsyncIterator[str]:
+    """Events ``status``, ``stage``, ``ping``, at last ``done`` or ``error``; ends by itself after ten minutes.
+
+    Args:
+        look: Reads the machine's row; ``None`` once it is gone.
+
+    Source:
+        Event names and the limit: published SDK 2026.3.6. It does not say what the data hold.
+    """
+    started = pinged = time.monotonic()
+    said = ("", "")
+    while (moment := time.monotonic()) - started < _LONGEST_S:
+        row = look()
+        if row is None:
+            yield _event("error", {"status": MachineStatus.DELETED, "message": "the machine was deleted"})
+            return
+        status = shown_status(row)
+        if row.stage != said[1]:
+            yield _event("stage", {"stage": row.stage, "timestamp": row.stage_at or row.created_at})
+        if status != said[0]:
+            yield _event("status", {"status": status})
+        said = (status, row.stage)
+        if status in _FINAL:
+            yield _event("done", {"status": status})
+            return
+        if moment - pinged >= _PING_EVERY_S:
+            pinged = moment
+            yield _event("ping", {})
+        await pause(_LOOK_EVERY_S)
+
+
+def _event(name: str, data: dict[str, str]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
 
 _REMOVAL_PATIENCE_S = 30.0
 _REFUSALS = {
@@ -108,9 +161,9 @@ class Machines:
         order = machine_order(object_of(await request.body()))
         self._refuse(order, call_of(request.scope))
         async with self._ordering:  # two orders must not both get the last place
-            room, figures = await self._fleet.room()
-            if room < 1:
-                raise Problem(422, f"no room for another machine on this computer: {figures}")
+            free = await self._fleet.capacity()
+            if free.machines < 1:
+                raise Problem(422, f"no room for another machine on this computer: {free.figures}")
             row = self._record(order, call_of(request.scope))
             self._ordered, self._deleted = row, None
         _concerns(request, row)
@@ -181,9 +234,7 @@ class Machines:
             seen = self._store.get(MachineRow, row.id)
             return None if seen is None or seen.wanted == Wanted.DELETED else seen
 
-        return StreamingResponse(
-            status_stream.tell(look), media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
+        return StreamingResponse(tell(look), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
 def _concerns(request: Request, row: MachineRow) -> None:

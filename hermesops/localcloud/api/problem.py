@@ -4,11 +4,14 @@ It must not decide when something is an error; handlers raise a ``Problem`` and 
 """
 
 from http import HTTPStatus
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
+
+T = TypeVar("T")
 
 CHECKOUT = "https://checkout.invalid/session"
 """Where a payment method would be added."""
@@ -43,6 +46,17 @@ def not_found(what: str) -> Problem:
     return Problem(404, f"{what} not found")
 
 
+def found(row: T | None, what: str) -> T:
+    """A row that must be there.
+
+    Raises:
+        Problem: 404.
+    """
+    if row is None:
+        raise not_found(what)
+    return row
+
+
 def unauthorised() -> Problem:
     """401 about the API key."""
     return Problem(401, "Missing or invalid API key")
@@ -56,11 +70,7 @@ def locked() -> Problem:
 def payment_required() -> Problem:
     """402 as an account without a payment method gets it."""
     message = "No payment method on file"
-    return Problem(
-        402,
-        message,
-        {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message},
-    )
+    return Problem(402, message, {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message})
 
 
 def disk_too_small() -> Problem:

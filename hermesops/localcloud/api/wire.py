@@ -8,8 +8,7 @@ from ipaddress import IPv4Address
 
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.fleet.catalog import PROVIDER, SERVER_TYPES
-from hermesops.localcloud.store.clock import now
-from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, MachineRow, MachineStatus
+from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, MachineRow, MachineStatus, now
 
 _SAID_CREATING_S = 5.0
 

@@ -13,9 +13,8 @@ from uuid import uuid4
 
 from hermesops.errors import UsageError
 from hermesops.localcloud.faults.kinds import FaultKind, known
-from hermesops.localcloud.store.clock import now
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import FaultRow
+from hermesops.localcloud.store.rows import FaultRow, now
 
 
 @dataclass(frozen=True)

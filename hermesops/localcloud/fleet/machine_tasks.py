@@ -13,14 +13,11 @@ from typing import Protocol
 import structlog
 
 from hermesops.errors import HermesError, RefusedError
-from hermesops.localcloud.drivers.host_driver import HostDriver
-from hermesops.localcloud.drivers.interface import MachinePower
-from hermesops.localcloud.fleet.machine_specs import plan_of, size_of
-from hermesops.localcloud.fleet.steps import Step, next_step
+from hermesops.localcloud.drivers.interface import Capacity, Driver, MachinePower
+from hermesops.localcloud.fleet.steps import Step, next_step, plan_of, size_of
 from hermesops.localcloud.proxy.broker import Broker, MachineDownError
-from hermesops.localcloud.store.clock import now
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted
+from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted, now
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import pause
 
@@ -34,7 +31,7 @@ _LAST_STAGES = ("cloud_init_done", "services_starting", "services_ready")
 log = structlog.get_logger()
 
 
-def address_of(driver: HostDriver, row: MachineRow) -> IPv4Address | None:
+def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
     """A machine's own address, once it is made."""
     try:
         return driver.daemon_address(MachineId(row.id))[0] if row.made else None
@@ -61,7 +58,7 @@ class Fleet:
         audience: Is told of every change.
     """
 
-    def __init__(self, store: Store, driver: HostDriver, audience: Audience) -> None:
+    def __init__(self, store: Store, driver: Driver, audience: Audience) -> None:
         self._store = store
         self._driver = driver
         self._audience = audience
@@ -123,10 +120,10 @@ class Fleet:
         """A machine's own address, once it is made."""
         return address_of(self._driver, row)
 
-    async def room(self) -> tuple[int, str]:
-        """How many more machines can be ordered now, those ordered but not yet made counted; and the figures."""
-        room = await self._driver.room()
-        return max(0, room.machines - self._store.coming()), str(room)
+    async def capacity(self) -> Capacity:
+        """What is free for further orders; machines that are ordered but not yet made are counted as made."""
+        free = await self._driver.capacity()
+        return replace(free, machines=max(0, free.machines - self._store.coming()))
 
     @property
     def unlimited(self) -> tuple[str, ...]:

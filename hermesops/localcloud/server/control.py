@@ -11,15 +11,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermesops.errors import HermesError, UsageError
-from hermesops.localcloud.api.problem import Problem, not_found
+from hermesops.localcloud.api.problem import Problem, found
 from hermesops.localcloud.api.requests import object_of, text
 from hermesops.localcloud.api.wire import shown_status
 from hermesops.localcloud.faults.rules import FaultOrder, Faults
 from hermesops.localcloud.fleet.machine_tasks import Fleet
-from hermesops.localcloud.model_router.request_log import ModelLog
+from hermesops.localcloud.model_router.router import ModelLog
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import FaultRow, ImageRow, MachineRow, Wanted, WebhookRow
-from hermesops.localcloud.webhooks.delivery import Webhooks
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world.object_store import ObjectStore
 
 PREFIX = "/local"
@@ -69,7 +69,7 @@ class Control:
         ]
 
     async def _status(self, _: Request) -> Response:
-        room, figures = await self._fleet.room()
+        free = await self._fleet.capacity()
         return JSONResponse(
             {
                 **self._facts,
@@ -81,8 +81,8 @@ class Control:
                     {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
                     for row in self._store.find(ImageRow)
                 ],
-                "room": room,
-                "figures": figures,
+                "room": free.machines,
+                "figures": free.figures,
                 "unlimited": list(self._fleet.unlimited),
             }
         )
@@ -114,10 +114,8 @@ class Control:
         return JSONResponse({"cleared": self._faults.clear()})
 
     async def _test_webhook(self, request: Request) -> Response:
-        webhook = self._store.get(WebhookRow, text(object_of(await request.body()), "webhook_id"))
-        if webhook is None:
-            raise not_found("Webhook")
-        self._webhooks.test(webhook)
+        webhook_id = text(object_of(await request.body()), "webhook_id")
+        self._webhooks.test(found(self._store.get(WebhookRow, webhook_id), "Webhook"))
         return Response(status_code=204)
 
     async def _model_requests(self, request: Request) -> Response:

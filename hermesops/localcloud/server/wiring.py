@@ -19,37 +19,30 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from hermesops.localcloud.api import routes as vendor_api
 from hermesops.localcloud.api.account import Account
-from hermesops.localcloud.api.actions import Actions
-from hermesops.localcloud.api.backups import BackupsApi
-from hermesops.localcloud.api.keys import KeysApi
+from hermesops.localcloud.api.actions import Actions, Toolbox
+from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
+from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, KeysApi
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.openapi.document import document
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
-from hermesops.localcloud.drivers.host_driver import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, HostDriver
-from hermesops.localcloud.drivers.interface import DAEMON_PORT
-from hermesops.localcloud.faults.middleware import Misbehaviour
+from hermesops.localcloud.drivers.interface import DAEMON_PORT, MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
+from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
 from hermesops.localcloud.faults.rules import Faults
-from hermesops.localcloud.fleet.backups import Backups
-from hermesops.localcloud.fleet.images import Images
+from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
-from hermesops.localcloud.model_router.request_log import ModelLog
-from hermesops.localcloud.model_router.router import Router, Upstream
+from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
 from hermesops.localcloud.model_router.token_floors import Floors, ReadFloors
-from hermesops.localcloud.proxy.silence_limit import Edge
+from hermesops.localcloud.proxy.tokens import TokensApi
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.localcloud.server.process import hold
-from hermesops.localcloud.store.api_keys import Keys
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.webhooks.delivery import Webhooks
-from hermesops.localcloud.webhooks.handlers import WebhooksApi
+from hermesops.localcloud.webhooks import Webhooks, WebhooksApi
 from hermesops.localcloud.world import platform_socket
-from hermesops.localcloud.world.layout import Places
+from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
-from hermesops.localcloud.world.private_files import key_of, write_object
 
 _LOOPBACK = "127.0.0.1"
 _NO_PROGRAM = Path("/nonexistent/versitygw")
@@ -67,7 +60,7 @@ class Serving:
 
 async def serve(  # noqa: PLR0913 - the one place where a server is put together
     folder: Path,
-    driver: HostDriver,
+    driver: Driver,
     *,
     port: int = 0,
     model_port: int = MODEL_PORT,
@@ -98,7 +91,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         UnavailableError: A port is taken, or the driver cannot run machines here.
         BrokenInvariantError: The world's file is damaged.
     """
-    places = Places(folder)
+    places = WorldFiles(folder)
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(hold(places.lock))
         store = Store(places.database)
@@ -138,7 +131,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             facts["platform_url"] = await stack.enter_async_context(door)
         proxy = Proxy(_api(parts, api_port, facts, objects), store, parts.fleet.broker, parts.faults)
         listeners = [
-            Listener(Edge(proxy, parts.faults), api_socket, proxy.upgrade),
+            Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
             Listener(router.app(), model_socket),
         ]
 
@@ -162,7 +155,7 @@ class _Parts:
     model_log: ModelLog
 
 
-def _parts(store: Store, driver: HostDriver, api_key: str) -> _Parts:
+def _parts(store: Store, driver: Driver, api_key: str) -> _Parts:
     faults = Faults(store)
     webhooks = Webhooks(store, faults, functools.partial(address_of, driver))
     fleet = Fleet(store, driver, webhooks)
@@ -187,17 +180,17 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
         *machines.routes(),
         *actions.routes(),
         *BackupsApi(machines, actions, store, parts.backups).routes(),
-        *vendor_api.Toolbox(machines, fleet.broker).routes(),
-        *vendor_api.ImagesApi(store, parts.images).routes(),
-        *vendor_api.TokensApi(store).routes(),
+        *Toolbox(machines, fleet.broker).routes(),
+        *ImagesApi(store, parts.images).routes(),
+        *TokensApi(store).routes(),
         *KeysApi(store, parts.keys).routes(),
         *WebhooksApi(store).routes(),
         *Account(store, faults).routes(),
-        Route("/openapi.json", _describe(f"http://{_LOOPBACK}:{port}{vendor_api.PREFIX}")),
+        Route("/openapi.json", _describe(f"http://{_LOOPBACK}:{port}{PREFIX}")),
     ]
 
 
-def all_vendor_routes(database: Path, driver: HostDriver) -> list[Route]:
+def all_vendor_routes(database: Path, driver: Driver) -> list[Route]:
     """What a server of that world would serve; for holding its document to it."""
     store = Store(database)
     try:
@@ -219,8 +212,8 @@ def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectS
     own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, facts, objects).routes())
     return _starlette(
         [
-            Mount(vendor_api.PREFIX, app=vendor_api.KeyCheck(Misbehaviour(vendor, faults, fleet), parts.keys)),
-            Mount(control.PREFIX, app=vendor_api.KeyCheck(own, parts.keys)),
+            Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, faults, fleet.names_of), parts.keys)),
+            Mount(control.PREFIX, app=KeyCheck(own, parts.keys)),
         ],
     )
 
@@ -230,7 +223,7 @@ def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-def _facts(places: Places, where: Serving, driver: HostDriver) -> dict[str, object]:
+def _facts(places: WorldFiles, where: Serving, driver: Driver) -> dict[str, object]:
     return {
         "api_url": where.api_url,
         "api_key_file": str(places.api_key),
@@ -244,7 +237,7 @@ def _facts(places: Places, where: Serving, driver: HostDriver) -> dict[str, obje
 
 
 def _announce(
-    places: Places, facts: Mapping[str, object], where: Serving, serving: Callable[[Serving], None] | None
+    places: WorldFiles, facts: Mapping[str, object], where: Serving, serving: Callable[[Serving], None] | None
 ) -> None:
     write_object(places.world, facts)
     log.info("world_serving", api=where.api_url, model=where.model_base_url)

@@ -1,10 +1,24 @@
-"""What the server remembers: one dataclass per table, one field per column. Pure.
+"""What the server remembers: one dataclass per table, one field per column; and the clock whose times they carry.
 
 Times are ISO 8601 in UTC, so that they sort as text and go to the wire unchanged.
 """
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+EPOCH = "2026-01-01T00:00:00.000000Z"
+"""When what every world has from its beginning is said to have been made."""
+
+
+def now(*, plus_s: float = 0.0) -> str:
+    """ISO 8601 in UTC with microseconds, so that text order is time order."""
+    return (datetime.now(UTC) + timedelta(seconds=plus_s)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def seconds_until(moment: str) -> float:
+    """Seconds from now to a moment that ``now`` said; 0 for one that has passed."""
+    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())
 
 
 class MachineStatus(StrEnum):

@@ -15,11 +15,10 @@ import httpx
 import structlog
 
 from hermesops.errors import HermesError, RefusedError
+from hermesops.localcloud.server.background import run_child
 from hermesops.localcloud.server.listener import listen
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.world.child_process import run_child
-from hermesops.localcloud.world.layout import Places
-from hermesops.localcloud.world.private_files import write_private
+from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.waiting import Pending, pause, until
 
 REGION = "us-east-1"
@@ -63,7 +62,7 @@ class ObjectStore:
     """
 
     def __init__(
-        self, places: Places, store: Store, gateway: IPv4Address, port: int, program: Callable[[], Path]
+        self, places: WorldFiles, store: Store, gateway: IPv4Address, port: int, program: Callable[[], Path]
     ) -> None:
         self._places = places
         self._store = store

@@ -2,10 +2,8 @@
 
 import re
 
-from hermesops.localcloud.api.openapi.operation import Operation
-from hermesops.localcloud.api.openapi.operations import OPERATIONS
+from hermesops.localcloud.api.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS, Operation
 from hermesops.localcloud.api.openapi.schemas import SCHEMAS, TEXT, UUID, Schema, ref
-from hermesops.localcloud.api.openapi.toolbox_operations import TOOLBOX_OPERATIONS
 
 _NO_UUID = frozenset({"backup_id"})
 

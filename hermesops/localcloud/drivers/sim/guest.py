@@ -15,13 +15,10 @@ from uuid import NAMESPACE_OID, uuid5
 from hermesops.localcloud.drivers.sim.agent.api import Api
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
 from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, lying_node, node_port
-from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.node.files import SimFiles
-from hermesops.localcloud.drivers.sim.node.keys import SimKeys, no_platform
-from hermesops.localcloud.drivers.sim.node.slots import SimGate, SimSlots
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, UNIT, USER, Disk
+from hermesops.localcloud.drivers.sim.node.slots import SimSlots
 from hermesops.localcloud.drivers.sim.node.state import SimState
-from hermesops.localcloud.drivers.sim.node.volumes import SimVolumes
-from hermesops.localcloud.drivers.sim.software import ACCOUNTS, UNIT, USER
+from hermesops.localcloud.drivers.sim.node.system import SimFiles, SimGate, SimKeys, SimVolumes, no_platform
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError

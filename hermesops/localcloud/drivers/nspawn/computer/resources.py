@@ -1,4 +1,4 @@
-"""What this computer still has for machines: inotify instances, memory, disk. It only looks."""
+"""What this computer still has for machines: inotify instances, memory, disk. It changes nothing."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ _DISK_PER_MACHINE_MIB = 256
 
 
 @dataclass(frozen=True)
-class Room:
-    """What is free, as counted at one moment."""
+class FreeResources:
+    """What is free, counted at one moment."""
 
     inotify_limit: int
     inotify_free: int
@@ -45,7 +45,7 @@ class Room:
         )
 
 
-def free_room_of(state: Path, machines: Iterable[Iterable[int]]) -> Room:
+def free_resources(state: Path, machines: Iterable[Iterable[int]]) -> FreeResources:
     """Count what is free.
 
     Args:
@@ -57,7 +57,7 @@ def free_room_of(state: Path, machines: Iterable[Iterable[int]]) -> Room:
     promised = 0
     for pids in machines:
         promised += max(INOTIFY_PER_MACHINE, sum(held.pop(pid, 0) for pid in pids))
-    return Room(
+    return FreeResources(
         inotify_limit=limit,
         inotify_free=limit - promised - sum(held.values()),
         memory_free_mib=_available_mib(),

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
-from hermesops.localcloud.drivers.sim.agent.release_faults import Ailment
+from hermesops.localcloud.drivers.sim.agent.release_faults import ReleaseFault
 from hermesops.node.errors import BadRequestError
 from hermesops.node.instance.agent.messengers import platforms_of
 
@@ -110,7 +110,7 @@ class Api:
 
     def _stuck(self) -> list[dict[str, Any]]:
         """A job that the release keeps waiting."""
-        waits_s = self._gateway.ailments.get(Ailment.QUEUE)
+        waits_s = self._gateway.release_faults.get(ReleaseFault.QUEUE)
         if waits_s is None:
             return []
         due = datetime.fromtimestamp(self._now() - waits_s, UTC)

@@ -1,24 +1,34 @@
-"""The gateway of a simulated machine: its systemd unit, and what it runs with. What its API says is in ``api``.
+"""The gateway of a simulated machine: its systemd unit, its log, and what it runs with. Its API is in ``api``.
 
 It runs with what it read when it started, as the real one does: a file written later counts after a restart.
 
-Source: hermes-agent 0.19.0's managed scope as hermes-node writes it.
+Source: hermes-agent 0.19.0's managed scope as hermes-node writes it, and its ``hermes_logging.py``.
 """
 
 import json
+import stat
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from hermesops.localcloud.drivers.sim.agent import error_log
-from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Ailment, Symptoms, ailments_of
-from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.node.slots import SimGate
-from hermesops.localcloud.drivers.sim.software import AGENT_VERSION, HOME, PORT, UNIT
-from hermesops.localcloud.drivers.sim.store import Record, Store
+from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, ReleaseFault, Symptoms, release_faults_of
+from hermesops.localcloud.drivers.sim.disk import AGENT_VERSION, HOME, PORT, UID, UNIT, Disk
+from hermesops.localcloud.drivers.sim.node.system import SimGate
+from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
 from hermesops.node.instance.render import PROVIDER, TOKEN_VARIABLE
 from hermesops.node.layout import DRAIN_MARKER
+
+
+def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> None:
+    """Have it hold so many errors, evenly spread over a stretch of time in seconds since 1970."""
+    every = (until - since) / errors
+    moments = (time.localtime(since + number * every) for number in range(1, errors + 1))
+    lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
+    disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
+    disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
+
 
 _OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
 """Conditions of the real unit: it starts only where one of these exists."""
@@ -82,7 +92,7 @@ class Gateway:
         self._now = now
         held = store.unit(record.id)
         self._state = State(**json.loads(held)) if held else State()
-        self._ailments: Mapping[Ailment, float] | None = None
+        self._release_faults: Mapping[ReleaseFault, float] | None = None
 
     # The unit
 
@@ -93,7 +103,7 @@ class Gateway:
 
     @property
     def _has_crashed(self) -> bool:
-        return self._mood == "crashed" or (self._state.active and Ailment.START in self.ailments)
+        return self._mood == "crashed" or (self._state.active and ReleaseFault.START in self.release_faults)
 
     @property
     def is_enabled(self) -> bool:
@@ -115,7 +125,7 @@ class Gateway:
         state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
         state.release, state.version = self._software()
-        self._ailments = None
+        self._release_faults = None
         self._keep()
 
     def _software(self) -> tuple[str, str]:
@@ -126,12 +136,12 @@ class Gateway:
         return slot, str(record.get("hermes_agent") or AGENT_VERSION)
 
     @property
-    def ailments(self) -> Mapping[Ailment, float]:
+    def release_faults(self) -> Mapping[ReleaseFault, float]:
         """What is wrong with what it runs."""
-        if self._ailments is None:
+        if self._release_faults is None:
             text = self._state.environment.get(VARIABLE, "")
-            self._ailments = ailments_of(text, self._record.id, self._state.release)
-        return self._ailments
+            self._release_faults = release_faults_of(text, self._record.id, self._state.release)
+        return self._release_faults
 
     def stop(self) -> None:
         """Stop it."""
@@ -174,7 +184,7 @@ class Gateway:
     @property
     def _ended(self) -> str:
         """What a unit is that does not run; one that ended by itself with 78 is not started again."""
-        return "failed" if Ailment.START in self.ailments and self._state.active else "inactive"
+        return "failed" if ReleaseFault.START in self.release_faults and self._state.active else "inactive"
 
     def _keep(self) -> None:
         self._store.put_unit(self._record.id, json.dumps(asdict(self._state)))
@@ -241,7 +251,7 @@ class Gateway:
     @property
     def symptoms(self) -> Symptoms:
         """How it does."""
-        return Symptoms(self._record.id, self.ailments, max(0.0, self._now() - self._state.since))
+        return Symptoms(self._record.id, self.release_faults, max(0.0, self._now() - self._state.since))
 
     def read_again(self) -> None:
         """Read the token and the model again, as the real one does at a turn."""
@@ -252,7 +262,7 @@ class Gateway:
     def write_log(self) -> None:
         """Have its log hold the errors that came by now."""
         if self.is_active and self.symptoms.errors:
-            error_log.write(self._disk, self.symptoms.errors, since=self._state.since, until=self._now())
+            _write_error_log(self._disk, self.symptoms.errors, since=self._state.since, until=self._now())
 
     def _environment(self) -> dict[str, str]:
         pairs = (line.partition("=") for line in self._text("/etc/hermes/.env").splitlines())

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.software import HOME
+from hermesops.localcloud.drivers.sim.disk import HOME, Disk
 from hermesops.node.instance.agent import api
 from hermesops.node.instance.agent.api import Answer
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 VARIABLE = "HERMES_SIMULATED_FAULT"
 
 
-class Ailment(StrEnum):
+class ReleaseFault(StrEnum):
     """What can be wrong, in the order in which an activation meets it."""
 
     TRIAL = "trial"
@@ -47,17 +47,17 @@ class Ailment(StrEnum):
     """A job has been waiting for so many seconds."""
 
 
-_AMOUNTS: Mapping[Ailment, float] = {
-    Ailment.TRIAL: 0,
-    Ailment.MIGRATES: 0,
-    Ailment.START: 0,
-    Ailment.TURN: 0,
-    Ailment.LATE: 20,
-    Ailment.SLOW: 3,
-    Ailment.MEMORY: 3,
-    Ailment.ERRORS: 600,
-    Ailment.RESTARTS: 60,
-    Ailment.QUEUE: 3600,
+_AMOUNTS: Mapping[ReleaseFault, float] = {
+    ReleaseFault.TRIAL: 0,
+    ReleaseFault.MIGRATES: 0,
+    ReleaseFault.START: 0,
+    ReleaseFault.TURN: 0,
+    ReleaseFault.LATE: 20,
+    ReleaseFault.SLOW: 3,
+    ReleaseFault.MEMORY: 3,
+    ReleaseFault.ERRORS: 600,
+    ReleaseFault.RESTARTS: 60,
+    ReleaseFault.QUEUE: 3600,
 }
 
 
@@ -69,7 +69,7 @@ _TURN_S = 0.2
 """Seconds that a turn takes, more or less."""
 
 
-def ailments_of(text: str, machine_id: str, release: str) -> Mapping[Ailment, float]:
+def release_faults_of(text: str, machine_id: str, release: str) -> Mapping[ReleaseFault, float]:
     """What a machine has of a release, with the amount of each.
 
     Raises:
@@ -78,9 +78,9 @@ def ailments_of(text: str, machine_id: str, release: str) -> Mapping[Ailment, fl
     found = {}
     for part in filter(None, text.split(",")):
         name, share, *amount = part.split(":")
-        ailment = Ailment(name)
+        fault = ReleaseFault(name)
         if draw(machine_id, release, name) < float(share):
-            found[ailment] = float(*amount) if amount else _AMOUNTS[ailment]
+            found[fault] = float(*amount) if amount else _AMOUNTS[fault]
     return found
 
 
@@ -90,43 +90,43 @@ class Symptoms:
 
     Attributes:
         machine_id: Where it runs.
-        ailments: What the release has on that machine.
+        release_faults: What the release has on that machine.
         uptime_s: Seconds since its start.
     """
 
     machine_id: str
-    ailments: Mapping[Ailment, float]
+    release_faults: Mapping[ReleaseFault, float]
     uptime_s: float
 
     @property
     def takes_turns(self) -> bool:
         """Whether a turn is answered that begins now."""
-        late = self.ailments.get(Ailment.LATE)
-        return Ailment.TURN not in self.ailments and (late is None or self.uptime_s < late)
+        late = self.release_faults.get(ReleaseFault.LATE)
+        return ReleaseFault.TURN not in self.release_faults and (late is None or self.uptime_s < late)
 
     def turn_s(self, turn: str) -> float:
         """Seconds that a turn takes, which differ from one to the next."""
         noise = 0.8 + 0.4 * draw(self.machine_id, "turn", turn)
-        return _TURN_S * noise * self.ailments.get(Ailment.SLOW, 1)
+        return _TURN_S * noise * self.release_faults.get(ReleaseFault.SLOW, 1)
 
     @property
     def restarts(self) -> int:
         """How often systemd has started it again by itself."""
-        return self._hourly(Ailment.RESTARTS)
+        return self._hourly(ReleaseFault.RESTARTS)
 
     @property
     def errors(self) -> int:
         """How many errors have come into its log."""
-        return self._hourly(Ailment.ERRORS)
+        return self._hourly(ReleaseFault.ERRORS)
 
-    def _hourly(self, ailment: Ailment) -> int:
-        return int(self.uptime_s * self.ailments.get(ailment, 0) / _HOUR_S)
+    def _hourly(self, fault: ReleaseFault) -> int:
+        return int(self.uptime_s * self.release_faults.get(fault, 0) / _HOUR_S)
 
     @property
     def memory_bytes(self) -> int:
         """What it holds."""
         noise = 0.95 + 0.1 * draw(self.machine_id, "memory")
-        return int(_MEMORY * self.ailments.get(Ailment.MEMORY, 1) * noise)
+        return int(_MEMORY * self.release_faults.get(ReleaseFault.MEMORY, 1) * noise)
 
 
 def draw(*words: str) -> float:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from hermesops.channel import detached_scripts
 from hermesops.channel.toolbox import BINARY
-from hermesops.localcloud.drivers.sim.disk import names_in, normal
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, names_in, normal
 from hermesops.localcloud.drivers.sim.guest import Guest
-from hermesops.localcloud.drivers.sim.software import ACCOUNTS
 from hermesops.localcloud.drivers.sim.store import Entry
 from hermesops.node.protocol import PROGRAM
 

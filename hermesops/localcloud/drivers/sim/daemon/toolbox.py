@@ -13,9 +13,8 @@ from http import HTTPStatus
 from typing import Any
 
 from hermesops.localcloud.drivers.sim.daemon.shell import Done, run
-from hermesops.localcloud.drivers.sim.disk import normal
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, normal
 from hermesops.localcloud.drivers.sim.guest import Guest
-from hermesops.localcloud.drivers.sim.software import ACCOUNTS
 from hermesops.localcloud.drivers.sim.store import Entry
 
 _MAX_RESULTS = 1000

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Ailment, ailments_of
+from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, ReleaseFault, release_faults_of
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.node.errors import NotReadyError, RefusedError
@@ -120,11 +120,15 @@ class SimSlots:
 
     def exercise(self, trial: Trial) -> Tried:
         """See ``node.release.slots.disk.exercise``: finds what is wrong with the release as far as a trial finds it."""
-        has = ailments_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
+        has = release_faults_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
         checks = (
-            Check("trial_start", Ailment.TRIAL not in has, "the tried gateway ended" if Ailment.TRIAL in has else ""),
+            Check(
+                "trial_start",
+                ReleaseFault.TRIAL not in has,
+                "the tried gateway ended" if ReleaseFault.TRIAL in has else "",
+            ),
         )
-        if Ailment.MIGRATES in has:
+        if ReleaseFault.MIGRATES in has:
             return Tried(checks, "copy", "the release before does not start on what this one made of the copy", 0.1)
         return Tried(checks, seconds=0.1)
 
@@ -145,28 +149,6 @@ class SimSlots:
 
     def _put(self, path: Path, data: bytes, mode: int) -> None:
         self._disk.put(str(path), Entry(stat.S_IFREG | mode, 0, 0, data))
-
-
-class SimGate:
-    """The ``Gate`` of hermes-node on a simulated machine.
-
-    Args:
-        disk: Its disk.
-    """
-
-    FILE = "/run/simulation/closed"
-    """Exists while nobody but hermes-node reaches the port that is in it; gone with the next boot."""
-
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-
-    def close(self, port: int) -> None:
-        """See ``node.system.firewall.close``."""
-        self._disk.put(self.FILE, Entry(stat.S_IFREG | 0o600, 0, 0, str(port).encode()))
-
-    def open(self) -> None:
-        """See ``node.system.firewall.open``."""
-        self._disk.remove(self.FILE)
 
 
 @lru_cache(maxsize=_MEMORY_OF_SIGNATURES)

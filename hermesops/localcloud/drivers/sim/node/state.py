@@ -1,19 +1,23 @@
-"""The ``State`` of hermes-node on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
+"""hermes-node's port ``State`` on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
 
-Copies lie in the world's own memory, in repositories known by their place and opened by their password. A simulated
-agent has no database: its sessions and messages are always none, and its jobs are those of its gateway.
+Copies are in the world's own database, in repositories known by their place and opened by their password; the platform
+reads them there too, as it reads real ones from their repositories. A simulated agent has no database: its sessions and
+messages are always none, and its jobs are those of its gateway.
 """
 
 import hashlib
 import json
+import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
 from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.store import Entry, Store
+from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
 from hermesops.node.errors import RefusedError
 from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.state import export as rows
@@ -164,3 +168,24 @@ def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
         elif is_hashed(name.encode()):
             digest.file(name.encode(), hashlib.sha256(entry.data).hexdigest())
     return digest.told()
+
+
+_PATIENCE_S = 30.0
+"""For the world, which writes too."""
+
+
+def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
+    """What a copy in a world amounts to, counted anew from what is in it; ``None`` when there is no such copy."""
+    with sqlite3.connect(f"file:{world / FILE}?mode=ro", uri=True) as db:
+        if db.execute("SELECT 1 FROM copies WHERE id = ?", (snapshot,)).fetchone() is None:
+            return None
+        rows = db.execute("SELECT path, mode, uid, gid, data FROM files WHERE owner = ?", (snapshot,)).fetchall()
+    return digest_of({path.removeprefix("/"): Entry(*rest) for path, *rest in rows})
+
+
+def drop_copies(world: Path, snapshots: Sequence[str]) -> None:
+    """Take copies out of a world; those that are not there are gone already."""
+    with closing(sqlite3.connect(world / FILE, timeout=_PATIENCE_S)) as db, db:
+        for snapshot in snapshots:
+            db.execute("DELETE FROM copies WHERE id = ?", (snapshot,))
+            db.execute("DELETE FROM files WHERE owner = ?", (snapshot,))

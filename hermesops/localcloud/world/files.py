@@ -1,6 +1,6 @@
-"""Files of a world that only its owner may read: keys and ``world.json``.
+"""The files of a world: where they are, which base it has, and how keys and ``world.json`` are written.
 
-It must not hold them in memory; each call reads or writes.
+Keys are never kept in memory: each call reads or writes.
 """
 
 import json
@@ -10,6 +10,51 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError
+
+
+class WorldFiles:
+    """The files of one world; everything else in its folder is the driver's.
+
+    Attributes:
+        world: Where the running world is reachable; absent while it is down.
+        api_key: The vendor's API key.
+        model_key: Signs instances' tokens of the model router.
+        database: The server's memory.
+        base: Names the base of the world's machines and images, once it has been up.
+        lock: Held by the server; contains its process id.
+        log: The server's output.
+        object_store: Folder of the object store's data and log.
+        object_store_key: The object store's root credential, in the format of AWS's programs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.world = folder / "world.json"
+        self.api_key = folder / "api.key"
+        self.model_key = folder / "model.key"
+        self.database = folder / "world.db"
+        self.base = folder / "base"
+        self.lock = folder / "server.lock"
+        self.log = folder / "server.log"
+        self.object_store = folder / "object-store"
+        self.object_store_key = folder / "object-store.key"
+
+
+SIMULATED = "simulated"
+"""Takes the place of a base's name in a world of simulated machines."""
+
+
+def base_of(folder: Path) -> str:
+    """The base of a world's machines; empty when it has never been up."""
+    try:
+        return WorldFiles(folder).base.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def is_simulated(folder: Path) -> bool:
+    """Whether a world's machines are simulated."""
+    return base_of(folder) == SIMULATED
 
 
 def write_private(path: Path, data: bytes) -> None:
