@@ -6,7 +6,6 @@ from starlette.routing import Route
 
 from hermesops.errors import RefusedError
 from hermesops.localcloud.api import wire
-from hermesops.localcloud.api.actions import Actions
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.problem import Problem, found, locked
 from hermesops.localcloud.api.requests import object_of, text
@@ -50,9 +49,8 @@ class ImagesApi:
 class BackupsApi:
     """Handlers of a machine's backups."""
 
-    def __init__(self, machines: Machines, actions: Actions, store: Store, backups: Backups) -> None:
+    def __init__(self, machines: Machines, store: Store, backups: Backups) -> None:
         self._machines = machines
-        self._actions = actions
         self._store = store
         self._backups = backups
 
@@ -100,7 +98,7 @@ class BackupsApi:
         row = self._find(request, machine)
         if row.status != BackupStatus.AVAILABLE:
             raise Problem(409, f"Backup is {row.status}")
-        self._actions.accept(request, machine, restore=row.id)
+        self._machines.accept(request, machine, restore=row.id)
         return JSONResponse({"action": "restore", "status": machine.status}, status_code=202)
 
     async def _delete(self, request: Request) -> Response:

@@ -1,6 +1,6 @@
-"""The vendor's documented misbehaviour, on order: each rule strikes as often as it says and is gone.
+"""Faults on order: each rule strikes as often as it says and is gone.
 
-A rule says only that something goes wrong; the places where it goes wrong ask ``take`` at that very moment.
+A rule says only that something goes wrong; the code that can go wrong asks ``take`` at that very moment.
 """
 
 import functools
@@ -70,7 +70,7 @@ class FaultOrder:
             times=self.times if self.times is not None else 0 if bounded else 1,
             method=self.method.upper(),
             path=self.path,
-            status=kind.status if self.status is None else self.status,
+            status=next(iter(kind.statuses), 0) if self.status is None else self.status,
             seconds=kind.seconds if self.seconds is None else self.seconds,
             probability=self.probability,
             seed=self.seed,

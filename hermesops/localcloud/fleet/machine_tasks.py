@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from ipaddress import IPv4Address
-from typing import Protocol
 
 import structlog
 
@@ -18,6 +17,7 @@ from hermesops.localcloud.fleet.steps import Step, next_step, plan_of, size_of
 from hermesops.localcloud.proxy.broker import Broker, MachineDownError
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted, now
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import pause
 
@@ -39,30 +39,20 @@ def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
         return None
 
 
-class Audience(Protocol):
-    """Is told what becomes of machines."""
-
-    def machine_changed(self, before: MachineRow | None, after: MachineRow) -> None:
-        """A machine's row was made or changed."""
-
-    def machine_gone(self, row: MachineRow) -> None:
-        """Nothing is left of a machine."""
-
-
 class Fleet:
     """Brings every machine to what its owner wants.
 
     Args:
         store: What is wanted.
         driver: Runs the machines.
-        audience: Is told of every change.
+        webhooks: Sends an event for every change.
     """
 
-    def __init__(self, store: Store, driver: Driver, audience: Audience) -> None:
+    def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store
         self._driver = driver
-        self._audience = audience
-        self._broker = Broker(self)
+        self._webhooks = webhooks
+        self._broker = Broker(self.daemon_of)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._bearers: dict[str, str] = {}
@@ -97,7 +87,7 @@ class Fleet:
         await self._broker.close()
 
     def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
-        """Where a machine's daemon is, and the bearer it takes; see ``DaemonDirectory``.
+        """Where a machine's daemon is, and the bearer it takes.
 
         Raises:
             MachineDownError: The driver has no such machine (yet, or any more).
@@ -138,7 +128,7 @@ class Fleet:
     def ordered(self, row: MachineRow) -> None:
         """A machine has just been ordered: tell it, and have it made."""
         log.info("machine_ordered", machine=row.name, id=row.id)
-        self._audience.machine_changed(None, row)
+        self._webhooks.machine_changed(None, row)
         self.poke(row.id)
 
     def poke(self, machine_id: str) -> None:
@@ -213,7 +203,7 @@ class Fleet:
                 await self._forget_backups(row)
                 self._store.remove(MachineRow, row.id)
                 self._bearers.pop(row.id, None)
-                self._audience.machine_gone(row)
+                self._webhooks.machine_gone(row)
             case Step.CREATE:
                 await self._driver.create(plan_of(row))
                 self._write(row, made=True, message="", **_stage("server_created"))
@@ -293,7 +283,7 @@ class Fleet:
         if changes.get("status", before.status) != before.status:
             changes["status_before"] = before.status
         self._store.update(MachineRow, row.id, **changes)
-        self._audience.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
+        self._webhooks.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
 
 
 def _is_at_rest(row: MachineRow) -> bool:

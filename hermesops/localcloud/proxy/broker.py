@@ -9,9 +9,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from ipaddress import IPv4Address
-from typing import Protocol
 
 import httpcore
 
@@ -143,23 +142,16 @@ class AnswerLostError(Exception):
     """The request was handed over, in part at least, and no answer came: it may have been carried out."""
 
 
-class DaemonDirectory(Protocol):
-    """Says where a machine's daemon is and which bearer it takes."""
-
-    def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
-        """Address, port and bearer."""
+DaemonOf = Callable[[str], tuple[IPv4Address, int, str]]
+"""Address and port of a machine's daemon, and the bearer it takes; by the machine's id."""
 
 
 class Broker:
-    """Speaks HTTP to daemons, and to ports on machines' loopback through them.
+    """Speaks HTTP to daemons, and to ports on machines' loopback through them."""
 
-    Args:
-        directory: Where the daemons are.
-    """
-
-    def __init__(self, directory: DaemonDirectory) -> None:
-        self._directory = directory
-        self._tunnels = _Tunnels(directory)
+    def __init__(self, daemon_of: DaemonOf) -> None:
+        self._daemon_of = daemon_of
+        self._tunnels = _Tunnels(daemon_of)
         self._daemons: dict[str, httpcore.AsyncConnectionPool] = {}
         self._ports: dict[str, httpcore.AsyncConnectionPool] = {}
 
@@ -190,7 +182,7 @@ class Broker:
             MachineDownError: The daemon cannot be reached.
             AnswerLostError: It was reached, and hung up or fell silent before it answered.
         """
-        address, port, bearer = self._directory.daemon_of(machine_id)
+        address, port, bearer = self._daemon_of(machine_id)
         pool = self._daemons.get(machine_id)
         if pool is None:
             pool = httpcore.AsyncConnectionPool(
@@ -286,8 +278,8 @@ async def _send(pool: httpcore.AsyncConnectionPool, request: httpcore.Request) -
 class _Tunnels(httpcore.AsyncNetworkBackend):
     """Connects to ``machine id:port`` by asking the machine's daemon for a tunnel to its loopback."""
 
-    def __init__(self, directory: DaemonDirectory) -> None:
-        self._directory = directory
+    def __init__(self, daemon_of: DaemonOf) -> None:
+        self._daemon_of = daemon_of
 
     async def connect_tcp(
         self,
@@ -297,7 +289,7 @@ class _Tunnels(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,  # noqa: ARG002 - as above
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002 - as above
     ) -> httpcore.AsyncNetworkStream:
-        address, daemon_port, bearer = self._directory.daemon_of(host)
+        address, daemon_port, bearer = self._daemon_of(host)
         stream = await connect(address, daemon_port, timeout)
         try:
             await stream.write(

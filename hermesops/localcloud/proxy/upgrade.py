@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import httpcore
+
 from hermesops.waiting import pause
 
 LARGEST_HEAD = 64 * 1024
@@ -46,16 +48,6 @@ class Handshake:
 
 Serve = Callable[[Handshake, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """Carries one connection to its end; it is closed afterwards."""
-
-
-class ByteStream(Protocol):
-    """The other side."""
-
-    async def read(self, max_bytes: int) -> bytes:
-        """What there is; nothing at the end."""
-
-    async def write(self, buffer: bytes) -> None:
-        """All of it."""
 
 
 class UnreadableHeadError(Exception):
@@ -120,7 +112,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-async def read_answer(other: ByteStream) -> bytes:
+async def read_answer(other: httpcore.AsyncNetworkStream) -> bytes:
     """Read the other side's answer to a handshake: its head, and what came with it. The caller bounds the time.
 
     Raises:
@@ -135,7 +127,9 @@ async def read_answer(other: ByteStream) -> bytes:
     return answer
 
 
-async def splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: ByteStream) -> None:
+async def splice(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: httpcore.AsyncNetworkStream
+) -> None:
     """Copy both ways until either side has ended, or nothing has gone either way for ``IDLE_S``.
 
     Half a WebSocket is of no use to anybody, so a side that closes its half ends both.

@@ -73,7 +73,7 @@ class Control:
         return JSONResponse(
             {
                 **self._facts,
-                "object_store": self._objects.as_json(),
+                "object_store": asdict(self._objects.facts) if self._objects.facts else None,
                 "machines": [self._machine(row) for row in self._store.machines()],
                 "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
                 "unsettled": self._fleet.unsettled(),

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.proxy.upgrade import LARGEST_HEAD, Serve, protocol_for
+from hermesops.localcloud.store.database import Store
 from hermesops.waiting import pause
 
 _BACKLOG = 1024
@@ -84,6 +85,18 @@ def listen(address: str, port: int) -> socket.socket:
         ) from error
     listener.setblocking(False)
     return listener
+
+
+def listen_again(store: Store, key: str, address: str, port: int) -> socket.socket:
+    """A listening socket on ``port``; 0 takes the port that the store has under ``key``, at first any free one."""
+    listener = listen(address, port or int(store.remembered(key) or 0))
+    store.remember(key, str(port_of(listener)))
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    """The port of a listening socket."""
+    return int(listener.getsockname()[1])
 
 
 class Listener(uvicorn.Server):

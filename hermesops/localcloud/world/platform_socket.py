@@ -14,12 +14,11 @@ from ipaddress import IPv4Address
 import structlog
 
 from hermesops.localcloud.server.background import run_child
-from hermesops.localcloud.server.listener import listen
+from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 from hermesops.waiting import pause
 
 _AGAIN_AFTER_S = 1.0
-_PORT = "platform_port"
 
 log = structlog.get_logger()
 
@@ -47,12 +46,10 @@ async def opened(service: Service, store: Store, gateway: IPv4Address, port: int
         gateway: Where machines find this computer.
         port: 0 takes last time's, at first any free one.
     """
-    with listen(str(gateway), port or int(store.remembered(_PORT) or 0)) as listener:
-        port = int(listener.getsockname()[1])
-        store.remember(_PORT, str(port))
+    with listen_again(store, "platform_port", str(gateway), port) as listener:
         keeper = asyncio.create_task(_keep(listener, service), name="keep the platform's service")
         try:
-            yield f"https://{gateway}:{port}"
+            yield f"https://{gateway}:{port_of(listener)}"
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)

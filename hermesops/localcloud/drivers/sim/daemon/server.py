@@ -21,6 +21,7 @@ from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError, Peer,
 from hermesops.localcloud.drivers.sim.daemon.shell import Done
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
+from hermesops.localcloud.vendor_daemon.http import HttpError
 from hermesops.waiting import pause
 
 _TIMEOUT = httpx.Timeout(connect=5, read=600, write=60, pool=None)
@@ -165,14 +166,13 @@ class Daemon:
 
     async def _answer(self, machine_id: str, request: Request, peer: Peer) -> bool:
         guest = self._machines.guest(machine_id)
-        call = toolbox.Call(request.method, request.path, request.query, request.body)
-        is_stream = (call.method, call.path) == ("POST", "/toolbox/process/execute/stream")
+        is_stream = (request.method, request.path) == ("POST", "/toolbox/process/execute/stream")
         status = 200
         content: object = None
         serve = toolbox.execute if is_stream else toolbox.answer
         try:
-            content = self._machines.work(guest, lambda: serve(guest, call))
-        except toolbox.RefusalError as refusal:
+            content = self._machines.work(guest, lambda: serve(guest, request))
+        except HttpError as refusal:
             status, content = refusal.status, {"error": refusal.message, "code": refusal.code}
         if guest.slept_s:
             await pause(guest.slept_s)
