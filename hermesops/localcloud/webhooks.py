@@ -52,13 +52,7 @@ log = structlog.get_logger()
 
 
 class Webhooks:
-    """Sends receivers an event for each change of a machine.
-
-    Args:
-        store: Receivers, and what is still to be delivered.
-        faults: What goes wrong on order.
-        address_of: A machine's own address, once it has one.
-    """
+    """Sends receivers an event for each change of a machine; ``address_of`` gives its address, once it has one."""
 
     def __init__(self, store: Store, faults: Faults, address_of: Callable[[MachineRow], object]) -> None:
         self._store = store

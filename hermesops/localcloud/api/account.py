@@ -17,12 +17,7 @@ _PORTAL = "https://billing.invalid/portal"
 
 
 class Account:
-    """The one account of a local world.
-
-    Args:
-        store: Whose machines are counted.
-        faults: What the vendor pretends to lack.
-    """
+    """Handlers of the one account of a local world; no machine is touched, and nothing costs anything."""
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self._store = store

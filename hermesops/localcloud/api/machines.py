@@ -68,15 +68,7 @@ _PRETENCES = (FaultKind.READY_EARLY, FaultKind.ERROR_THEN_READY)
 
 
 class Machines:
-    """What the API says and does about machines.
-
-    Args:
-        store: What there is.
-        fleet: Brings it about.
-        images: Takes images of machines.
-        faults: What goes wrong on order.
-        port: The API's own port, for the names in ``urls``.
-    """
+    """Handlers of ``/machines``; ``port`` is the API's own, for the names in ``urls``."""
 
     def __init__(self, store: Store, fleet: Fleet, images: Images, faults: Faults, port: int) -> None:
         self._store = store

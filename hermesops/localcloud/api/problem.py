@@ -18,10 +18,9 @@ CHECKOUT = "https://checkout.invalid/session"
 
 
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of ours
-    """An answer that says no.
+    """An error answer.
 
     Args:
-        status: HTTP status.
         message: For the caller, without secrets.
         body: Replaces the usual shape, for the one answer (402) that has its own.
     """

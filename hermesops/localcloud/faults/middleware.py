@@ -50,7 +50,6 @@ class FaultMiddleware:
 
     Args:
         app: The API, mounted at its prefix.
-        faults: What goes wrong on order.
         names_of: Id, name and slug of a machine, by any of them.
     """
 

@@ -130,11 +130,11 @@ class Faults:
         path: str = "",
         silent_s: float = math.inf,
     ) -> FaultRow | None:
-        """Let a fault happen now if one is waiting, and count it.
+        """Let a fault strike now if one is waiting, and count it.
 
         Args:
             kind: Which.
-            machine: What the machine concerned is called: its id, name and slug; empty when none is.
+            machine: The machine's id, name and slug; empty when the call is about none.
             method: HTTP method of the call.
             path: Its path below ``/api/v1``.
             silent_s: How long it has been silent.

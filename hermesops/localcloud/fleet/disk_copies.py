@@ -22,13 +22,7 @@ log = structlog.get_logger()
 
 
 class _DiskCopies:
-    """Copies disks through the driver, each in a background task named after its row.
-
-    Args:
-        store: The rows of machines and copies.
-        driver: Copies the disks.
-        faults: What goes wrong on order.
-    """
+    """Copies disks through the driver, each in a background task named after its row."""
 
     def __init__(self, store: Store, driver: Driver, faults: Faults) -> None:
         self._store = store

@@ -1,6 +1,6 @@
-"""The machines: orders are written down, then one task per machine brings the computer to what is wanted.
+"""The machines' tasks: orders are written down, then one task per machine brings the computer to what is wanted.
 
-A task looks, decides (``steps``), does one thing, and looks again, so it may be killed anywhere.
+A task observes, decides (``steps``), does one thing, and observes again, so it may be killed anywhere.
 It must not answer requests; handlers write what is wanted and ``poke``.
 """
 
@@ -21,9 +21,9 @@ from hermesops.localcloud.webhooks import Webhooks
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import pause
 
-_LOOK_EVERY_S = 0.05
-_LOOK_AGAIN_S = 1.0
-_BOOT_PATIENCE_LOOKS = 1200
+_BOOT_POLL_S = 0.05
+_LATE_POLL_S = 1.0
+_BOOT_TRIES = 1200
 _RETRY_S = 2.0
 _WATCH_EVERY_S = 1.0
 _LAST_STAGES = ("cloud_init_done", "services_starting", "services_ready")
@@ -40,13 +40,7 @@ def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
 
 
 class Fleet:
-    """Brings every machine to what its owner wants.
-
-    Args:
-        store: What is wanted.
-        driver: Runs the machines.
-        webhooks: Sends an event for every change.
-    """
+    """Brings every machine to what its owner wants, and sends an event for every change."""
 
     def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store
@@ -78,7 +72,7 @@ class Fleet:
         self._watching = asyncio.create_task(self._watch(), name="watch-machines")
 
     async def close(self) -> None:
-        """Stop bringing about; the machines stay as they are."""
+        """Stop the tasks; the machines stay as they are."""
         self._closing = True
         tasks = [*self._tasks.values(), *([self._watching] if self._watching else [])]
         for task in tasks:
@@ -117,22 +111,22 @@ class Fleet:
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """What of a server type machines are not held to here."""
+        """Limits of a server type that this computer cannot enforce."""
         return self._driver.unlimited
 
     def unsettled(self) -> list[str]:
-        """Names of machines that are still being brought to what is wanted, but for those that are in trouble."""
+        """Names of machines that are still being started, stopped or changed, but for those in error."""
         rows = filter(None, (self._store.get(MachineRow, machine_id) for machine_id in self._tasks))
         return [row.name for row in rows if row.wanted != Wanted.DELETED and row.status != MachineStatus.ERROR]
 
     def ordered(self, row: MachineRow) -> None:
-        """A machine has just been ordered: tell it, and have it made."""
+        """Send the event of a new machine, and have it made."""
         log.info("machine_ordered", machine=row.name, id=row.id)
         self._webhooks.machine_changed(None, row)
         self.poke(row.id)
 
     def poke(self, machine_id: str) -> None:
-        """What is wanted of a machine has changed: have it looked at."""
+        """Wake a machine's task: what is wanted of it has changed."""
         if machine_id in self._tasks:
             self._again.add(machine_id)
         elif not self._closing:
@@ -141,7 +135,7 @@ class Fleet:
             task.add_done_callback(lambda done: self._settled(machine_id, done))
 
     async def gone(self, machine_id: str, timeout_s: float) -> None:
-        """Wait until nothing is left of a deleted machine; past the timeout that goes on by itself."""
+        """Wait until nothing is left of a deleted machine, or for the timeout; the deletion goes on regardless."""
         if task := self._tasks.get(machine_id):
             await asyncio.wait({task}, timeout=timeout_s)
 
@@ -154,7 +148,7 @@ class Fleet:
             self.poke(machine_id)
 
     async def _watch(self) -> None:
-        """Have machines looked at that go off by themselves: nobody wants anything of them, so no task would."""
+        """Wake the tasks of machines that go off by themselves: nothing else would."""
         while True:
             await pause(_WATCH_EVERY_S)
             ready = self._store.ready_ids()
@@ -167,11 +161,11 @@ class Fleet:
                 self.poke(machine_id)
 
     async def _settle(self, machine_id: str) -> None:
-        looks = 0
+        awaited = 0
         while row := self._store.get(MachineRow, machine_id):
             self._again.discard(machine_id)
             try:
-                step = await self._look(row)
+                step = await self._observed_step(row)
                 if step is Step.REST:
                     if machine_id in self._again:
                         continue
@@ -184,10 +178,12 @@ class Fleet:
                 self._fail(row, failure.message)
                 await pause(_RETRY_S)
             if step is Step.AWAIT:
-                looks += 1
-                await self._be_patient(row, looks)
+                awaited += 1
+                if awaited == _BOOT_TRIES:
+                    self._fail(row, "the machine's daemon does not answer")
+                await pause(_BOOT_POLL_S if awaited < _BOOT_TRIES else _LATE_POLL_S)
 
-    async def _look(self, row: MachineRow) -> Step:
+    async def _observed_step(self, row: MachineRow) -> Step:
         if row.wanted == Wanted.DELETED or not row.made:
             return next_step(row, MachinePower.ABSENT, answers=False)
         power = await self._driver.power(MachineId(row.id))
@@ -198,12 +194,7 @@ class Fleet:
         machine_id = MachineId(row.id)
         match step:
             case Step.REMOVE:
-                await self._driver.delete(machine_id)
-                await self._broker.cut(row.id)
-                await self._forget_backups(row)
-                self._store.remove(MachineRow, row.id)
-                self._bearers.pop(row.id, None)
-                self._webhooks.machine_gone(row)
+                await self._remove(row)
             case Step.CREATE:
                 await self._driver.create(plan_of(row))
                 self._write(row, made=True, message="", **_stage("server_created"))
@@ -228,34 +219,20 @@ class Fleet:
                     self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
                 await self._broker.cut(row.id)
             case _:
-                self._call(step, row)
+                self._record(step, row)
 
-    async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
-        """Do what turns a machine off and on again; what is refused is given up, what fails is tried again."""
-        try:
-            await work
-        except RefusedError as refusal:
-            done = {"message": refusal.message}
-        if row.wanted == Wanted.RUNNING and await self._driver.power(MachineId(row.id)) is MachinePower.STOPPED:
-            # Cut short between off and on: it did not power itself off, and is started again.
-            done["status"] = MachineStatus.STOPPED
-        self._write(row, **self._carried_out(row), **done)
+    async def _remove(self, row: MachineRow) -> None:
+        await self._driver.delete(MachineId(row.id))
         await self._broker.cut(row.id)
-
-    def _carried_out(self, row: MachineRow) -> dict[str, str]:
-        """The order that ``row`` held, cleared; one that was given while it was carried out stays."""
-        order = "restore" if row.restore else "resize"
-        now_wanted = self._store.get(MachineRow, row.id) or row
-        return {order: ""} if getattr(now_wanted, order) == getattr(row, order) else {}
-
-    async def _forget_backups(self, row: MachineRow) -> None:
-        """The vendor's backups do not outlive their machine."""
-        for backup in self._store.find(BackupRow, machine_id=row.id):
+        for backup in self._store.find(BackupRow, machine_id=row.id):  # they do not outlive their machine
             await self._driver.delete_image(ImageId(backup.id))
             self._store.remove(BackupRow, backup.id)
+        self._store.remove(MachineRow, row.id)
+        self._bearers.pop(row.id, None)
+        self._webhooks.machine_gone(row)
 
-    def _call(self, step: Step, row: MachineRow) -> None:
-        """Write down what was seen, where there is nothing else to do."""
+    def _record(self, step: Step, row: MachineRow) -> None:
+        """Write down what was observed, where there is nothing else to do."""
         match step:
             case Step.CALL_READY:
                 for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
@@ -265,13 +242,23 @@ class Fleet:
                 self._write(row, status=MachineStatus.STOPPED)
             case Step.CALL_LOST:
                 self._fail(row, "the machine's disk is gone from this computer")
-            case _:
+            case Step.AWAIT | Step.REST:
                 pass
 
-    async def _be_patient(self, row: MachineRow, looks: int) -> None:
-        if looks == _BOOT_PATIENCE_LOOKS:
-            self._fail(row, "the machine's daemon does not answer")
-        await pause(_LOOK_EVERY_S if looks < _BOOT_PATIENCE_LOOKS else _LOOK_AGAIN_S)
+    async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
+        """Do what turns a machine off and on again; what is refused is dropped, what fails is tried again."""
+        try:
+            await work
+        except RefusedError as refusal:
+            done = {"message": refusal.message}
+        if row.wanted == Wanted.RUNNING and await self._driver.power(MachineId(row.id)) is MachinePower.STOPPED:
+            # Cut short between off and on: it did not power itself off, and is started again.
+            done["status"] = MachineStatus.STOPPED
+        order = "restore" if row.restore else "resize"
+        if getattr(self._store.get(MachineRow, row.id) or row, order) == getattr(row, order):
+            done[order] = ""  # another one that was given meanwhile stays
+        self._write(row, **done)
+        await self._broker.cut(row.id)
 
     def _fail(self, row: MachineRow, why: str) -> None:
         self._write(row, status=MachineStatus.ERROR, message=why)

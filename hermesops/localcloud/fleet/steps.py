@@ -62,13 +62,7 @@ class Step(StrEnum):
 
 
 def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
-    """Decide.
-
-    Args:
-        row: What is remembered and wanted.
-        power: What the computer shows.
-        answers: Whether the machine's daemon does.
-    """
+    """Decide, from what is stored and wanted, the observed power, and whether the machine's daemon answers."""
     if row.wanted == Wanted.DELETED:
         return Step.REMOVE
     if not row.made:
@@ -82,10 +76,6 @@ def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
         if power is not MachinePower.STOPPED:
             return Step.STOP
         return Step.REST if row.status == MachineStatus.STOPPED else Step.CALL_STOPPED
-    return _towards_running(row, power, answers=answers)
-
-
-def _towards_running(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
     if power is MachinePower.STOPPED:
         # One that was ready powered itself off; nobody starts it again but its owner.
         return Step.CALL_OFF if row.status == MachineStatus.READY and not row.reboot else Step.START

@@ -27,11 +27,7 @@ _KEPT = 10_000
 
 
 class ModelLog:
-    """The router's memory.
-
-    Args:
-        store: Where it is kept.
-    """
+    """The log of requests, in the world's store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -27,11 +27,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call.
-
-    Attributes:
-        arguments: A JSON object, as text.
-    """
+    """One tool call; ``arguments`` is a JSON object, as text."""
 
     tool: Literal["terminal", "execute_code"]
     arguments: str

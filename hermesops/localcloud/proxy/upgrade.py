@@ -31,11 +31,7 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0
 
 @dataclass(frozen=True)
 class Handshake:
-    """The request that asks for it.
-
-    Attributes:
-        headers: Names in lower case.
-    """
+    """The request that asks for a WebSocket; names of headers are in lower case."""
 
     method: bytes
     target: bytes

@@ -54,14 +54,7 @@ def target_of(host: str) -> Target | None:
 
 
 class Proxy:
-    """Serves the proxy's names and passes every other host on to the API.
-
-    Args:
-        api: Serves the other hosts.
-        store: Machines and tokens.
-        broker: The way to the machines.
-        faults: What goes wrong on order.
-    """
+    """Serves the proxy's names and passes every other host on to the API."""
 
     def __init__(self, api: ASGIApp, store: Store, broker: Broker, faults: Faults) -> None:
         self._api = api

@@ -26,17 +26,7 @@ PREFIX = "/local"
 
 
 class Control:
-    """Handlers of ``/local``.
-
-    Args:
-        store: What there is.
-        fleet: What runs.
-        faults: What goes wrong on order.
-        model_log: Who asked for which model.
-        webhooks: Delivers events.
-        facts: Where the world is reachable, as in ``world.json``.
-        objects: The object store.
-    """
+    """Handlers of ``/local``; ``facts`` says where the world is reachable, as in ``world.json``."""
 
     def __init__(
         self,

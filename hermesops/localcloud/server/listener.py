@@ -100,11 +100,11 @@ def port_of(listener: socket.socket) -> int:
 
 
 class Listener(uvicorn.Server):
-    """One application on one socket; leaves signals to whoever runs the process.
+    """One application on one socket; leaves signals to the process.
 
     Args:
         app: Serves requests.
-        listener: Where.
+        listener: A listening socket.
         upgraded: Serves connections that ask for a WebSocket; without, such requests are served as any other.
     """
 

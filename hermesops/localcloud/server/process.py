@@ -48,12 +48,7 @@ def hold(lock: Path) -> Iterator[None]:
 
 
 class ServerProcess:
-    """One world's server, running or not.
-
-    Args:
-        lock: Held by it while it runs.
-        log: Gets its stdout and stderr.
-    """
+    """One world's server, running or not; it holds ``lock`` while it runs, and ``log`` gets its output."""
 
     def __init__(self, lock: Path, log: Path) -> None:
         self._lock = lock

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from hermesops.errors import BrokenInvariantError
 
@@ -90,8 +91,8 @@ def key_of(path: Path, prefix: str) -> str:
     return key
 
 
-def read_object(path: Path) -> Mapping[str, object] | None:
-    """A JSON object from a file; ``None`` when there is no such file.
+def read_object(path: Path, *, hint: str = "hermesops local up writes it anew") -> dict[str, Any] | None:
+    """A JSON object from a file; ``None`` when there is no such file. ``hint`` says what to do when it is damaged.
 
     Raises:
         BrokenInvariantError: It holds something else.
@@ -100,17 +101,13 @@ def read_object(path: Path) -> Mapping[str, object] | None:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise _damaged(path) from error
+    except (OSError, ValueError) as error:
+        raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
     if not isinstance(value, dict):
-        raise _damaged(path)
+        raise BrokenInvariantError(f"{path} is damaged: it is not a JSON object", hint=hint)
     return value
 
 
 def write_object(path: Path, value: Mapping[str, object]) -> None:
     """Replace a file by a JSON object."""
     write_private(path, json.dumps(value, indent=2).encode() + b"\n")
-
-
-def _damaged(path: Path) -> BrokenInvariantError:
-    return BrokenInvariantError(f"{path} is damaged: it is not a JSON object", hint="hermesops local up writes it anew")

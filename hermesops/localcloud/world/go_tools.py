@@ -37,7 +37,7 @@ class GoTools:
         module: Folder with ``go.mod``, ``go.sum`` and ``go.txt``, the requirement that has Go itself.
         cache: Where what was built is kept.
         environ: HOME, PATH, and what sets up Go, pip, proxies and authorities.
-        tell: Narration.
+        tell: Gets lines of narration.
         is_polite: Whether a build leaves the processor to everybody else, and ends when somebody else waits for it.
     """
 
@@ -197,13 +197,11 @@ _OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "of
 
 
 class _Progress:
-    """How far a build is: told now and then, and written down for whoever waits for it.
+    """How far a build is: narrated now and then, and written to a file for others who wait for it.
 
     Args:
-        what: What is built.
-        file: Takes it for others; gone when the build has ended.
-        tell: Narration.
-        give_way_to: A file that somebody else makes who waits for the build; ``None`` where that does not matter.
+        file: Gone when the build has ended.
+        give_way_to: A file that others make who wait for the build; ``None`` where that does not matter.
     """
 
     def __init__(self, what: str, file: Path, tell: Callable[[str], None], give_way_to: Path | None) -> None:

@@ -39,12 +39,7 @@ _SETTLE_S = 60.0
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a world.
-
-    Attributes:
-        machines: Their ids.
-        images: How many.
-    """
+    """Ids of the machines of a world, and how many images it has."""
 
     machines: frozenset[str]
     images: int
@@ -57,7 +52,7 @@ class World:
         folder: Holds everything of it.
         base_definition: Folder that describes the base machines boot from.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the folder.
-        driver: What shall run its machines, ``nspawn`` or ``sim``; empty for what runs them already, else ``nspawn``.
+        driver: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
     """
 
     def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None, driver: str = "") -> None:
@@ -175,16 +170,7 @@ class World:
         object_store_program: Callable[[], Path] | None = None,
         floors: "ReadFloors | None" = None,
     ) -> None:
-        """Be the server, until SIGTERM; see ``localcloud.server.wiring``.
-
-        Args:
-            tell: Writes a line of narration to the world's log.
-            port: Port of the API on loopback; 0 takes last time's, at first any free one.
-            upstream: Real models behind the router.
-            platform: Starts the service that machines prove themselves to; none without.
-            object_store_program: Says where versitygw is; without, the world has no object store.
-            floors: Reads which tokens of the model router are revoked; none are without.
-        """
+        """Be the server, until SIGTERM; see ``localcloud.server.wiring.serve``. Narration goes to the world's log."""
         from hermesops.localcloud.server import wiring  # noqa: PLC0415 - half a second that only the server needs
 
         await wiring.serve(

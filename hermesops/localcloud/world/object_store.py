@@ -54,10 +54,10 @@ class ObjectStore:
 
     Args:
         files: The world's.
-        store: Remembers that it was asked for, and on which ports it is.
+        store: Remembers that it was asked for, and its ports.
         gateway: Where machines find this computer.
         port: Of S3; 0 takes last time's, at first any free one.
-        program: Says where versitygw is. Whoever asks for the store does not choose what is run as root.
+        program: Gives the path of versitygw. Whoever asks for the store does not choose what is run as root.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """The calls of the API and of a machine's toolbox: what each takes and answers. Pure data."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hermesops.localcloud.api.openapi.schemas import (
     EVENT,
@@ -95,10 +96,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("GET", f"{ONE}/status/stream", "Follow the status", media="text/event-stream", answer=EVENT),
     Operation(
-        "GET",
-        BACKUPS,
-        "The backups of a machine",
-        shape({"backups": many(ref("Backup")), "backups_enabled": FLAG}),
+        "GET", BACKUPS, "The backups of a machine", shape({"backups": many(ref("Backup")), "backups_enabled": FLAG})
     ),
     Operation(
         "POST",
@@ -181,104 +179,76 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 _PATH: dict[str, Schema] = {"path": {"type": "string", "pattern": "^/"}}
-
 _OCTAL: Schema = {"type": "string", "pattern": "^[0-7]{1,4}$"}
+_MATCH = shape({"file": TEXT, "line": NUMBER, "content": TEXT})
+_RAW = "application/octet-stream"
+
+
+def _process(name: str, summary: str, answer: Schema, body: Schema, **rest: Any) -> Operation:  # noqa: ANN401 - of Operation
+    return Operation("POST", f"{TOOLBOX}/process/{name}", summary, answer, body=body, **rest)
+
+
+def _file(method: str, name: str, summary: str, answer: Schema, *refusals: int, **rest: Any) -> Operation:  # noqa: ANN401 - of Operation
+    """A call about the file at ``path``, which is in the query; 400 is always possible."""
+    query = {**_PATH, **rest.pop("query", {})}
+    required = rest.pop("required", ("path",))
+    refused = (400, *refusals)
+    return Operation(
+        method, f"{TOOLBOX}/files{name}", summary, answer, query=query, required=required, refusals=refused, **rest
+    )
+
 
 TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", f"{ONE}/exec", "Run a command", ref("Execution"), body=ref("Command"), refusals=(400, 408)),
-    Operation(
-        "POST",
-        f"{TOOLBOX}/process/execute",
-        "Run a command",
-        ref("Execution"),
-        body=ref("Command"),
-        refusals=(400, 408),
-    ),
-    Operation(
-        "POST",
-        f"{TOOLBOX}/process/execute/stream",
+    _process("execute", "Run a command", ref("Execution"), ref("Command"), refusals=(400, 408)),
+    _process(
+        "execute/stream",
         "Run a command, its output as it comes",
         EVENT,
-        body=ref("Command"),
+        ref("Command"),
         refusals=(400,),
         media="text/event-stream",
     ),
-    Operation(
-        "POST", f"{TOOLBOX}/process/code-run", "Run some code", ref("Execution"), body=ref("Code"), refusals=(400, 408)
-    ),
+    _process("code-run", "Run some code", ref("Execution"), ref("Code"), refusals=(400, 408)),
     Operation("GET", f"{TOOLBOX}/process/list", "The processes", shape({"processes": many(ref("Process"))})),
-    Operation(
-        "POST",
-        f"{TOOLBOX}/process/kill",
+    _process(
+        "kill",
         "Signal a process",
         shape({"killed": {"const": True}, "pid": INTEGER}),
-        body=shape({"pid": {**INTEGER, "minimum": 1}}, signal=TEXT),
+        shape({"pid": {**INTEGER, "minimum": 1}}, signal=TEXT),
         refusals=(400, 403),
     ),
-    Operation(
-        "GET",
-        f"{TOOLBOX}/files",
-        "What is in a folder",
-        shape({"entries": many(ref("File"))}),
-        query={**_PATH, "depth": INTEGER},
-        refusals=(400,),
+    _file(
+        "GET", "", "What is in a folder", shape({"entries": many(ref("File"))}), query={"depth": INTEGER}, required=()
     ),
-    Operation(
+    _file(
         "DELETE",
-        f"{TOOLBOX}/files",
+        "",
         "Delete a file or folder",
         shape({"deleted": {"const": True}, "path": TEXT}),
-        query={**_PATH, "recursive": TEXT},
-        required=("path",),
-        refusals=(400, 403),
+        403,
+        query={"recursive": TEXT},
     ),
-    Operation(
-        "GET", f"{TOOLBOX}/files/info", "What a path is", ref("File"), query=_PATH, required=("path",), refusals=(400,)
-    ),
-    Operation(
-        "GET",
-        f"{TOOLBOX}/files/exists",
-        "Whether a path exists",
-        shape({"exists": FLAG, "type": MAYBE_FILE_TYPE}),
-        query=_PATH,
-        required=("path",),
-        refusals=(400,),
-    ),
-    Operation(
-        "GET",
-        f"{TOOLBOX}/files/download",
-        "A file as it is",
-        TEXT,
-        query=_PATH,
-        required=("path",),
-        refusals=(400,),
-        media="application/octet-stream",
-    ),
-    Operation(
+    _file("GET", "/info", "What a path is", ref("File")),
+    _file("GET", "/exists", "Whether a path exists", shape({"exists": FLAG, "type": MAYBE_FILE_TYPE})),
+    _file("GET", "/download", "A file as it is", TEXT, media=_RAW),
+    _file(
         "POST",
-        f"{TOOLBOX}/files/upload",
+        "/upload",
         "Write a file",
         shape({"path": TEXT, "size": NUMBER}),
+        *(403, 409, 411, 413, 507),
         body=TEXT,
-        query={**_PATH, "mode": TEXT, "overwrite": TEXT},
-        required=("path",),
-        refusals=(400, 403, 409, 411, 413, 507),
-        raw_body="application/octet-stream",
+        query={"mode": TEXT, "overwrite": TEXT},
+        raw_body=_RAW,
     ),
-    Operation(
+    _file(
         "GET",
-        f"{TOOLBOX}/files/find",
+        "/find",
         "Search in files",
-        shape(
-            {
-                "matches": many(shape({"file": TEXT, "line": NUMBER, "content": TEXT})),
-                "truncated": FLAG,
-                "total": NUMBER,
-            }
-        ),
-        query={**_PATH, "pattern": TEXT, "include": TEXT, "max_results": INTEGER},
+        shape({"matches": many(_MATCH), "truncated": FLAG, "total": NUMBER}),
+        query={"pattern": TEXT, "include": TEXT, "max_results": INTEGER},
         required=("path", "pattern"),
-        refusals=(400,),
     ),
     Operation(
         "POST",
@@ -288,15 +258,7 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         body=shape({"files": many(TEXT), "pattern": TEXT, "new_value": TEXT}),
         refusals=(400, 403),
     ),
-    Operation(
-        "POST",
-        f"{TOOLBOX}/files/folder",
-        "Make a folder",
-        shape({"path": TEXT, "created": FLAG}),
-        query={**_PATH, "mode": TEXT},
-        required=("path",),
-        refusals=(400, 403, 409),
-    ),
+    _file("POST", "/folder", "Make a folder", shape({"path": TEXT, "created": FLAG}), 403, 409, query={"mode": TEXT}),
     Operation(
         "POST",
         f"{TOOLBOX}/files/move",
@@ -306,15 +268,13 @@ TOOLBOX_OPERATIONS: tuple[Operation, ...] = (
         required=("source", "destination"),
         refusals=(400, 403, 409),
     ),
-    Operation(
+    _file(
         "POST",
-        f"{TOOLBOX}/files/permissions",
+        "/permissions",
         "Change mode and owner",
         shape({"path": TEXT, "mode": _OCTAL, "owner": TEXT, "group": TEXT}),
-        query=_PATH,
-        required=("path",),
+        403,
         body=shape({}, mode=TEXT, owner=TEXT, group=TEXT),
-        refusals=(400, 403),
     ),
     Operation(
         "POST",

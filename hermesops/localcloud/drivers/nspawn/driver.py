@@ -124,7 +124,7 @@ class NspawnDriver(Driver):
             raise RefusedError(f"a local world cannot live in {self._state}: no comma, colon or backslash in its path")
         self._store.prepare()
         self._ownership.take()
-        self._world = OpenWorld.take_over(self._store, self._ports, self._base, forgiving=forgiving)
+        self._world = OpenWorld(self._store, self._ports, self._base, forgiving=forgiving)
         return self._world
 
     async def close(self, *, purge: bool) -> None:

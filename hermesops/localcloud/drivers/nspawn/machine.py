@@ -4,12 +4,12 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.localcloud.drivers.nspawn.store import MachineRecord
@@ -74,6 +74,7 @@ _CLEAN_STOP_S = 10.0
 _REBOOT_S = 5.0
 _KEEPER_S = 2.0
 _TICK_S = 0.05
+_POLL_S = 0.01
 _PROPAGATE = Path("/run/systemd/nspawn/propagate")
 
 
@@ -89,7 +90,7 @@ def forget_nspawn(name: str) -> None:
 
 
 class Machine:
-    """One machine; every method may be repeated, and looks before it acts.
+    """One machine; every method may be repeated, and observes before it acts.
 
     Args:
         name: Its name in the kernel: link, namespace and control group.
@@ -141,7 +142,7 @@ class Machine:
             group=self.group,
             wiring=self._network.wiring(self.name, self.record.number),
         )
-        if not self._wait_for(lambda: bool(self.group.pids()), _KEEPER_S):
+        if not holds_within(lambda: bool(self.group.pids()), _KEEPER_S, every_s=_POLL_S):
             raise UnavailableError(f"the keeper of machine {self.record.id} ended at once: {self.last_words()}")
 
     def take_down(self) -> None:
@@ -172,8 +173,7 @@ class Machine:
         if before is None or not self._signal(_REBOOT_NOW):
             self.boot()
             return
-        self._wait_for(lambda: self.group.leader() not in (before, None), _REBOOT_S)
-        if self.group.leader() in (before, None):
+        if not holds_within(lambda: self.group.leader() not in (before, None), _REBOOT_S, every_s=_POLL_S):
             # The signal came too early, or the keeper is gone: pull the plug and start it again.
             self.take_down()
             self.boot()
@@ -194,16 +194,6 @@ class Machine:
             return False
         finally:
             os.close(handle)
-        return True
-
-    @staticmethod
-    def _wait_for(check: Callable[[], bool], limit_s: float) -> bool:
-        waited = 0.0
-        while not check():
-            if waited >= limit_s:
-                return False
-            pause_blocking(_TICK_S / 5)
-            waited += _TICK_S / 5
         return True
 
     def last_words(self) -> str:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Self
 from uuid import uuid4
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.drivers.interface import DAEMON_PORT, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.nspawn.computer import resources
-from hermesops.localcloud.drivers.nspawn.computer.cgroup import World
+from hermesops.localcloud.drivers.nspawn.computer.cgroup import WorldGroups
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside
@@ -33,49 +32,38 @@ class OpenWorld:
 
     Nothing is remembered that can be observed: a machine runs when its control group has a process.
 
+    Opening it makes its network and groups, finds running machines again and clears what a crash left half-made.
+
     Args:
         store: Its files; the caller owns the world.
-        name: Prefix of its names in the kernel.
-        network: Its network.
+        ports: TCP ports of this computer that machines may reach.
         base: Gives the folder of the base's root, built when it is not there.
+        forgiving: Ignore damaged records; for a world that is about to be removed.
 
     Attributes:
         records: Its finished machines.
         locks: One for each machine, held while that machine is changed.
         layers_lock: Held while it is decided which image layers are in use.
+
+    Raises:
+        BrokenInvariantError: A record is damaged.
     """
 
-    def __init__(self, store: Store, name: str, network: Network, base: Callable[[], Path]) -> None:
+    def __init__(self, store: Store, ports: Iterable[int], base: Callable[[], Path], *, forgiving: bool) -> None:
+        identity = identify(store.state, forgiving=forgiving)
         self.store = store
-        self.network = network
+        self.network = Network(identity.name, identity.subnet, ports)
         self.records: dict[MachineId, MachineRecord] = {}
         self.locks: defaultdict[MachineId, threading.RLock] = defaultdict(threading.RLock)
         self.layers_lock = threading.Lock()
-        self._name = name
-        self._groups = World(name)
+        self._name = identity.name
+        self._groups = WorldGroups(identity.name)
         self._base = base
         self._admission = threading.Lock()
-
-    @classmethod
-    def take_over(cls, store: Store, ports: Iterable[int], base: Callable[[], Path], *, forgiving: bool) -> Self:
-        """Make the world's network and groups, find running machines again, clear what a crash left half-made.
-
-        Args:
-            store: Its files; the caller owns the world.
-            ports: What machines may reach of this computer.
-            base: As above.
-            forgiving: Do with damaged records what can be done; for a world that is about to be removed.
-
-        Raises:
-            BrokenInvariantError: A record is damaged.
-        """
-        identity = identify(store.state, forgiving=forgiving)
-        world = cls(store, identity.name, Network(identity.name, identity.subnet, tuple(ports)), base)
         share(store.machines_folder)
-        world._groups.prepare()
-        world.network.prepare()
-        world._recover(forgiving=forgiving)
-        return world
+        self._groups.prepare()
+        self.network.prepare()
+        self._recover(forgiving=forgiving)
 
     def record(self, machine_id: MachineId) -> MachineRecord:
         """A machine's record.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.drivers.nspawn.computer.network import pick_subnet, subnet_of_gateway, subnets_in_use
-from hermesops.localcloud.drivers.nspawn.store import read_json, write_json
+from hermesops.localcloud.world.files import read_object, write_object
 
 _TAG_LENGTH = 6
 
@@ -40,20 +40,20 @@ def tag_of(state: Path) -> str:
 
 
 def identify(state: Path, *, forgiving: bool = False) -> Identity:
-    """Read who the world is, or decide it: a subnet that nothing on this computer uses.
+    """Read the world's identity, or choose it: a subnet that nothing on this computer uses.
 
     Args:
         state: The world's folder.
-        forgiving: Do with a damaged record what can be done; for a world that is about to be removed.
+        forgiving: Ignore a damaged record; for a world that is about to be removed.
 
     Raises:
         BrokenInvariantError: The record is damaged.
     """
     path = state / "driver.json"
-    tag = tag_of(state)
+    tag, hint = tag_of(state), "remove the world: local down --purge"
     with _alone_on_this_computer():
         try:
-            raw = read_json(path)
+            raw = read_object(path, hint=hint)
             if raw is not None and raw.get("tag") == tag:
                 return Identity(tag, IPv4Network(str(raw["subnet"])))
         except BrokenInvariantError:
@@ -61,10 +61,9 @@ def identify(state: Path, *, forgiving: bool = False) -> Identity:
                 raise
         except (KeyError, ValueError) as error:
             if not forgiving:
-                hint = "remove the world: local down --purge"
                 raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
         subnet = subnet_of_gateway(f"lc{tag}") or pick_subnet(tag, subnets_in_use())
-        write_json(path, {"tag": tag, "subnet": str(subnet)})
+        write_object(path, {"tag": tag, "subnet": str(subnet)})
         return Identity(tag, subnet)
 
 

@@ -81,12 +81,7 @@ _GONE = Entry(0, 0, 0, b"")
 
 
 class Disk:
-    """One machine's, or one image's.
-
-    Args:
-        store: Where it is kept.
-        owner: Id of the machine or image.
-    """
+    """The disk of one machine or one image, whose id is ``owner``."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self._store = store

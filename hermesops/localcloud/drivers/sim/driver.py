@@ -34,11 +34,7 @@ class _Opened(NamedTuple):
 
 
 class SimDriver:
-    """A world of simulated machines; implements ``Driver``.
-
-    Args:
-        folder: The world's folder.
-    """
+    """A world of simulated machines in a folder; implements ``Driver``."""
 
     gateway = LOOPBACK
     subnet = ""

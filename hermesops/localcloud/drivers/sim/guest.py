@@ -32,16 +32,11 @@ from hermesops.node.system.files import Access
 
 
 class Guest:
-    """Implements hermes-node's ``System``; made for one request.
-
-    Args:
-        store: The world's memory.
-        record: The machine; it is on.
-        agent_answers: What agents that were taken over answer hermes-node.
+    """Implements hermes-node's ``System`` on a machine that is on; made for one request.
 
     Attributes:
         slept_s: Seconds that were slept on the machine.
-        power: What was asked of the machine's power from inside: ``reboot``, ``poweroff``, or nothing.
+        power: What the machine asked of its own power: ``reboot``, ``poweroff``, or nothing.
     """
 
     def __init__(self, store: Store, record: Record, agent_answers: AgentAnswers | None = None) -> None:

@@ -10,14 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.drivers.nspawn.computer.command import run
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks.filesystem import is_attached, is_mounted, lengthen
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
 from hermesops.node.system.data_volume import ext4
 from hermesops.node.system.data_volume.size import wanted_gb
-from hermesops.waiting import pause_blocking
 
 _GIB = 1024**3
 _DETACH_S = 2.0
@@ -35,12 +34,7 @@ def data_beside(layer: Path) -> Path:
 
 
 class Volume:
-    """The data volume of one machine.
-
-    Args:
-        file: The file it is kept in.
-        root: The machine's mounted disk.
-    """
+    """The data volume of one machine, kept in ``file``; ``root`` is the machine's mounted disk."""
 
     def __init__(self, file: Path, root: Path) -> None:
         self.file = file
@@ -223,7 +217,4 @@ class Disk:
         for folder in (self.root, self._own, self._refill / _OWN):  # the last after a refill that was killed
             while is_mounted(folder):
                 run(["umount", str(folder)])
-        waited = 0.0
-        while is_attached(self._image) and waited < _DETACH_S:
-            pause_blocking(_TICK_S)
-            waited += _TICK_S
+        holds_within(lambda: not is_attached(self._image), _DETACH_S, every_s=_TICK_S)

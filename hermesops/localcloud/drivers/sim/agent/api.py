@@ -20,12 +20,7 @@ Told = tuple[int, dict[str, Any]]
 
 
 class Api:
-    """One machine's; made for one request of hermesops's, or one run of hermes-node.
-
-    Args:
-        gateway: Whose.
-        now: Seconds since 1970.
-    """
+    """The API of one machine's agent; made for one request of hermesops, or one run of hermes-node."""
 
     def __init__(self, gateway: Gateway, now: Callable[[], float]) -> None:
         self._gateway = gateway

@@ -22,7 +22,7 @@ from hermesops.node.layout import DRAIN_MARKER
 
 
 def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> None:
-    """Have it hold so many errors, evenly spread over a stretch of time in seconds since 1970."""
+    """Write so many errors, evenly spread over a time given in seconds since 1970."""
     every = (until - since) / errors
     moments = (time.localtime(since + number * every) for number in range(1, errors + 1))
     lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
@@ -30,24 +30,23 @@ def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> 
     disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
 
 
-_OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
+_CONDITIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
 """Conditions of the real unit: it starts only where one of these exists."""
 
-_HINDRANCES = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
+_NEGATED_CONDITIONS = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
 """Conditions of the real unit: it does not start while one of these exists."""
 
 MOOD = "/run/simulation/gateway"
-"""A file of which a person can make a gateway unwell: ``silent``, ``degraded`` or ``crashed``, or just ``busy``."""
+"""A file that a person can write to make a gateway ``silent``, ``degraded``, ``crashed`` or just ``busy``."""
 
 
 @dataclass
 class State:
-    """What is remembered of it.
+    """What is stored of a gateway.
 
     Attributes:
         boot: The boot that ``active`` and ``since`` are of.
         since: When it was started, in seconds since 1970.
-        starts: How often it was started.
         environment: The managed environment as it was read at the start.
         config: The managed configuration as it was read at the start.
         release: The slot it runs from.
@@ -76,14 +75,7 @@ class ModelAccess:
 
 
 class Gateway:
-    """One machine's.
-
-    Args:
-        store: Where its state is kept.
-        record: The machine.
-        disk: Its disk.
-        now: Seconds since 1970.
-    """
+    """The gateway of one machine; ``now`` gives seconds since 1970."""
 
     def __init__(self, store: Store, record: Record, disk: Disk, now: Callable[[], float]) -> None:
         self._store = store
@@ -117,27 +109,27 @@ class Gateway:
 
     def start(self) -> None:
         """Start it unless it runs, or nobody owns the machine yet."""
-        if self.is_active or not any(map(self._disk.look, _OCCASIONS)) or any(map(self._disk.look, _HINDRANCES)):
+        if (
+            self.is_active
+            or not any(map(self._disk.look, _CONDITIONS))
+            or any(map(self._disk.look, _NEGATED_CONDITIONS))
+        ):
             return
         self._disk.remove(MOOD)
         state = self._state
         state.active, state.boot, state.since, state.starts = True, self._record.boots, self._now(), state.starts + 1
         state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
-        state.release, state.version = self._software()
+        link = self._disk.look("/opt/hermes/current")
+        state.release = link.data.decode().rpartition("/")[2] if link else ""
+        slot = json.loads(self._text(f"/opt/hermes/releases/{state.release}/release.json") or "{}")
+        state.version = str(slot.get("hermes_agent") or AGENT_VERSION)
         self._release_faults = None
         self._keep()
 
-    def _software(self) -> tuple[str, str]:
-        """Id of the running slot, and the version of the agent in it."""
-        link = self._disk.look("/opt/hermes/current")
-        slot = link.data.decode().rpartition("/")[2] if link else ""
-        record = json.loads(self._text(f"/opt/hermes/releases/{slot}/release.json") or "{}")
-        return slot, str(record.get("hermes_agent") or AGENT_VERSION)
-
     @property
     def release_faults(self) -> Mapping[ReleaseFault, float]:
-        """What is wrong with what it runs."""
+        """Faults of the release that it runs."""
         if self._release_faults is None:
             text = self._state.environment.get(VARIABLE, "")
             self._release_faults = release_faults_of(text, self._record.id, self._state.release)
@@ -162,10 +154,12 @@ class Gateway:
         """Its properties, in systemd's words."""
         active, entered = self.is_active, self._state.since
         starting = active and self._now() < entered
+        # One that ended by itself with 78 is failed, and is not started again.
+        ended = "failed" if ReleaseFault.START in self.release_faults and self._state.active else "inactive"
         return {
             "Id": UNIT,
             "LoadState": "loaded",
-            "ActiveState": ("activating" if starting else "active") if active else self._ended,
+            "ActiveState": ("activating" if starting else "active") if active else ended,
             "SubState": ("start" if starting else "running") if active else "dead",
             "Result": "signal" if self._has_crashed else "success",
             "MainPID": str(100 + self._state.starts) if active else "0",
@@ -180,11 +174,6 @@ class Gateway:
             "ConditionResult": "yes" if self._state.starts else "no",
             "InvocationID": uuid5(NAMESPACE_OID, f"{self._record.id} {self._state.starts}").hex if active else "",
         }
-
-    @property
-    def _ended(self) -> str:
-        """What a unit is that does not run; one that ended by itself with 78 is not started again."""
-        return "failed" if ReleaseFault.START in self.release_faults and self._state.active else "inactive"
 
     def _keep(self) -> None:
         self._store.put_unit(self._record.id, json.dumps(asdict(self._state)))
@@ -240,7 +229,7 @@ class Gateway:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is at something."""
+        """Whether it is working for somebody."""
         return self._mood == "busy"
 
     @property
@@ -250,7 +239,7 @@ class Gateway:
 
     @property
     def symptoms(self) -> Symptoms:
-        """How it does."""
+        """How its release's faults show now."""
         return Symptoms(self._record.id, self.release_faults, max(0.0, self._now() - self._state.since))
 
     def read_again(self) -> None:
@@ -260,7 +249,7 @@ class Gateway:
         self._keep()
 
     def write_log(self) -> None:
-        """Have its log hold the errors that came by now."""
+        """Write the errors that its release causes by now to its log, for who is about to read it."""
         if self.is_active and self.symptoms.errors:
             _write_error_log(self._disk, self.symptoms.errors, since=self._state.since, until=self._now())
 

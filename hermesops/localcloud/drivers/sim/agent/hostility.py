@@ -29,12 +29,7 @@ _LIMIT_S = 2.0
 
 @dataclass(frozen=True)
 class LyingNode:
-    """What stands in hermes-node's place.
-
-    Attributes:
-        code: Its exit code.
-        seconds: How long it takes.
-    """
+    """An answer in place of hermes-node's; ``seconds`` is how long it takes."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What is wrong with a simulated release, as its lock says it, and with which machines.
+"""The faults of a simulated release, as its lock declares them, and the machines they hit.
 
 The managed environment of such a release has a variable ``HERMES_SIMULATED_FAULT``: ``start:0.3,slow:1:2.5`` breaks
 the start on three machines of ten, and makes every turn take two and a half times as long. Pure: who is hit follows
@@ -48,10 +48,6 @@ class ReleaseFault(StrEnum):
 
 
 _AMOUNTS: Mapping[ReleaseFault, float] = {
-    ReleaseFault.TRIAL: 0,
-    ReleaseFault.MIGRATES: 0,
-    ReleaseFault.START: 0,
-    ReleaseFault.TURN: 0,
     ReleaseFault.LATE: 20,
     ReleaseFault.SLOW: 3,
     ReleaseFault.MEMORY: 3,
@@ -59,7 +55,7 @@ _AMOUNTS: Mapping[ReleaseFault, float] = {
     ReleaseFault.RESTARTS: 60,
     ReleaseFault.QUEUE: 3600,
 }
-
+"""The usual amount of a fault that has one."""
 
 _HOUR_S = 3600
 _MEMORY = 150 << 20
@@ -80,19 +76,13 @@ def release_faults_of(text: str, machine_id: str, release: str) -> Mapping[Relea
         name, share, *amount = part.split(":")
         fault = ReleaseFault(name)
         if draw(machine_id, release, name) < float(share):
-            found[fault] = float(*amount) if amount else _AMOUNTS[fault]
+            found[fault] = float(*amount) if amount else _AMOUNTS.get(fault, 0)
     return found
 
 
 @dataclass(frozen=True)
 class Symptoms:
-    """How a gateway does with what its release has.
-
-    Attributes:
-        machine_id: Where it runs.
-        release_faults: What the release has on that machine.
-        uptime_s: Seconds since its start.
-    """
+    """How a gateway of a machine behaves with its release's faults, ``uptime_s`` seconds after its start."""
 
     machine_id: str
     release_faults: Mapping[ReleaseFault, float]

@@ -8,6 +8,7 @@ instance's own token: no memory, no tools. What is said is neither kept nor logg
 import asyncio
 import base64
 import contextlib
+import functools
 import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -48,14 +49,12 @@ class Agent:
             if (request.method, request.path) == ("POST", "/v1/chat/completions"):
                 goes_on = await self._turn(guest, request, peer)
             else:
-                goes_on = await self._plain(guest, request, peer)
+                ask = functools.partial(
+                    guest.api.answer, request.method, request.path, request.bearer(), _object(request.body)
+                )
+                goes_on = await peer.answer(*self._machines.work(guest, ask))
             if not goes_on:
                 return
-
-    async def _plain(self, guest: Guest, request: Request, peer: Peer) -> bool:
-        api, body = guest.api, _object(request.body)
-        answer = self._machines.work(guest, lambda: api.answer(request.method, request.path, request.bearer(), body))
-        return await peer.answer(*answer)
 
     async def _turn(self, guest: Guest, request: Request, peer: Peer) -> bool:
         gateway, asked = guest.gateway, _object(request.body)
@@ -83,15 +82,10 @@ class Agent:
                 said = f"the model's router answered {answer.status_code}"
                 return await peer.answer(HTTPStatus.BAD_GATEWAY, _error(said, "model_error"))
             if question["stream"]:
-                return await peer.stream(_pieces(answer))
+                return await peer.stream(answer.aiter_bytes())
             return await peer.answer(HTTPStatus.OK, json.loads(await answer.aread()))
         finally:
             await answer.aclose()
-
-
-async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    async for piece in answer.aiter_bytes():
-        yield piece
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -32,13 +32,7 @@ _MEMORY_OF_SIGNATURES = 4096
 
 
 class SimSlots:
-    """One machine's.
-
-    Args:
-        store: The world's memory.
-        machine_id: Of the machine.
-        disk: Its disk.
-    """
+    """The slots of one machine."""
 
     def __init__(self, store: Store, machine_id: str, disk: Disk) -> None:
         self._store = store

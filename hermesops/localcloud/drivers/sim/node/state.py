@@ -33,14 +33,7 @@ _JOBS = "cron/jobs.json"
 
 
 class SimState:
-    """One machine's.
-
-    Args:
-        store: The world's memory.
-        owner: Id of the machine.
-        disk: Its disk.
-        gateway: Its gateway.
-    """
+    """The state of one machine, whose id is ``owner``."""
 
     def __init__(self, store: Store, owner: str, disk: Disk, gateway: Gateway) -> None:
         self._store = store

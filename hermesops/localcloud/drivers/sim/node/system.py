@@ -21,11 +21,7 @@ _LIMIT = 1024 * 1024
 
 
 class SimFiles:
-    """Reads and writes as root.
-
-    Args:
-        disk: The machine's.
-    """
+    """Reads and writes one machine's disk as root."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -170,12 +166,7 @@ def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, 
 
 
 class SimVolumes:
-    """One machine's.
-
-    Args:
-        disk: The machine's.
-        disk_gib: How large that is, which counts where the order names no size.
-    """
+    """The data volume of one machine: as large as its order says, else as its disk, and always open."""
 
     def __init__(self, disk: Disk, disk_gib: int) -> None:
         self._disk = disk
@@ -208,11 +199,7 @@ class SimVolumes:
 
 
 class SimGate:
-    """The ``Gate`` of hermes-node on a simulated machine.
-
-    Args:
-        disk: Its disk.
-    """
+    """The firewall in front of one machine's gateway."""
 
     FILE = "/run/simulation/closed"
     """Exists while nobody but hermes-node reaches the port that is in it; gone with the next boot."""
