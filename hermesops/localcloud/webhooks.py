@@ -52,7 +52,11 @@ log = structlog.get_logger()
 
 
 class Webhooks:
-    """Sends receivers an event for each change of a machine; ``address_of`` gives its address, once it has one."""
+    """Sends receivers an event for each change of a machine, and handles ``/webhooks``.
+
+    Args:
+        address_of: Gives a machine's own address, once it has one.
+    """
 
     def __init__(self, store: Store, faults: Faults, address_of: Callable[[MachineRow], object]) -> None:
         self._store = store
@@ -72,6 +76,14 @@ class Webhooks:
         """Stop; the next server delivers what is left."""
         await self._background.close()
         await self._http.aclose()
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Route("/webhooks", self._list, methods=["GET"]),
+            Route("/webhooks", self._create, methods=["POST"]),
+            Route("/webhooks/{webhook_id}", self._delete, methods=["DELETE"]),
+        ]
 
     def machine_changed(self, before: MachineRow | None, after: MachineRow) -> None:
         """Send the events of a machine that was ordered (``before`` is ``None``) or changed."""
@@ -146,36 +158,7 @@ class Webhooks:
                 for row in self._store.find(MachineRow, status=MachineStatus.READY):
                     self._send_to_all(_HEARTBEAT, row)
 
-
-def _event(kind: str, machine_id: str, **fields: object) -> str:
-    """The body of an event; empty fields are left out."""
-    data = {"machineId": machine_id, "event": kind, **{name: value for name, value in fields.items() if value}}
-    return json.dumps({"event": kind, "data": {**data, "timestamp": now()}}, separators=(",", ":"))
-
-
-def _signatures(secret: str, body: bytes) -> dict[str, str]:
-    """The headers that prove who sent a body: HMAC-SHA256 over it, in hexadecimal.
-
-    Source: the published schema says ``X-Signature-256``; a production receiver reads ``X-JustAVPS-Signature`` without
-    prefix. Which one is live is unknown, so both are sent, the first with the prefix that is usual for its name.
-    """
-    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return {"x-signature-256": f"sha256={digest}", "x-justavps-signature": digest}
-
-
-class WebhooksApi:
-    """Handlers of ``/webhooks``."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def routes(self) -> list[Route]:
-        """What it serves."""
-        return [
-            Route("/webhooks", self._list, methods=["GET"]),
-            Route("/webhooks", self._create, methods=["POST"]),
-            Route("/webhooks/{webhook_id}", self._delete, methods=["DELETE"]),
-        ]
+    # Handlers
 
     async def _list(self, _: Request) -> Response:
         return JSONResponse({"webhooks": [_to_wire(row) for row in self._store.find(WebhookRow)]})
@@ -197,6 +180,22 @@ class WebhooksApi:
         webhook_id = request.path_params["webhook_id"]
         self._store.remove(WebhookRow, found(self._store.get(WebhookRow, webhook_id), "Webhook").id)
         return Response(status_code=204)
+
+
+def _event(kind: str, machine_id: str, **fields: object) -> str:
+    """The body of an event; empty fields are left out."""
+    data = {"machineId": machine_id, "event": kind, **{name: value for name, value in fields.items() if value}}
+    return json.dumps({"event": kind, "data": {**data, "timestamp": now()}}, separators=(",", ":"))
+
+
+def _signatures(secret: str, body: bytes) -> dict[str, str]:
+    """The headers that prove who sent a body: HMAC-SHA256 over it, in hexadecimal.
+
+    Source: the published schema says ``X-Signature-256``; a production receiver reads ``X-JustAVPS-Signature`` without
+    prefix. Which one is live is unknown, so both are sent, the first with the prefix that is usual for its name.
+    """
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {"x-signature-256": f"sha256={digest}", "x-justavps-signature": digest}
 
 
 def _to_wire(row: WebhookRow) -> dict[str, object]:

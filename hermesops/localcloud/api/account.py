@@ -1,5 +1,7 @@
 """Handlers about the account, its bill and what is sold: no machine is touched, and nothing costs anything."""
 
+from collections.abc import Awaitable, Callable
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -29,10 +31,10 @@ class Account:
             Route("/account", self._account),
             Route("/account/usage", self._usage),
             Route("/account/billing", self._billing),
-            Route("/account/billing/setup", self._setup, methods=["POST"]),
+            Route("/account/billing/setup", _answering({"checkout_url": CHECKOUT}), methods=["POST"]),
             Route("/server-types", self._server_types),
-            Route("/server-types/providers", self._providers),
-            Route("/server-types/regions", self._regions),
+            Route("/server-types/providers", _answering({"providers": [{"name": PROVIDER, "display_name": "Cloud"}]})),
+            Route("/server-types/regions", _answering({"provider": PROVIDER, "regions": list(REGIONS.values())})),
         ]
 
     async def _account(self, _: Request) -> Response:
@@ -64,9 +66,6 @@ class Account:
             )
         return JSONResponse({"portal_url": _PORTAL, "has_payment_method": True})
 
-    async def _setup(self, _: Request) -> Response:
-        return JSONResponse({"checkout_url": CHECKOUT})
-
     async def _server_types(self, request: Request) -> Response:
         region = request.query_params.get("region", "")
         if not region:
@@ -82,8 +81,11 @@ class Account:
             }
         )
 
-    async def _providers(self, _: Request) -> Response:
-        return JSONResponse({"providers": [{"name": PROVIDER, "display_name": "Cloud"}]})
 
-    async def _regions(self, _: Request) -> Response:
-        return JSONResponse({"provider": PROVIDER, "regions": list(REGIONS.values())})
+def _answering(value: dict[str, object]) -> Callable[[Request], Awaitable[Response]]:
+    """A handler that always answers the same."""
+
+    async def answer(_: Request) -> Response:
+        return JSONResponse(value)
+
+    return answer

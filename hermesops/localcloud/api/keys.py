@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hermesops.localcloud.api.problem import Problem, found, not_found, unauthorised
+from hermesops.localcloud.api.problem import Problem, found, unauthorised
 from hermesops.localcloud.api.requests import object_of, text
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import EPOCH, ApiKeyRow, SshKeyRow, now
@@ -32,7 +32,7 @@ from hermesops.localcloud.store.rows import EPOCH, ApiKeyRow, SshKeyRow, now
 PREFIX = "/api/v1"
 """Path of the vendor's API."""
 
-OWN_ID = "00000000-0000-4000-8000-000000000002"
+_OWN_ID = "00000000-0000-4000-8000-000000000002"
 """Id of the world's own key."""
 
 _PREFIX_LENGTH = 12
@@ -43,46 +43,9 @@ _FREE = frozenset({f"{PREFIX}/server-types", f"{PREFIX}/openapi.json"})
 _FREE_BELOW = f"{PREFIX}/server-types/"
 
 
-class Keys:
-    """The account's API keys; ``own`` is the world's own key."""
-
-    def __init__(self, store: Store, own: str) -> None:
-        self._store = store
-        self._own = own
-
-    def rows(self) -> list[ApiKeyRow]:
-        """All of them, the world's own first."""
-        own = ApiKeyRow(OWN_ID, "local world", self._own[:_PREFIX_LENGTH], "", EPOCH)
-        return [own, *self._store.find(ApiKeyRow)]
-
-    def make(self, name: str) -> tuple[ApiKeyRow, str]:
-        """A new key; the clear text exists in the answer only."""
-        key = f"sk_live_{secrets.token_urlsafe(32)}"
-        row = ApiKeyRow(str(uuid4()), name, key[:_PREFIX_LENGTH], _hash(key), now())
-        self._store.add(row)
-        return row, key
-
-    def remove(self, key_id: str) -> bool:
-        """Delete a key, which ends its access at once; whether there was one."""
-        exists = self._store.get(ApiKeyRow, key_id) is not None
-        self._store.remove(ApiKeyRow, key_id)
-        return exists
-
-    def admit(self, authorization: str) -> bool:
-        """Whether an ``Authorization`` header carries a key that is good now."""
-        kind, _, key = authorization.partition(" ")
-        if kind != "Bearer":
-            return False
-        if hmac.compare_digest(key.encode("latin-1", "replace"), self._own.encode()):
-            return True
-        rows = self._store.find(ApiKeyRow, sha256=_hash(key))
-        if rows and (rows[0].last_used or "") < now(plus_s=-_NOTED_EVERY_S):  # not at each call: reads stay reads
-            self._store.update(ApiKeyRow, rows[0].id, last_used=now())
-        return bool(rows)
-
-
-def _hash(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
+def sha256_of(secret: str) -> str:
+    """The hash under which a key or token is stored."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def new_key_pair(comment: str) -> tuple[str, str]:
@@ -93,29 +56,12 @@ def new_key_pair(comment: str) -> tuple[str, str]:
     return private, f"{public} {comment}"
 
 
-class KeyCheck:
-    """Lets only callers with a good API key through, except to what the vendor shows everybody."""
+class Keys:
+    """Handlers of ``/api-keys`` and ``/ssh-keys``, and the check of API keys; ``own`` is the world's own key."""
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
-        self._app = app
-        self._keys = keys
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or answer 401."""
-        path: str = scope["path"]
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        if path not in _FREE and not path.startswith(_FREE_BELOW) and not self._keys.admit(given):
-            await unauthorised().response()(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-
-class KeysApi:
-    """Handlers of ``/api-keys`` and ``/ssh-keys``."""
-
-    def __init__(self, store: Store, keys: Keys) -> None:
+    def __init__(self, store: Store, own: str) -> None:
         self._store = store
-        self._keys = keys
+        self._own = own
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -128,19 +74,34 @@ class KeysApi:
             Route("/ssh-keys/{key_id}", self._delete_ssh_key, methods=["DELETE"]),
         ]
 
+    def admit(self, authorization: str) -> bool:
+        """Whether an ``Authorization`` header carries a key that is good now."""
+        kind, _, key = authorization.partition(" ")
+        if kind != "Bearer":
+            return False
+        if hmac.compare_digest(key.encode("latin-1", "replace"), self._own.encode()):
+            return True
+        rows = self._store.find(ApiKeyRow, sha256=sha256_of(key))
+        if rows and (rows[0].last_used or "") < now(plus_s=-_NOTED_EVERY_S):  # not at each call: reads stay reads
+            self._store.update(ApiKeyRow, rows[0].id, last_used=now())
+        return bool(rows)
+
     async def _list_api_keys(self, _: Request) -> Response:
-        return JSONResponse({"api_keys": [_api_key_to_wire(row) for row in self._keys.rows()]})
+        own = ApiKeyRow(_OWN_ID, "local world", self._own[:_PREFIX_LENGTH], "", EPOCH)
+        return JSONResponse({"api_keys": [_api_key_to_wire(row) for row in [own, *self._store.find(ApiKeyRow)]]})
 
     async def _create_api_key(self, request: Request) -> Response:
-        row, key = self._keys.make(text(object_of(await request.body()), "name"))
+        """Make a key; its clear text exists in the answer only."""
+        name, key = text(object_of(await request.body()), "name"), f"sk_live_{secrets.token_urlsafe(32)}"
+        row = ApiKeyRow(str(uuid4()), name, key[:_PREFIX_LENGTH], sha256_of(key), now())
+        self._store.add(row)
         return JSONResponse({**_api_key_to_wire(row), "key": key}, status_code=201)
 
     async def _delete_api_key(self, request: Request) -> Response:
         key_id = request.path_params["key_id"]
-        if key_id == OWN_ID:
+        if key_id == _OWN_ID:
             raise Problem(403, "This key is the local world's own; it ends with the world")
-        if not self._keys.remove(key_id):
-            raise not_found("API key")
+        self._store.remove(ApiKeyRow, found(self._store.get(ApiKeyRow, key_id), "API key").id)
         return Response(status_code=204)
 
     async def _list_ssh_keys(self, _: Request) -> Response:
@@ -158,6 +119,23 @@ class KeysApi:
         key_id = request.path_params["key_id"]
         self._store.remove(SshKeyRow, found(self._store.get(SshKeyRow, key_id), "SSH key").id)
         return Response(status_code=204)
+
+
+class KeyCheck:
+    """Lets only callers with a good API key through, except to what the vendor shows everybody."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or answer 401."""
+        path: str = scope["path"]
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if path not in _FREE and not path.startswith(_FREE_BELOW) and not self._keys.admit(given):
+            await unauthorised().response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 def _fingerprint(public_key: str) -> str:

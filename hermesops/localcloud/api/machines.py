@@ -10,7 +10,7 @@ import functools
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from uuid import uuid4
 
@@ -58,7 +58,7 @@ _LONGEST_STREAM_S = 600.0
 _FINAL = {MachineStatus.READY, MachineStatus.ERROR, MachineStatus.STOPPED}
 _NOT_FORWARDED = frozenset({b"authorization", b"x-proxy-token", b"cookie"})
 _REMOVAL_TIMEOUT_S = 30.0
-_REFUSALS = {
+_REFUSALS: Mapping[FaultKind, Callable[[], Problem]] = {
     FaultKind.PAYMENT_REQUIRED: payment_required,
     FaultKind.UNPROCESSABLE: disk_too_small,
     FaultKind.LOCATION_DISABLED: location_disabled,

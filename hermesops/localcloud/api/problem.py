@@ -3,6 +3,7 @@
 It must not decide when something is an error; handlers raise a ``Problem`` and this module gives it the vendor's shape.
 """
 
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -56,35 +57,21 @@ def found(row: T | None, what: str) -> T:
     return row
 
 
-def unauthorised() -> Problem:
-    """401 about the API key."""
-    return Problem(401, "Missing or invalid API key")
-
-
-def locked() -> Problem:
-    """409 about a machine to which something else is being done."""
-    return Problem(409, "Machine is locked: another action is running")
-
-
 def payment_required() -> Problem:
     """402 as an account without a payment method gets it."""
     message = "No payment method on file"
     return Problem(402, message, {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message})
 
 
-def disk_too_small() -> Problem:
-    """422 as the vendor passes it on from the data centre underneath."""
-    return Problem(422, "invalid input in field 'image': image disk is bigger than server type disk")
+unauthorised = partial(Problem, 401, "Missing or invalid API key")
+locked = partial(Problem, 409, "Machine is locked: another action is running")
 
+# As the vendor passes them on from the data centre underneath.
+disk_too_small = partial(Problem, 422, "invalid input in field 'image': image disk is bigger than server type disk")
+sold_out = partial(Problem, 422, "server type is currently not available in this location")
 
-def location_disabled() -> Problem:
-    """422 about a region. Source: the words seen by the vendor's public client, 2026."""
-    return Problem(422, "server location disabled")
-
-
-def sold_out() -> Problem:
-    """422 about a size that is sold, but not to be had now."""
-    return Problem(422, "server type is currently not available in this location")
+location_disabled = partial(Problem, 422, "server location disabled")
+"""Source: the words seen by the vendor's public client, 2026."""
 
 
 async def answer_problem(_request: Request, problem: Exception) -> Response:
@@ -100,13 +87,10 @@ async def answer_http_exception(request: Request, problem: Exception) -> Respons
         raise problem
     answer = Problem(problem.status_code, problem.detail).response()
     if problem.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        answer.headers["allow"] = ", ".join(sorted(_methods_of(request)))
+        # Starlette names the methods of the first fitting route only, but a path has several routes. Fixed paths stand
+        # before those that would take the same word for an id, so the first fitting path is the right one.
+        routes = [route for route in request.app.routes if isinstance(route, Route)]
+        fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = {name for route in fitting if route.path == fitting[0].path for name in route.methods or ()}
+        answer.headers["allow"] = ", ".join(sorted(methods))
     return answer
-
-
-def _methods_of(request: Request) -> set[str]:
-    """What may be asked of a path. Starlette's own answer names the first fitting route only, one path has several."""
-    scope, routes = request.scope, request.app.routes
-    fitting = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
-    # The first is the closest: fixed paths stand before those that would take the same word for an id.
-    return {method for route in fitting if route.path == fitting[0].path for method in route.methods or ()}

@@ -40,23 +40,22 @@ def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
 
 
 class Fleet:
-    """Brings every machine to what its owner wants, and sends an event for every change."""
+    """Brings every machine to what its owner wants, and sends an event for every change.
+
+    Attributes:
+        broker: The connections to the machines' daemons.
+    """
 
     def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store
         self._driver = driver
         self._webhooks = webhooks
-        self._broker = Broker(self.daemon_of)
+        self.broker = Broker(self.daemon_of)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._bearers: dict[str, str] = {}
         self._closing = False
         self._watching: asyncio.Task[None] | None = None
-
-    @property
-    def broker(self) -> Broker:
-        """The way to the machines' daemons."""
-        return self._broker
 
     async def open(self) -> None:
         """Take the world over and go on with everything that was begun."""
@@ -78,7 +77,7 @@ class Fleet:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._broker.close()
+        await self.broker.close()
 
     def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
         """Where a machine's daemon is, and the bearer it takes.
@@ -188,7 +187,7 @@ class Fleet:
             return next_step(row, MachinePower.ABSENT, answers=False)
         power = await self._driver.power(MachineId(row.id))
         asked = power is MachinePower.RUNNING and row.wanted == Wanted.RUNNING and not row.reboot
-        return next_step(row, power, answers=asked and await self._broker.answers(row.id))
+        return next_step(row, power, answers=asked and await self.broker.answers(row.id))
 
     async def _do(self, step: Step, row: MachineRow) -> None:
         machine_id = MachineId(row.id)
@@ -204,12 +203,12 @@ class Fleet:
                 await self._driver.start(machine_id)
             case Step.STOP:
                 await self._driver.stop(machine_id)
-                await self._broker.cut(row.id)
+                await self.broker.cut(row.id)
             case Step.REBOOT:
                 # Written first: a machine that reboots once too few shows; one that reboots for ever does not.
                 self._write(row, reboot=False)
                 await self._driver.reboot(machine_id)
-                await self._broker.cut(row.id)
+                await self.broker.cut(row.id)
             case Step.RESIZE:
                 await self._remake(row, self._driver.resize(machine_id, size_of(row.resize)), server_type=row.resize)
             case Step.RESTORE:
@@ -217,13 +216,13 @@ class Fleet:
             case Step.CALL_OFF:
                 if row.id not in self._again:  # else its owner has just asked for something, which goes first
                     self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
-                await self._broker.cut(row.id)
+                await self.broker.cut(row.id)
             case _:
                 self._record(step, row)
 
     async def _remove(self, row: MachineRow) -> None:
         await self._driver.delete(MachineId(row.id))
-        await self._broker.cut(row.id)
+        await self.broker.cut(row.id)
         for backup in self._store.find(BackupRow, machine_id=row.id):  # they do not outlive their machine
             await self._driver.delete_image(ImageId(backup.id))
             self._store.remove(BackupRow, backup.id)
@@ -258,7 +257,7 @@ class Fleet:
         if getattr(self._store.get(MachineRow, row.id) or row, order) == getattr(row, order):
             done[order] = ""  # another one that was given meanwhile stays
         self._write(row, **done)
-        await self._broker.cut(row.id)
+        await self.broker.cut(row.id)
 
     def _fail(self, row: MachineRow, why: str) -> None:
         self._write(row, status=MachineStatus.ERROR, message=why)

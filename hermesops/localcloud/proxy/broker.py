@@ -183,26 +183,13 @@ class Broker:
             AnswerLostError: It was reached, and hung up or fell silent before it answered.
         """
         address, port, bearer = self._daemon_of(machine_id)
-        pool = self._daemons.get(machine_id)
-        if pool is None:
-            pool = httpcore.AsyncConnectionPool(
+        if machine_id not in self._daemons:
+            self._daemons[machine_id] = httpcore.AsyncConnectionPool(
                 max_connections=None, keepalive_expiry=_KEEP_S, network_backend=DirectBackend()
             )
-            self._daemons[machine_id] = pool
-        return await _send(
-            pool,
-            httpcore.Request(
-                method,
-                httpcore.URL(scheme=b"http", host=str(address).encode(), port=port, target=target),
-                headers=[
-                    (b"host", f"{address}:{port}".encode()),
-                    *headers,
-                    (b"authorization", b"Bearer " + bearer.encode()),
-                ],
-                content=content,
-                extensions=_timeouts(read_timeout_s),
-            ),
-        )
+        given = [(b"host", f"{address}:{port}".encode()), *headers, (b"authorization", b"Bearer " + bearer.encode())]
+        url = httpcore.URL(scheme=b"http", host=str(address).encode(), port=port, target=target)
+        return await _send(self._daemons[machine_id], method, url, given, content, read_timeout_s)
 
     async def ask_port(
         self,
@@ -220,24 +207,13 @@ class Broker:
             MachineDownError: As for the daemon.
             AnswerLostError: As for the daemon.
         """
-        pool = self._ports.get(machine_id)
-        if pool is None:
-            pool = httpcore.AsyncConnectionPool(
-                max_connections=None,
-                max_keepalive_connections=0,
-                network_backend=self._tunnels,
+        if machine_id not in self._ports:
+            self._ports[machine_id] = httpcore.AsyncConnectionPool(
+                max_connections=None, max_keepalive_connections=0, network_backend=self._tunnels
             )
-            self._ports[machine_id] = pool
-        return await _send(
-            pool,
-            httpcore.Request(
-                method,
-                httpcore.URL(scheme=b"http", host=machine_id.encode(), port=port, target=target),
-                headers=[(b"host", f"127.0.0.1:{port}".encode()), *headers],
-                content=content,
-                extensions=_timeouts(None),
-            ),
-        )
+        given = [(b"host", f"127.0.0.1:{port}".encode()), *headers]
+        url = httpcore.URL(scheme=b"http", host=machine_id.encode(), port=port, target=target)
+        return await _send(self._ports[machine_id], method, url, given, content, None)
 
     async def open_port(self, machine_id: str, port: int) -> httpcore.AsyncNetworkStream:
         """Connect to a port of the machine's loopback, for what is not HTTP; the caller closes it.
@@ -261,12 +237,17 @@ class Broker:
         return response.status == 200  # noqa: PLR2004 - 401 would be another world's daemon
 
 
-def _timeouts(read_s: float | None) -> dict[str, object]:
+async def _send(
+    pool: httpcore.AsyncConnectionPool,
+    method: str,
+    url: httpcore.URL,
+    headers: list[tuple[bytes, bytes]],
+    content: bytes | AsyncIterator[bytes] | None,
+    read_timeout_s: float | None,
+) -> httpcore.Response:
     # Commands and event streams may be silent for as long as they like; the caller hangs up when it has had enough.
-    return {"timeout": {"connect": CONNECT_TIMEOUT_S, "read": read_s, "write": None, "pool": None}}
-
-
-async def _send(pool: httpcore.AsyncConnectionPool, request: httpcore.Request) -> httpcore.Response:
+    timeouts = {"connect": CONNECT_TIMEOUT_S, "read": read_timeout_s, "write": None, "pool": None}
+    request = httpcore.Request(method, url, headers=headers, content=content, extensions={"timeout": timeouts})
     try:
         return await pool.handle_async_request(request)
     except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:

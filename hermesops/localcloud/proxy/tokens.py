@@ -1,6 +1,5 @@
 """Proxy tokens: made and revoked through the API, checked by the proxy. Only their hashes are stored."""
 
-import hashlib
 import secrets
 from uuid import uuid4
 
@@ -8,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from hermesops.localcloud.api.keys import sha256_of
 from hermesops.localcloud.api.problem import Problem, found, not_found
 from hermesops.localcloud.api.requests import object_of, token_order
 from hermesops.localcloud.store.database import Store
@@ -21,7 +21,7 @@ def _mint(store: Store, machine_id: str, label: str, expires_in_s: int) -> tuple
     """Make a token for every port of one machine; the clear text exists in the answer only."""
     token = f"pt_{secrets.token_urlsafe(32)}"
     expires = now(plus_s=min(expires_in_s, _LONGEST_S))
-    row = TokenRow(str(uuid4()), machine_id, label, _hash(token), expires)
+    row = TokenRow(str(uuid4()), machine_id, label, sha256_of(token), expires)
     store.add(row)
     return row, token
 
@@ -32,15 +32,11 @@ def check(store: Store, machine_id: str, token: str) -> None:
     Raises:
         Problem: 401 without a live token, 403 with one of another machine.
     """
-    rows = store.find(TokenRow, sha256=_hash(token)) if token else []
+    rows = store.find(TokenRow, sha256=sha256_of(token)) if token else []
     if not rows or rows[0].expires_at <= now():
         raise Problem(401, "Missing, expired or revoked proxy token")
     if rows[0].machine_id != machine_id:
         raise Problem(403, "This proxy token is for another machine")
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class TokensApi:

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from hermesops.localcloud.api.account import Account
 from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
-from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, KeysApi
+from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.openapi.document import document
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
@@ -38,7 +38,7 @@ from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen_again, port_of
 from hermesops.localcloud.server.process import hold
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.webhooks import Webhooks, WebhooksApi
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_socket
 from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
@@ -193,8 +193,8 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
         *BackupsApi(machines, store, parts.backups).routes(),
         *ImagesApi(store, parts.images).routes(),
         *TokensApi(store).routes(),
-        *KeysApi(store, parts.keys).routes(),
-        *WebhooksApi(store).routes(),
+        *parts.keys.routes(),
+        *parts.webhooks.routes(),
         *Account(store, faults).routes(),
         Route("/openapi.json", describe),
     ]

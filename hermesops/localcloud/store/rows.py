@@ -219,17 +219,13 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class FaultRow:
-    """One fault waiting to happen.
+    """One fault that may still strike; fields as in ``FaultOrder`` but for these.
 
     Attributes:
-        machine: Id, name or slug of the machine it is for; empty for any.
-        times: How often it will still happen; 0 for as often as it comes.
-        method: HTTP method it is for; empty for any.
-        path: Beginning of the path below ``/api/v1`` it is for, ``*`` for one part; empty for any.
+        times: How often it will still strike; 0 for as often as it comes.
         status: Status it answers, where its kind leaves that open.
         seconds: What its kind counts in seconds.
-        probability: That it strikes where it could; 0 and 1 are both always.
-        seed: Makes the draws repeatable.
+        probability: 0 and 1 are both always.
         draws: How many draws there were.
         until: When it ends by itself; empty for never.
     """
@@ -250,12 +246,7 @@ class FaultRow:
 
 @dataclass(frozen=True)
 class ModelRequestRow:
-    """One request to a model; no word of it.
-
-    Attributes:
-        id: Given by the database.
-        status: What the router answered.
-    """
+    """One request to a model, without its content; the database gives ids."""
 
     id: int | None
     instance: str

@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from .http import ChunkedAnswer, HttpError, Request, boundary_of, first_part, head
@@ -67,17 +67,17 @@ def translated(path: Path) -> Iterator[None]:
         raise HttpError(400, "failed", f"{path}: {error.strerror}") from error
 
 
+def name_of(look_up: Callable[[int], Sequence[object]], number: int) -> str:
+    """The name of a user or group; its number where it has none."""
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)
+
+
 def describe(path: Path) -> dict[str, object]:
     """What one path is, without following a link."""
     found = path.lstat()
-    try:
-        owner = pwd.getpwuid(found.st_uid).pw_name
-    except KeyError:
-        owner = str(found.st_uid)
-    try:
-        group = grp.getgrgid(found.st_gid).gr_name
-    except KeyError:
-        group = str(found.st_gid)
     return {
         "name": path.name,
         "path": str(path),
@@ -85,8 +85,8 @@ def describe(path: Path) -> dict[str, object]:
         "size": found.st_size,
         "mode": stat.filemode(found.st_mode),
         "mode_bits": f"{stat.S_IMODE(found.st_mode):o}",
-        "owner": owner,
-        "group": group,
+        "owner": name_of(pwd.getpwuid, found.st_uid),
+        "group": name_of(grp.getgrgid, found.st_gid),
         "mod_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime)),
         "symlink_target": os.readlink(path) if stat.S_ISLNK(found.st_mode) else None,  # noqa: PTH115 - the text, not a Path
     }

@@ -59,18 +59,13 @@ def tunnel(request: Request) -> None:
         service.settimeout(None)
         service.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         request.connection.sendall(head(200, {}))
-        early = _already_read(request)
+        # Bytes that followed the request so closely that the buffered reader took them too.
+        request.connection.settimeout(0)
+        early = request.stream.peek()
+        request.connection.settimeout(None)
         if early:
-            service.sendall(early)
+            service.sendall(request.stream.read(len(early)))
         splice(request.connection, service)
-
-
-def _already_read(request: Request) -> bytes:
-    """Bytes that followed the request so closely that the buffered reader took them too."""
-    request.connection.settimeout(0)
-    held = request.stream.peek()
-    request.connection.settimeout(None)
-    return request.stream.read(len(held)) if held else b""
 
 
 def splice(one: socket.socket, other: socket.socket) -> None:

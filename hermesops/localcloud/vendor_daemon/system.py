@@ -7,6 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from .files import name_of
 from .http import HttpError
 
 _DONE = ("running", "degraded")
@@ -62,17 +63,12 @@ def _process(pid: int) -> dict[str, object]:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
     fields = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
     command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    uid = int(fields.get("Uid", "0").split()[0])
-    try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = str(uid)
     rss_kib = int(fields.get("VmRSS", "0 kB").split()[0])
     name = fields.get("Name", "")
     return {
         "pid": pid,
         "ppid": int(fields.get("PPid", "0")),
-        "user": user,
+        "user": name_of(pwd.getpwuid, int(fields.get("Uid", "0").split()[0])),
         "command": name,
         "args": command or f"[{name}]",
         "state": fields.get("State", "?")[:1],

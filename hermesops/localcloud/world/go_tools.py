@@ -5,7 +5,6 @@ It must not know what they are for.
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -19,6 +18,7 @@ from typing import cast
 
 from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.localcloud.server.process import try_lock
 from hermesops.waiting import pause
 
 _FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -buildid=")
@@ -278,7 +278,7 @@ async def _alone(lock: Path, waits: Callable[[], None]) -> AsyncIterator[None]:
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     said_at = -_TELL_EVERY_S
     try:
-        while not _is_taken(descriptor):
+        while not try_lock(descriptor):
             if time.monotonic() - said_at >= _TELL_EVERY_S:
                 said_at = time.monotonic()
                 waits()
@@ -286,14 +286,6 @@ async def _alone(lock: Path, waits: Callable[[], None]) -> AsyncIterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _is_taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _failure(what: str, lines_said: Iterable[str]) -> RefusedError | UnavailableError:

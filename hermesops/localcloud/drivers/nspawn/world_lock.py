@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.drivers.nspawn.computer.network import pick_subnet, subnet_of_gateway, subnets_in_use
+from hermesops.localcloud.server.process import try_lock
 from hermesops.localcloud.world.files import read_object, write_object
 
 _TAG_LENGTH = 6
@@ -94,13 +95,11 @@ class Ownership:
         if self._descriptor is not None:
             return
         descriptor = os.open(self._state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(descriptor):
             os.close(descriptor)
             raise RefusedError(
                 f"another process drives the local world in {self._state}", hint="hermesops local status"
-            ) from error
+            )
         self._descriptor = descriptor
 
     def give_up(self) -> None:

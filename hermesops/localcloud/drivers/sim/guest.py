@@ -14,7 +14,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from hermesops.localcloud.drivers.sim.agent.api import Api
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
-from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, lying_node, node_port
+from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, agent_port, lying_node
 from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, UNIT, USER, Disk
 from hermesops.localcloud.drivers.sim.node.slots import SimSlots
 from hermesops.localcloud.drivers.sim.node.state import SimState
@@ -71,7 +71,7 @@ class Guest:
         machine = self._machine(Path("/"))
         if machine.files.read(machine.layout.machine_key) is None:  # as hermes-identity.service does
             certificate.request(machine)
-        if self.gateway.is_enabled:
+        if self.gateway.state.enabled:
             self.gateway.start()
 
     @property
@@ -154,7 +154,7 @@ class Guest:
         """See ``node.system.systemd.ask``."""
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
-        if elsewhere := node_port(self.disk):
+        if elsewhere := agent_port(self.disk, "node"):
             answer, seconds = self._agent_answers.answer(elsewhere, timeout_s)
             self.slept_s += seconds
             return answer
@@ -206,7 +206,7 @@ class Guest:
                 state = gateway.show()["ActiveState"]
                 return (0 if state == "active" else 3), f"{state}\n", ""
             case "is-enabled":
-                return (0 if gateway.is_enabled else 1), "enabled\n" if gateway.is_enabled else "disabled\n", ""
+                return (0 if gateway.state.enabled else 1), "enabled\n" if gateway.state.enabled else "disabled\n", ""
             case "start":
                 gateway.start()
             case "stop":

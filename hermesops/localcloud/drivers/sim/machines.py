@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from typing import TypeVar
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, node_port
+from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, agent_port
 from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.guest import Guest
@@ -85,8 +85,8 @@ class SimMachines:
 
     async def ask_hostile_agent(self, machine_id: str) -> None:
         """Ask once what an agent that was taken over answers hermes-node; see ``AgentAnswers``."""
-        if port := node_port(Disk(self.store, machine_id)):
-            await self._agent_answers.hear(port)
+        if port := agent_port(Disk(self.store, machine_id), "node"):
+            await self._agent_answers.ask(port)
 
     def guest(self, machine_id: str) -> Guest:
         """A machine, for one request."""

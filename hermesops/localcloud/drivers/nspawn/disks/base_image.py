@@ -4,7 +4,6 @@ The folder's name carries the definition's hash; it appears whole or not at all 
 machines have it mounted below their own disk.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -18,13 +17,13 @@ from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
-from hermesops.localcloud.drivers.nspawn.computer.command import run
-from hermesops.waiting import pause_blocking
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
+from hermesops.localcloud.server.process import try_lock
 
 _RECIPE = "1"
 """Raised when this module makes something else of the same definition."""
 
-_WAIT_FOR_OTHER_BUILDER_S = 900.0
+_OTHER_BUILDER_S = 900.0
 _MASK = "/dev/null"
 _HOST_SETTINGS = ("Proxy", "CaInfo", "CaPath", "Check-Valid-Until", "Check-Date", "Verify-Peer", "SSLCert", "SSLKey")
 
@@ -118,25 +117,13 @@ def _refuse_what_is_missing(definition: BaseDefinition) -> None:
 def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[int]:
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        waited = 0.0
-        while not _locked(descriptor):
-            if waited == 0.0:
-                tell("another process builds the base; waiting for it")
-            if waited > _WAIT_FOR_OTHER_BUILDER_S:
-                raise UnavailableError(f"another process has been building the base for {waited:.0f} s: {lock}")
-            pause_blocking(0.5)
-            waited += 0.5
+        if not try_lock(descriptor):
+            tell("another process builds the base; waiting for it")
+            if not holds_within(lambda: try_lock(descriptor), _OTHER_BUILDER_S, every_s=0.5):
+                raise UnavailableError(f"another process has been building the base for {_OTHER_BUILDER_S:g} s: {lock}")
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[str], None]) -> None:

@@ -31,7 +31,7 @@ class Api:
         """Answer a request."""
         path = path.partition("?")[0]
         if (method, path) in {("GET", "/health"), ("GET", "/v1/health")}:
-            return HTTPStatus.OK, {"status": "ok", "version": self._gateway.version}
+            return HTTPStatus.OK, {"status": "ok", "version": self._gateway.state.version}
         if not self._gateway.knows(key):
             return HTTPStatus.UNAUTHORIZED, {"error": {"message": "Invalid API key", "code": "invalid_api_key"}}
         match method, path.strip("/").split("/"):
@@ -114,19 +114,19 @@ class Api:
     # Health
 
     def _health(self) -> dict[str, Any]:
-        well = "degraded" if self._gateway.is_degraded else "ok"
+        well = "degraded" if self._gateway.mood == "degraded" else "ok"
         return {
             "status": well,
-            "version": self._gateway.version,
+            "version": self._gateway.state.version,
             "gateway_state": "draining" if self._gateway.is_draining else "running",
             "platforms": {name: {"state": "connected"} for name in sorted(self._platforms())},
-            "active_agents": int(self._gateway.is_busy),
+            "active_agents": int(self._gateway.mood == "busy"),
             "readiness": {"checks": {"gateway": {"status": well}, "model": {"status": "ok"}}},
         }
 
     def _platforms(self) -> set[str]:
         found: set[str] = set()
-        for name in self._gateway.variables:
+        for name in self._gateway.state.environment:
             try:
                 found |= platforms_of([name])
             except BadRequestError:

@@ -83,7 +83,7 @@ class Gateway:
         self._disk = disk
         self._now = now
         held = store.unit(record.id)
-        self._state = State(**json.loads(held)) if held else State()
+        self.state = State(**json.loads(held)) if held else State()
         self._release_faults: Mapping[ReleaseFault, float] | None = None
 
     # The unit
@@ -91,20 +91,15 @@ class Gateway:
     @property
     def is_active(self) -> bool:
         """Whether its process runs."""
-        return self._state.active and self._state.boot == self._record.boots and not self._has_crashed
+        return self.state.active and self.state.boot == self._record.boots and not self._has_crashed
 
     @property
     def _has_crashed(self) -> bool:
-        return self._mood == "crashed" or (self._state.active and ReleaseFault.START in self.release_faults)
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether a boot starts it."""
-        return self._state.enabled
+        return self.mood == "crashed" or (self.state.active and ReleaseFault.START in self.release_faults)
 
     def enable(self, *, enabled: bool) -> None:
         """Have a boot start it, or not."""
-        self._state.enabled = enabled
+        self.state.enabled = enabled
         self._keep()
 
     def start(self) -> None:
@@ -116,7 +111,7 @@ class Gateway:
         ):
             return
         self._disk.remove(MOOD)
-        state = self._state
+        state = self.state
         state.active, state.boot, state.since, state.starts = True, self._record.boots, self._now(), state.starts + 1
         state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
@@ -131,38 +126,38 @@ class Gateway:
     def release_faults(self) -> Mapping[ReleaseFault, float]:
         """Faults of the release that it runs."""
         if self._release_faults is None:
-            text = self._state.environment.get(VARIABLE, "")
-            self._release_faults = release_faults_of(text, self._record.id, self._state.release)
+            text = self.state.environment.get(VARIABLE, "")
+            self._release_faults = release_faults_of(text, self._record.id, self.state.release)
         return self._release_faults
 
     def stop(self) -> None:
         """Stop it."""
-        self._state.active = False
+        self.state.active = False
         self._keep()
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
         """The agent's cron jobs; a real one keeps them in its home."""
-        return self._state.jobs
+        return self.state.jobs
 
     def put_jobs(self, jobs: list[dict[str, Any]]) -> None:
         """Give the agent other cron jobs than it has."""
-        self._state.jobs = jobs
+        self.state.jobs = jobs
         self._keep()
 
     def show(self) -> dict[str, str]:
         """Its properties, in systemd's words."""
-        active, entered = self.is_active, self._state.since
+        active, entered = self.is_active, self.state.since
         starting = active and self._now() < entered
         # One that ended by itself with 78 is failed, and is not started again.
-        ended = "failed" if ReleaseFault.START in self.release_faults and self._state.active else "inactive"
+        ended = "failed" if ReleaseFault.START in self.release_faults and self.state.active else "inactive"
         return {
             "Id": UNIT,
             "LoadState": "loaded",
             "ActiveState": ("activating" if starting else "active") if active else ended,
             "SubState": ("start" if starting else "running") if active else "dead",
             "Result": "signal" if self._has_crashed else "success",
-            "MainPID": str(100 + self._state.starts) if active else "0",
+            "MainPID": str(100 + self.state.starts) if active else "0",
             "NRestarts": str(self.symptoms.restarts) if active else "0",
             "MemoryCurrent": str(self.symptoms.memory_bytes) if active else "[not set]",
             "ExecMainStatus": "0",
@@ -170,28 +165,29 @@ class Gateway:
             "Type": "notify",
             "WatchdogUSec": "30s",
             "StatusText": "",
-            "UnitFileState": "enabled" if self._state.enabled else "disabled",
-            "ConditionResult": "yes" if self._state.starts else "no",
-            "InvocationID": uuid5(NAMESPACE_OID, f"{self._record.id} {self._state.starts}").hex if active else "",
+            "UnitFileState": "enabled" if self.state.enabled else "disabled",
+            "ConditionResult": "yes" if self.state.starts else "no",
+            "InvocationID": uuid5(NAMESPACE_OID, f"{self._record.id} {self.state.starts}").hex if active else "",
         }
 
     def _keep(self) -> None:
-        self._store.put_unit(self._record.id, json.dumps(asdict(self._state)))
+        self._store.put_unit(self._record.id, json.dumps(asdict(self.state)))
 
     def _text(self, path: str) -> str:
         entry = self._disk.look(path)
         return entry.data.decode(errors="replace") if entry else ""
 
     @property
-    def _mood(self) -> str:
+    def mood(self) -> str:
+        """What a person has it be: ``silent``, ``degraded``, ``crashed`` or ``busy``; empty for well."""
         return self._text(MOOD).strip()
 
     # The API
 
     def listens(self, port: int) -> bool:
         """Whether it has that port of the loopback open."""
-        is_up = self.is_active and self._now() >= self._state.since
-        return port == PORT and is_up and self._mood != "silent"
+        is_up = self.is_active and self._now() >= self.state.since
+        return port == PORT and is_up and self.mood != "silent"
 
     def admits(self, port: int) -> bool:
         """Whether somebody else than hermes-node gets through to it."""
@@ -199,7 +195,7 @@ class Gateway:
 
     def knows(self, key: str) -> bool:
         """Whether a bearer is the instance's API key."""
-        return bool(key) and key == self._state.environment.get("API_SERVER_KEY")
+        return bool(key) and key == self.state.environment.get("API_SERVER_KEY")
 
     @property
     def is_draining(self) -> bool:
@@ -209,49 +205,29 @@ class Gateway:
     @property
     def model(self) -> ModelAccess:
         """Where it finds its model."""
-        config = self._state.config
+        config = self.state.config
         provider = config.get("providers", {}).get(PROVIDER, {})
         return ModelAccess(
             base_url=str(provider.get("base_url", "")),
-            token=self._state.environment.get(TOKEN_VARIABLE, ""),
+            token=self.state.environment.get(TOKEN_VARIABLE, ""),
             model=str(config.get("model", {}).get("default", "")),
         )
 
     @property
-    def version(self) -> str:
-        """Of the agent that it runs."""
-        return self._state.version
-
-    @property
-    def is_degraded(self) -> bool:
-        """Whether it says that something is wrong with it."""
-        return self._mood == "degraded"
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it is working for somebody."""
-        return self._mood == "busy"
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """The managed environment that it runs with."""
-        return self._state.environment
-
-    @property
     def symptoms(self) -> Symptoms:
         """How its release's faults show now."""
-        return Symptoms(self._record.id, self.release_faults, max(0.0, self._now() - self._state.since))
+        return Symptoms(self._record.id, self.release_faults, max(0.0, self._now() - self.state.since))
 
     def read_again(self) -> None:
         """Read the token and the model again, as the real one does at a turn."""
-        self._state.environment[TOKEN_VARIABLE] = self._environment().get(TOKEN_VARIABLE, "")
-        self._state.config["model"] = json.loads(self._text("/etc/hermes/config.yaml") or "{}").get("model", {})
+        self.state.environment[TOKEN_VARIABLE] = self._environment().get(TOKEN_VARIABLE, "")
+        self.state.config["model"] = json.loads(self._text("/etc/hermes/config.yaml") or "{}").get("model", {})
         self._keep()
 
     def write_log(self) -> None:
         """Write the errors that its release causes by now to its log, for who is about to read it."""
         if self.is_active and self.symptoms.errors:
-            _write_error_log(self._disk, self.symptoms.errors, since=self._state.since, until=self._now())
+            _write_error_log(self._disk, self.symptoms.errors, since=self.state.since, until=self._now())
 
     def _environment(self) -> dict[str, str]:
         pairs = (line.partition("=") for line in self._text("/etc/hermes/.env").splitlines())

@@ -1,8 +1,8 @@
-"""Simulated machines that somebody has taken over, the agent alone or root: they answer what a person says.
+"""Simulated machines that an attacker has taken over, the agent alone or root: a test writes what they answer.
 
 A file on the machine says it, as JSON, for as long as it is there; nothing else makes one. The agent's is in its home,
-so it goes where the agent's state goes. To whoever comes through the vendor's proxy, and to hermes-node, the agent may
-answer differently: each names a port of this computer's loopback, where somebody serves those answers.
+so it goes where the agent's state goes. To callers through the vendor's proxy and to hermes-node the agent may answer
+differently: each has a port of this computer's loopback, where the test serves those answers.
 """
 
 import asyncio
@@ -37,14 +37,10 @@ class LyingNode:
     seconds: float
 
 
-def proxy_port(disk: Disk) -> int:
-    """Where the agent's answers to the proxy come from; 0 where it answers by itself."""
-    return _port(disk, "proxy")
-
-
-def node_port(disk: Disk) -> int:
-    """Where the agent's answers to hermes-node come from; 0 where it answers by itself."""
-    return _port(disk, "node")
+def agent_port(disk: Disk, caller: str) -> int:
+    """The port that answers for the agent to ``proxy`` or to ``node``; 0 where the agent answers by itself."""
+    port = _read(disk, AGENT).get(caller, 0)
+    return port if isinstance(port, int) else 0
 
 
 def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
@@ -57,47 +53,32 @@ def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
     return LyingNode(int(said.get("code", 0)), text, str(said.get("err", "")), float(said.get("seconds", 0)))
 
 
-@dataclass(frozen=True)
-class _AgentAnswer:
-    answer: Answer
-    seconds: float
-
-    @property
-    def has_no_end(self) -> bool:
-        return self.seconds >= _LIMIT_S
-
-
 class AgentAnswers:
-    """What hermes-node was answered by such agents.
+    """The answers of such agents to hermes-node.
 
     All simulated machines share one thread, so nobody waits for an answer in the midst of a command: each port is asked
-    once, by what hermes-node asks with, and said to have answered everything so.
+    once, the way hermes-node asks, and its answer stands for all later ones.
     """
 
     def __init__(self) -> None:
-        self._heard: dict[int, _AgentAnswer] = {}
+        self._answers: dict[int, tuple[Answer, float]] = {}
 
-    async def hear(self, port: int) -> None:
-        """Ask at a port, unless that was done."""
-        if port in self._heard:
+    async def ask(self, port: int) -> None:
+        """Ask at a port, unless it was asked before."""
+        if port in self._answers:
             return
         began = time.monotonic()
         answer = await asyncio.to_thread(api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
-        self._heard[port] = _AgentAnswer(answer, time.monotonic() - began)
+        self._answers[port] = (answer, time.monotonic() - began)
 
     def answer(self, port: int, timeout_s: float) -> tuple[Answer, float]:
-        """What it answers within a time, and how many seconds that takes."""
-        heard = self._heard.get(port)
-        if heard is None:
+        """The answer of a port within a time, and how many seconds it takes."""
+        if port not in self._answers:
             return Answer(0, "nobody asked"), 0.0
-        if heard.has_no_end or heard.seconds >= timeout_s:
+        answer, seconds = self._answers[port]
+        if seconds >= min(_LIMIT_S, timeout_s):
             return Answer(0, f"no whole answer within {timeout_s:g} s"), timeout_s
-        return heard.answer, heard.seconds
-
-
-def _port(disk: Disk, name: str) -> int:
-    port = _read(disk, AGENT).get(name, 0)
-    return port if isinstance(port, int) else 0
+        return answer, seconds
 
 
 def _read(disk: Disk, path: str) -> Mapping[str, Any]:

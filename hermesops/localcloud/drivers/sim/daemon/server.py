@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from hermesops.localcloud.drivers.sim.agent.hostility import proxy_port
+from hermesops.localcloud.drivers.sim.agent.hostility import agent_port
 from hermesops.localcloud.drivers.sim.daemon import toolbox
 from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError, Peer, Request
 from hermesops.localcloud.drivers.sim.daemon.shell import Done
@@ -189,7 +189,7 @@ class Daemon:
         elif not self._machines.guest(machine_id).gateway.admits(int(port)):
             message = {"error": f"nothing answers on port {port}", "code": "connection_refused"}
             await peer.answer(HTTPStatus.BAD_GATEWAY, message)
-        elif elsewhere := proxy_port(self._machines.guest(machine_id).disk):
+        elif elsewhere := agent_port(self._machines.guest(machine_id).disk, "proxy"):
             await peer.accept()
             await _splice(reader, writer, peer.early, elsewhere)
         else:

@@ -118,35 +118,24 @@ class SimKeys:
 
     def make(self) -> bytes:
         """See ``node.system.openssl.make``."""
+        from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415 - as above
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
-            Encoding,
-            NoEncryption,
-            PrivateFormat,
-        )
 
         key = ec.generate_private_key(ec.SECP256R1())
-        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
 
     def request(self, key: bytes) -> bytes:
         """See ``node.system.openssl.request``."""
         from cryptography import x509  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 - as above
+        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
-            Encoding,
-            load_pem_private_key,
-        )
 
-        held = load_pem_private_key(key, None)
-        if not isinstance(held, ec.EllipticCurvePrivateKey):
+        private = serialization.load_pem_private_key(key, None)
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
             raise NotReadyError("the machine's key is no EC key")
-        return (
-            x509.CertificateSigningRequestBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "machine")]))
-            .sign(held, hashes.SHA256())
-            .public_bytes(Encoding.PEM)
-        )
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "machine")])
+        request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(private, hashes.SHA256())
+        return request.public_bytes(serialization.Encoding.PEM)
 
     def fits(self, key: bytes, certificate: bytes) -> bool:
         """See ``node.system.openssl.fits``."""
@@ -185,7 +174,7 @@ class SimVolumes:
         return False
 
     def identify(self, file: Path) -> str:
-        """See ``node.system.data_volume.luks.identify``; nobody asks."""
+        """See ``node.system.data_volume.luks.identify``; never called."""
         return str(file)
 
     def open_volume(self, file: Path, place: Path, key: bytes, size: int) -> None:
